@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from dash import ClientsideFunction, Dash, Input, Output, State
+from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.development.base_component import Component
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
@@ -27,7 +27,7 @@ from dashboard.page_delivery.callback_requests import DashRequests, refuse_unkno
 from dashboard.page_delivery.compression import Compressed
 from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
 from dashboard.page_delivery.own_files import OwnFiles, plotly_route
-from dashboard.pages import alert, compare, fleet, judgement, responses, run, run_labels, workspace
+from dashboard.pages import alert, compare, fleet, fleet_curves, judgement, responses, run, run_labels, workspace
 from dashboard.pages.rules import form, listed
 from dashboard.pages.rules.page import rules_page
 from dashboard.pages.settings import channels, keys, projects
@@ -165,6 +165,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     app.layout = shell()
     _register_pages(app, api_url, connect_url)
     fleet.register(app, api_url)
+    fleet_curves.register(app, api_url)
     run.register(app, api_url)
     run_labels.register(app, api_url)
     workspace.register(app, api_url)
@@ -197,7 +198,19 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
             return await run.run_page(api_url, found["run_id"], address.query)
         return await fleet.fleet_page(api_url, connect_url or f"{address.scheme}://{address.netloc}", address.query)
 
+    async def again(tries: int | None, pathname: str, href: str) -> object:
+        """Draw the page that the collector did not answer for; its message stays as long as that is so."""
+        drawn = await page(pathname, href) if tries else None
+        return no_update if drawn is None or getattr(drawn, "id", "") == ids.WAITING else drawn
+
     app.callback(Output(ids.PAGE, "children"), Input(ids.ADDRESS, "pathname"), State(ids.ADDRESS, "href"))(page)
+    app.callback(
+        Output(ids.PAGE, "children", allow_duplicate=True),
+        Input(ids.RETRY, "n_intervals"),
+        State(ids.ADDRESS, "pathname"),
+        State(ids.ADDRESS, "href"),
+        prevent_initial_call=True,
+    )(again)
     app.clientside_callback(
         ClientsideFunction("rlvitals", "connect"), Output(ids.LIVE_STATE, "title"), Input(ids.LIVE, "data")
     )

@@ -32,6 +32,9 @@ __all__ = [
     "FLEET_COLLAPSED",
     "FLEET_COLUMNS",
     "FLEET_CSV",
+    "FLEET_CURVE",
+    "FLEET_CURVES",
+    "FLEET_CURVES_WANTED",
     "FLEET_FILTERS",
     "FLEET_FORGET",
     "FLEET_GRID",
@@ -82,6 +85,7 @@ __all__ = [
     "RESPONSES_QUESTIONS_DRAW",
     "RESPONSES_STEP",
     "RESPONSES_TO",
+    "RETRY",
     "RUN_ALERTS",
     "RUN_DELETE",
     "RUN_DELETE_CONFIRMED",
@@ -91,11 +95,13 @@ __all__ = [
     "RUN_REFRESH",
     "SIGN_OUT",
     "THEME",
+    "WAITING",
     "WORKSPACE",
     "WORKSPACE_AXIS",
     "WORKSPACE_DOWNLOAD",
     "WORKSPACE_DRAWN",
     "WORKSPACE_EXPORTED",
+    "WORKSPACE_OUTLIERS",
     "WORKSPACE_SCALE",
     "WORKSPACE_SEARCH",
     "WORKSPACE_SMOOTHING",
@@ -110,6 +116,8 @@ __all__ = [
 
 ADDRESS: Final = "address"
 PAGE: Final = "page"
+RETRY: Final = "retry"
+WAITING: Final = "waiting"
 NOTIFY: Final = "notify"
 SIGN_OUT: Final = "sign-out"
 THEME: Final = "theme"
@@ -126,6 +134,9 @@ FLEET_ARCHIVED: Final = "fleet-archived"
 FLEET_COLLAPSED: Final = "fleet-collapsed"
 FLEET_COLUMNS: Final = "fleet-columns"
 FLEET_CSV: Final = "fleet-csv"
+FLEET_CURVE: Final = "fleet-curve"
+FLEET_CURVES: Final = "fleet-curves"
+FLEET_CURVES_WANTED: Final = "fleet-curves-wanted"
 FLEET_FILTERS: Final = "fleet-filters"
 FLEET_FORGET: Final = "fleet-forget"
 FLEET_GRID: Final = "fleet-grid"
@@ -193,6 +204,7 @@ WORKSPACE: Final = "workspace"
 WORKSPACE_SEARCH: Final = "workspace-search"
 WORKSPACE_SMOOTHING: Final = "workspace-smoothing"
 WORKSPACE_AXIS: Final = "workspace-axis"
+WORKSPACE_OUTLIERS: Final = "workspace-outliers"
 WORKSPACE_SCALE: Final = "workspace-scale"
 WORKSPACE_ZOOM: Final = "workspace-zoom"  # what is zoomed to, in units of the axis, or nothing
 WORKSPACE_WANTED: Final = "workspace-wanted"  # which panels the browser wants drawn, and how

@@ -6,8 +6,8 @@
   const SPARKLINE_POINTS = 40;
   const REMEMBERED = "rlvitals-fleet";
   const VIEWS = "rlvitals-fleet-views";
-  const FILTERS = { run: "fleet-text", project: "fleet-project", state: "fleet-status", group: "fleet-group" };
-  const EMPTY = { run: "", project: null, state: "all", group: null };
+  const FILTERS = { run: "fleet-text", project: "fleet-project", state: "fleet-status", group: "fleet-group", curve: "fleet-curve" };
+  const EMPTY = { run: "", project: null, state: "all", group: null, curve: "" };
   const collapsed = new Set();
   let openedFor = null; // the description of the table that is drawn
   let arranged = []; // the rows of the table
@@ -20,8 +20,9 @@
   const groupOf = (row, by) => (by === "tag" ? row.tags[0] || "no tag" : row[by] || `no ${by}`);
 
   /* Gives the table the rows that match, with a row that heads each group; returns whether there are any. */
-  function arrangeFleet(rows, run, project, state, group, archived, _collapsed, table, library) {
-    current = { run, project, state, group, archived: archived.length > 0 };
+  function arrangeFleet(rows, run, project, state, group, archived, curve, _collapsed, table, library) {
+    current = { run, project, state, group, curve, archived: archived.length > 0 };
+    window.rlvitals.curves.choose(curve);
     if (rows && rows.length && openedFor !== table) openFleet(table, library);
     const words = (run || "").toLowerCase().split(/\s+/).filter(Boolean);
     const shown = (rows || []).filter(
@@ -31,7 +32,8 @@
         (!state || state === "all" || row.state === state) &&
         words.every((word) => row.text.includes(word)),
     );
-    arranged = group ? grouped(shown, group) : shown;
+    arranged = (group ? grouped(shown, group) : shown).map((row) => (row.is_head ? row : window.rlvitals.curves.withCurve(row)));
+    window.rlvitals.curves.lookSoon();
     if (grid()) setProps(GRID, { rowData: arranged });
     remember();
     return shown.length > 0 || !rows || !rows.length;
@@ -128,6 +130,7 @@
     apply(api, asked);
     for (const event of ["sortChanged", "filterChanged", "columnMoved", "columnVisible"]) api.addEventListener(event, remember);
     showViews();
+    window.rlvitals.curves.watch(api);
   }
 
   const shownColumns = (api) => api.getColumnState().filter((column) => !column.hide).map((column) => column.colId);
@@ -148,10 +151,17 @@
     }));
     api.applyColumnState({ state, applyOrder: true });
     if (window.innerWidth < 700) api.setColumnWidths([{ key: "run", newWidth: 180 }]);
+    if (window.innerWidth >= 2800) widen(api);
     api.setFilterModel(filterOf(asked));
     setProps("fleet-columns", { value: shownColumns(api) });
     isOpening = false;
     remember();
+  }
+
+  /* As the type on a screen that is as wide (assets/style.css), and then some. */
+  function widen(api) {
+    const columns = api.getAllDisplayedColumns().filter((column) => column.getColDef().flex === undefined);
+    api.setColumnWidths(columns.map((column) => ({ key: column, newWidth: 1.5 * column.getColDef().width })));
   }
 
   function filterOf(asked) {
@@ -226,11 +236,12 @@
     const row = api && api.getRowNode(step.run_id);
     if (!row) return !api || !collapsed.size;
     const data = { ...row.data, step: step.step, last_seen: Date.now() / 1000 };
-    if (data.signal in step.signals) {
-      const value = step.signals[data.signal];
-      const isNumber = typeof value === "number";
-      data.sparkline = [...data.sparkline, isNumber ? value : null].slice(-SPARKLINE_POINTS);
-      if (isNumber) data.reward = value;
+    const isNumber = (name) => typeof step.signals[name] === "number";
+    if (isNumber(data.signal)) data.reward = step.signals[data.signal];
+    const drawn = data.curve || data.signal;
+    if (drawn in step.signals) {
+      data.sparkline = [...data.sparkline, isNumber(drawn) ? step.signals[drawn] : null].slice(-SPARKLINE_POINTS);
+      window.rlvitals.curves.keep(data.id, data.sparkline);
     }
     row.updateData(data);
     return data.phase !== step.phase;

@@ -59,7 +59,7 @@
     FleetDuration: ({ value }) => duration(value),
     FleetSince: ({ value }) => element("time", { className: "since", "data-epoch": value ?? "" }),
     FleetSparkline: ({ value, data }) =>
-      element("span", { className: "sparkline", title: data.signal, "data-sparkline": JSON.stringify(value) }),
+      element("span", { className: "sparkline", title: data.curve || data.signal, "data-sparkline": JSON.stringify(value) }),
     FleetAlerts: ({ data }) =>
       element(
         "span",

@@ -1,42 +1,118 @@
-/* Panels that are pinned stand first, and wide ones take a whole row; the browser remembers both for each project. */
+/* What a reader has chosen for panels, which the browser remembers for each project: pinned ones stand first, wide ones take
+   a whole row, and each group has its order and each panel its height. */
 (function () {
   "use strict";
 
-  const CHOICES = { pin: "rlvitals-pinned", wide: "rlvitals-wide" };
+  const TOGGLES = ["pin", "wide"];
+  const KEYS = { pin: "rlvitals-pinned", wide: "rlvitals-wide", order: "rlvitals-order", height: "rlvitals-height" };
+  const MOVES = { earlier: -1, later: 1 };
 
-  const projectOf = (panel) => panel.closest("[data-project]").dataset.project;
+  const projectOf = (element) => element.closest("[data-project]").dataset.project;
+  const nameOf = (panel) => panel.dataset.panel;
+  const panelsOf = (group) => [...group.querySelectorAll("[data-panel]")];
 
-  function chosen(kind, project) {
-    return JSON.parse(localStorage.getItem(`${CHOICES[kind]} ${project}`) || "[]");
+  function read(kind, project, none) {
+    return JSON.parse(localStorage.getItem(`${KEYS[kind]} ${project}`)) || none;
+  }
+
+  function write(kind, project, value) {
+    localStorage.setItem(`${KEYS[kind]} ${project}`, JSON.stringify(value));
   }
 
   function show(panel) {
     const project = projectOf(panel);
-    for (const kind in CHOICES) {
-      const isChosen = chosen(kind, project).includes(panel.dataset.panel);
+    for (const kind of TOGGLES) {
+      const isChosen = read(kind, project, []).includes(nameOf(panel));
       panel.classList.toggle(`is-${kind}`, isChosen);
       const button = panel.querySelector(`[data-choice="${kind}"]`);
       if (button) button.setAttribute("aria-pressed", String(isChosen));
     }
+    const height = read("height", project, {})[nameOf(panel)];
+    if (height) panel.style.setProperty("--height", `${height}px`);
+    else panel.style.removeProperty("--height");
+  }
+
+  /* Puts the panels of a group in the order that is remembered; signals that are new since then follow. */
+  function arrange(group) {
+    const order = read("order", projectOf(group), {})[group.dataset.panelGroup];
+    if (!order) return;
+    const place = (panel) => (order.includes(nameOf(panel)) ? order.indexOf(nameOf(panel)) : order.length);
+    const panels = panelsOf(group);
+    const sorted = [...panels].sort((one, other) => place(one) - place(other));
+    if (sorted.some((panel, at) => panel !== panels[at])) group.querySelector(".panels").append(...sorted);
   }
 
   function showAll() {
+    document.querySelectorAll("[data-panel-group]").forEach(arrange);
     document.querySelectorAll("[data-panel]").forEach(show);
   }
 
   function toggle(panel, kind) {
     const project = projectOf(panel);
-    const held = chosen(kind, project);
-    const signal = panel.dataset.panel;
-    const next = held.includes(signal) ? held.filter((name) => name !== signal) : [...held, signal];
-    localStorage.setItem(`${CHOICES[kind]} ${project}`, JSON.stringify(next));
+    const held = read(kind, project, []);
+    const name = nameOf(panel);
+    write(kind, project, held.includes(name) ? held.filter((other) => other !== name) : [...held, name]);
     show(panel);
     window.dispatchEvent(new Event("resize")); // Plotly draws the chart in its new size
   }
 
+  function rememberOrder(group) {
+    const orders = read("order", projectOf(group), {});
+    write("order", projectOf(group), { ...orders, [group.dataset.panelGroup]: panelsOf(group).map(nameOf) });
+  }
+
+  /* Puts a panel in the place of another one of its group. */
+  function put(panel, other) {
+    const isAfter = panel.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING;
+    if (isAfter) other.after(panel);
+    else other.before(panel);
+    rememberOrder(panel.closest("[data-panel-group]"));
+  }
+
+  function move(button, panel) {
+    const shown = panelsOf(panel.closest("[data-panel-group]")).filter((other) => !other.hidden);
+    const other = shown[shown.indexOf(panel) + MOVES[button.dataset.move]];
+    if (other) put(panel, other);
+    button.focus(); // an element that moves loses it
+  }
+
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-choice]");
-    if (button) toggle(button.closest("[data-panel]"), button.dataset.choice);
+    const button = event.target.closest("[data-choice], [data-move]");
+    if (!button) return;
+    const panel = button.closest("[data-panel]");
+    if (button.dataset.choice) toggle(panel, button.dataset.choice);
+    else move(button, panel);
+  });
+
+  /* The browser's own handle of an element that can be resized writes the height into the style of the chart. */
+  document.addEventListener("pointerup", () => {
+    for (const chart of document.querySelectorAll(".panel-chart[style*=height]")) {
+      const panel = chart.closest("[data-panel]");
+      const height = Math.round(chart.getBoundingClientRect().height);
+      chart.style.removeProperty("height");
+      write("height", projectOf(panel), { ...read("height", projectOf(panel), {}), [nameOf(panel)]: height });
+      show(panel);
+    }
+  });
+
+  let dragged = null; // the panel whose name is dragged
+
+  const targetOf = (event) => {
+    const panel = dragged && event.target.closest && event.target.closest("[data-panel]");
+    const isOfGroup = panel && panel !== dragged && panel.closest("[data-panel-group]") === dragged.closest("[data-panel-group]");
+    return isOfGroup ? panel : null;
+  };
+
+  document.addEventListener("dragstart", (event) => {
+    const name = event.target.closest && event.target.closest("[data-panel] h3");
+    dragged = name ? name.closest("[data-panel]") : null;
+  });
+  document.addEventListener("dragover", (event) => targetOf(event) && event.preventDefault());
+  document.addEventListener("drop", (event) => {
+    const panel = targetOf(event);
+    if (!panel) return;
+    event.preventDefault();
+    put(dragged, panel);
   });
 
   window.rlvitals = Object.assign(window.rlvitals || {}, { showPanelChoices: showAll });

@@ -125,14 +125,20 @@
 
   /* Steps, or Unix seconds, as places on the axis of a panel. */
   function placesOf(range) {
+    if (settings.axis === "log") return range.map((end) => Math.log10(Math.max(end, 1)));
     return settings.axis === "time" ? range.map((end) => 1000 * end) : range;
   }
 
+  const isBySteps = (axis) => axis === "step" || axis === "log";
+
+  function endOf(place) {
+    if (settings.axis === "log") return 10 ** place;
+    return settings.axis === "time" ? new Date(`${String(place).replace(" ", "T")}Z`).getTime() / 1000 : place;
+  }
+
   function shareZoom(change) {
-    const isTime = settings.axis === "time";
     if ("xaxis.range[0]" in change) {
-      const range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-      zoomTo(range.map((end) => (isTime ? new Date(`${String(end).replace(" ", "T")}Z`).getTime() / 1000 : end)));
+      zoomTo([change["xaxis.range[0]"], change["xaxis.range[1]"]].map(endOf));
     } else if (change["xaxis.autorange"]) zoomTo(null);
   }
 
@@ -147,7 +153,7 @@
 
   function zoomVitals() {
     const vitals = window.rlvitals.figure.find();
-    if (!zoom || settings.axis !== "step") return;
+    if (!zoom || !isBySteps(settings.axis)) return;
     if (vitals && vitals.layout) window.Plotly.relayout(vitals, { "xaxis.range": zoom });
     else setTimeout(zoomVitals, SOON_MS);
   }
@@ -159,7 +165,7 @@
     zoom = range;
     const vitals = window.rlvitals.figure.find();
     const isZoomed = vitals && JSON.stringify(vitals.rlvitalsZoom ?? null) === JSON.stringify(range);
-    if (vitals && !isZoomed && settings.axis === "step") {
+    if (vitals && !isZoomed && isBySteps(settings.axis)) {
       window.Plotly.relayout(vitals, range ? { "xaxis.range": range } : { "xaxis.autorange": true });
     }
     zoomNext([...inView], range);
@@ -196,6 +202,7 @@
     put("smoothing", settings.smoothing);
     put("x", settings.axis === "step" ? "" : settings.axis);
     put("y", settings.scale === "linear" ? "" : settings.scale);
+    put("outliers", settings.outliers === "shown" ? "" : settings.outliers);
     put("zoom", zoom && zoom.map((end) => Math.round(end)).join());
     const text = query.toString();
     window.history.replaceState(window.history.state, "", window.location.pathname + (text ? `?${text}` : ""));
@@ -210,18 +217,18 @@
     forgetOld();
   }
 
-  function configure({ smoothing, axis, scale }) {
-    const next = { smoothing, axis, scale, zoom };
+  function configure({ smoothing, axis, scale, outliers }) {
+    const next = { smoothing, axis, scale, outliers, zoom };
     if (JSON.stringify(next) === JSON.stringify(settings)) return;
     settings = next;
     again();
   }
 
-  function configurePanels(search, smoothing, axis, scale, asked) {
+  function configurePanels(search, smoothing, axis, scale, outliers, asked) {
     placePanels();
-    if (settings.axis && axis !== settings.axis) zoom = null; // steps are no times
+    if (settings.axis && axis !== settings.axis && !(isBySteps(axis) && isBySteps(settings.axis))) zoom = null; // steps are no times
     if (!isZoomRead()) zoom = asked;
-    configure({ smoothing, axis, scale });
+    configure({ smoothing, axis, scale, outliers });
     document.querySelectorAll("[data-panel]").forEach((panel) => observer.observe(panel));
     window.rlvitals.showPanelChoices();
     show(search);

@@ -8,9 +8,10 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 
-__all__ = ["message", "shell"]
+__all__ = ["message", "shell", "waiting"]
 
 LONGEST_DETAIL: Final = 300
+RETRY_MILLISECONDS: Final = 3000
 KEYS: Final = {
     "/": "Find: go to the search field of the page",
     "j": "Next run, alert or panel",
@@ -82,4 +83,17 @@ def message(title: str, detail: str) -> Component:
             html.P(shorten(detail, LONGEST_DETAIL, placeholder=" …")),
             html.P([html.A("Try again", href="", className="button"), dcc.Link("All runs", href="/")]),
         ],
+    )
+
+
+def waiting(title: str, detail: str) -> Component:
+    """Return the message in place of a page that the collector does not answer for: the page is drawn once it does."""
+    return html.Div(
+        [
+            message(title, detail),
+            html.P("The page asks again every few seconds.", className="calm"),
+            dcc.Interval(id=ids.RETRY, interval=RETRY_MILLISECONDS),
+        ],
+        id=ids.WAITING,
+        className="waiting",
     )

@@ -16,7 +16,7 @@ from dashboard.signal_definitions.lookup import define, unit_of
 __all__ = ["groups_of", "workspace"]
 
 OTHER: Final = "other"
-MOST_COLUMNS: Final = 4  # of a group; a wider screen shows groups side by side
+MOST_COLUMNS: Final = 6  # of a group; a wider screen shows groups side by side
 
 
 def groups_of(signals: Sequence[str]) -> dict[str, list[str]]:
@@ -86,13 +86,19 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
             ),
             _segments(ids.WORKSPACE_AXIS, "Horizontal axis", _axes(signals), query.get("x")),
             _segments(ids.WORKSPACE_SCALE, "Vertical axis", {"linear": "linear", "log": "log"}, query.get("y")),
+            _segments(
+                ids.WORKSPACE_OUTLIERS,
+                "Outliers",
+                {"shown": "all points", "hidden": "no outliers"},
+                query.get("outliers"),
+            ),
         ],
     )
 
 
 def _axes(signals: Sequence[str]) -> dict[str, str]:
     """Return the horizontal axes that there are; the one by tokens only where the trainer logs them."""
-    return {"step": "step", "time": "time"} | ({"tokens": "tokens"} if token_signal(signals) else {})
+    return {"step": "step", "log": "log step", "time": "time"} | ({"tokens": "tokens"} if token_signal(signals) else {})
 
 
 def _labelled(label: str, control: Component) -> Component:
@@ -135,9 +141,17 @@ def _group(name: str, signals: Sequence[str]) -> Component:
 
 
 def _choices(signal: str) -> list[Component]:
+    moves = (("earlier", "‹"), ("later", "›"))
+    toggles = (("pin", "Pin", "show it first"), ("wide", "Wide", "give it a whole row"))
     return [
-        html.Button(label, title=f"{label} {signal}: {effect}", **{"data-choice": kind, "aria-pressed": "false"})
-        for kind, label, effect in (("pin", "Pin", "show it first"), ("wide", "Wide", "give it a whole row"))
+        *(
+            html.Button(sign, title=f"Move {signal} {way}", **{"data-move": way, "aria-label": f"Move {signal} {way}"})
+            for way, sign in moves
+        ),
+        *(
+            html.Button(label, title=f"{label} {signal}: {effect}", **{"data-choice": kind, "aria-pressed": "false"})
+            for kind, label, effect in toggles
+        ),
     ]
 
 
@@ -148,7 +162,11 @@ def _panel(signal: str) -> Component:
         [
             html.Header(
                 [
-                    html.H3([signal, *([html.Span(f" {unit}", className="unit")] if unit else [])], title=signal),
+                    html.H3(
+                        [signal, *([html.Span(f" {unit}", className="unit")] if unit else [])],
+                        title=f"{signal} (drag it to move the panel)",
+                        draggable="true",
+                    ),
                     html.Span([*_choices(signal), *save_buttons("png", "svg", chart=signal), csv], className="saves"),
                 ]
             ),

@@ -1,13 +1,14 @@
 """Draws one signal as a panel of the workspace: raw values, a smoothed curve, phases, alerts and marks."""
 
+import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, Self
+from collections.abc import Callable, Sequence
+from typing import Final, cast
 
 from dashboard.api_types import SEVERITY_ORDER, AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import log_dtick, signal_traces
+from dashboard.figures.curves.outliers import inner_range
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.curves.token_axis import TokenAxis
 from dashboard.figures.expected import expected_area
@@ -15,61 +16,19 @@ from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.marks.alerts import alert_lines
 from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import Line
-from dashboard.theme import PRIMARY
+from dashboard.figures.view import View
+from dashboard.theme import LIGHT, PRIMARY
 
-__all__ = ["View", "merged", "places", "signal_figure"]
+__all__ = ["merged", "places", "signal_figure"]
 
 RAW_OPACITY: Final = 0.28
 MAX_ALERTS: Final = 12  # more lines hide a small chart; those that fire and the most severe come first
 MAX_MARKS: Final = 60
 MARGIN: Final = {"l": 52, "r": 10, "t": 6, "b": 26, "pad": 0}
-HOVER_TITLES: Final = {"step": "<b>step %{x}</b>", "tokens": "<b>%{x:.4s} tokens</b>"}
+HOVER_TITLES: Final = {"step": "<b>step %{x}</b>", "log": "<b>step %{x}</b>", "tokens": "<b>%{x:.4s} tokens</b>"}
 NO_STRIP: Final = (1.0, 1.0)
 
 Figure = dict[str, object]
-Axis = Literal["step", "time", "tokens"]
-AXES: Final[dict[object, Axis]] = {"time": "time", "tokens": "tokens"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """How the panels are drawn.
-
-    Args:
-        smoothing: The decay per `smoothing_unit`, 0 to 0.999.
-        axis: Steps, the wall time at which they were recorded, or the tokens until then.
-        is_log: Whether the value axis is logarithmic.
-        zoom: The interval of the axis that is shown (steps, Unix seconds or tokens), or None for all of it.
-    """
-
-    smoothing: float = 0.0
-    axis: Axis = "step"
-    is_log: bool = False
-    zoom: tuple[float, float] | None = None
-
-    @classmethod
-    def read(cls, asked: Mapping[str, object]) -> Self:
-        """Read what the browser asks for; a value that cannot be used has no effect."""
-        zoom, smoothing = asked.get("zoom"), asked.get("smoothing")
-        ends = [end for end in zoom if isinstance(end, int | float)] if isinstance(zoom, list) else []
-        return cls(
-            smoothing=min(max(float(smoothing), 0.0), 0.999) if isinstance(smoothing, int | float) else 0.0,
-            axis=AXES.get(asked.get("axis"), "step"),
-            is_log=asked.get("scale") == "log",
-            zoom=(ends[0], ends[1]) if len(ends) == 2 and ends[0] < ends[1] else None,  # noqa: PLR2004 - two ends
-        )
-
-    def steps_in(self, series: SeriesItem, tokens: TokenAxis | None = None) -> tuple[int, int] | None:
-        """Return the first and the last step of the zoom, by tokens, or by the times of a series."""
-        if self.zoom is None or not series["steps"]:
-            return None
-        if self.axis == "step":
-            return max(0, int(self.zoom[0])), max(0, int(self.zoom[1]) + 1)
-        if tokens is not None:
-            return int(tokens.step_at(self.zoom[0])), int(tokens.step_at(self.zoom[1])) + 1
-        last = len(series["steps"]) - 1
-        first, after = (bisect_left(series.get("times") or [], end) for end in self.zoom)
-        return series["steps"][max(0, first - 1)], series["steps"][min(last, after)]
 
 
 def places(series: SeriesItem, axis: str, tokens: TokenAxis | None = None) -> list[float]:
@@ -125,14 +84,14 @@ def signal_figure(
     if tokens is not None:
         traces[0]["meta"] |= {"tokens": tokens.signal, "is_total": tokens.is_total}  # type: ignore[operator]  # a dict
     if marks:
-        traces.append(mark_trace(marks, axis="y2", height=0.06, place=_placing(series, where)))
+        traces.append(mark_trace(marks, axis="y2", height=0.06, place=_placing(series, where, view)))
     bands = bands_of(phases, series["steps"][-1])
     opened = sorted(
         (alert for alert in alerts if alert["state"] != "pending"),
         key=lambda alert: (alert["state"] != "firing", SEVERITY_ORDER.get(alert["severity"], 3), -alert["opened_step"]),
     )[:MAX_ALERTS]
     shapes = [*band_shapes(bands, NO_STRIP), *mark_lines(marks), *alert_lines(opened)]
-    shapes = _moved(shapes, series, where)
+    shapes = _moved(shapes, series, where, view)
     if expected is not None:
         area = expected_area(
             expected,
@@ -140,11 +99,13 @@ def signal_figure(
             last_step=series["steps"][-1],
             colour=PRIMARY,
             is_log=view.is_log,
-            place=_placing(series, where),
+            place=_placing(series, where, view),
             is_date=view.axis == "time",
         )
         shapes += area
     layout = _layout(view, shapes, dtick=log_dtick(series["values"]) if view.is_log else None)
+    if view.is_clipped:
+        layout |= _clipped(layout, series["values"], where, view)
     return {"data": traces, "layout": layout}
 
 
@@ -172,34 +133,75 @@ def _traces(series: SeriesItem, where: list[float], view: View) -> list[Figure]:
     return [raw, marks, average]
 
 
-def _moved(shapes: Sequence[Figure], series: SeriesItem, where: list[float]) -> list[Figure]:
+def _moved(shapes: Sequence[Figure], series: SeriesItem, where: list[float], view: View) -> list[Figure]:
     """Place shapes that are stated in steps on the axis of the panel."""
-    if where == series["steps"]:
+    if where == series["steps"] and view.axis != "log":
         return list(shapes)
-    place = _placing(series, where)
+    place = _placing(series, where, view)
     return [{**shape, "x0": place(float(str(shape["x0"]))), "x1": place(float(str(shape["x1"])))} for shape in shapes]
 
 
-def _placing(series: SeriesItem, where: list[float]) -> Callable[[float], float]:
-    """Return the function that returns the position of a step on the axis of the panel."""
+def _placing(series: SeriesItem, where: list[float], view: View) -> Callable[[float], float]:
+    """Return the function that returns the position of a step on the axis of the panel.
+
+    A logarithmic axis has no place for step 0; what begins there begins at the first step that has one.
+    """
+    if view.axis == "log":
+        first = next((step for step in where if step > 0), 1.0)
+        return lambda step: max(float(step), first)
     if where == series["steps"]:
         return float
     return lambda step: where[min(bisect_left(series["steps"], step), len(where) - 1)]
 
 
 def _layout(view: View, shapes: list[Figure], *, dtick: str | None) -> Figure:
-    factor = 1000 if view.axis == "time" else 1
     return {
         **base_layout(MARGIN),
         "dragmode": "zoom",
         "shapes": shapes,
         "xaxis": {
             **AXIS,
-            "type": "date" if view.axis == "time" else "linear",
+            "type": {"time": "date", "log": "log"}.get(view.axis, "linear"),
             "nticks": 6,
-            **({"range": [end * factor for end in view.zoom]} if view.zoom else {"autorange": True}),
+            **({"range": _range(view)} if view.zoom else {"autorange": True}),
             **({"unifiedhovertitle": {"text": HOVER_TITLES[view.axis]}} if view.axis in HOVER_TITLES else {}),
         },
         "yaxis": value_axis(is_log=view.is_log, dtick=dtick, ticks=5),
         "yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True},
+    }
+
+
+def _range(view: View) -> list[float]:
+    """Return the ends of the zoom as Plotly states them: times in milliseconds, a logarithmic axis in exponents."""
+    ends = view.zoom or (0.0, 1.0)
+    if view.axis == "log":
+        return [math.log10(max(end, 1.0)) for end in ends]
+    return [end * (1000 if view.axis == "time" else 1) for end in ends]
+
+
+def _clipped(layout: Figure, values: Sequence[float], where: Sequence[float], view: View) -> Figure:
+    """Return what changes in the layout where outliers are left out: the value axis, and how many points lie beyond."""
+    factor = 1000 if view.axis == "time" else 1
+    low, high = (end * factor for end in view.zoom) if view.zoom else (-math.inf, math.inf)
+    found = inner_range(
+        [value for value, place in zip(values, where, strict=True) if low <= place <= high], is_log=view.is_log
+    )
+    if found is None:
+        return {}
+    ends, beyond = found
+    note = {
+        "text": f"{beyond} point{'' if beyond == 1 else 's'} outside",
+        "xref": "paper",
+        "yref": "paper",
+        "x": 1,
+        "y": 1,
+        "xanchor": "right",
+        "yanchor": "top",
+        "showarrow": False,
+        "bgcolor": LIGHT["surface"],
+        "font": {"size": 11, "color": LIGHT["muted"]},
+    }
+    return {
+        "yaxis": {**cast("Figure", layout["yaxis"]), "range": list(ends), "autorange": False},
+        "annotations": [note],
     }

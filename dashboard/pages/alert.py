@@ -25,7 +25,7 @@ from dashboard.components.alert.judgement import judgement_card
 from dashboard.components.alert.life import SILENCES, history_list, life_forms
 from dashboard.components.alert.listing import alert_head
 from dashboard.components.forecast import forecast_parts
-from dashboard.components.page_frame import message
+from dashboard.components.page_frame import message, waiting
 from dashboard.components.rules.states import rule_states
 
 __all__ = ["alert_page", "register"]
@@ -69,7 +69,7 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
     except NotFoundError:
         return message("No such alert", f"No alert has the id {alert_id}. The address may be mistyped.")
     except ApiError as error:
-        return message("The alert cannot be shown", str(error))
+        return waiting("The alert cannot be shown", str(error))
     alert = read.alert
     live = {"page": "alert", "title": f"{alert['kind']} of {alert['run']}", "run": alert["run_id"], "alert": alert_id}
     return html.Div(

@@ -13,7 +13,7 @@ from dashboard.api_client import ApiClient, ApiError
 from dashboard.api_types import AlertItem, RunItem
 from dashboard.components.compare.controls import controls, run_names
 from dashboard.components.compare.tables import config_differences, legend, outcomes
-from dashboard.components.page_frame import message
+from dashboard.components.page_frame import message, waiting
 from dashboard.components.small_elements import save_buttons
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure
 from dashboard.signal_definitions.lookup import define, unit_of
@@ -35,7 +35,7 @@ async def compare_page(api_url: str, query: str = "") -> Component:
         async with ApiClient(api_url) as api:
             runs = await api.runs()
     except ApiError as error:
-        return message("The runs cannot be shown", str(error))
+        return waiting("The runs cannot be shown", str(error))
     return html.Div(
         className="compare-page",
         children=[

@@ -14,7 +14,7 @@ from dashboard.components.connect import connect_card
 from dashboard.components.fleet.filters import MANY, fleet_filters, fleet_summary
 from dashboard.components.fleet.rows import fleet_rows
 from dashboard.components.fleet.table import fleet_table, library_address
-from dashboard.components.page_frame import message
+from dashboard.components.page_frame import waiting
 
 __all__ = ["fleet_page", "read_fleet", "register"]
 
@@ -28,7 +28,7 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
     try:
         runs, alerts = await read_fleet(api_url)
     except ApiError as error:
-        return message("The fleet cannot be shown", str(error))
+        return waiting("The fleet cannot be shown", str(error))
     return html.Div(
         className="fleet-page",
         children=[
@@ -39,6 +39,8 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
             dcc.Store(id=ids.FLEET_COLLAPSED),
             dcc.Store(id=ids.FLEET_TABLE_DESCRIPTION, data=fleet_table()),
             dcc.Store(id=ids.FLEET_LIBRARY, data=library_address()),
+            dcc.Store(id=ids.FLEET_CURVES_WANTED),
+            dcc.Store(id=ids.FLEET_CURVES),
             fleet_filters(runs, project=asked.get("project"), text=asked.get("run", "")),
             html.Div(id=ids.FLEET, children=fleet_summary(runs, alerts) if runs else connect_card(connect_url)),
             html.Div(id=ids.FLEET_TABLE, className="fleet-table"),
@@ -59,7 +61,7 @@ def register(app: Dash, api_url: str) -> None:
         try:
             runs, alerts = await read_fleet(api_url)
         except ApiError as error:
-            return message("The fleet cannot be shown", str(error)), *(no_update,) * 3
+            return waiting("The fleet cannot be shown", str(error)), *(no_update,) * 3
         if not runs:
             return (no_update,) * 4
         is_first = not shown and len(runs) == 1
@@ -110,6 +112,7 @@ def _register_table(app: Dash) -> None:
         Input(ids.FLEET_STATUS, "value"),
         Input(ids.FLEET_GROUP, "value"),
         Input(ids.FLEET_ARCHIVED, "value"),
+        Input(ids.FLEET_CURVE, "value"),
         Input(ids.FLEET_COLLAPSED, "data"),
         State(ids.FLEET_TABLE_DESCRIPTION, "data"),
         State(ids.FLEET_LIBRARY, "data"),

@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.components.page_frame import message
+from dashboard.components.page_frame import message, waiting
 from dashboard.components.responses.listing import listing, response_controls
 from dashboard.components.small_elements import save_buttons
 from dashboard.figures.question_displacement import question_displacements, question_figure, windows_of
@@ -37,7 +37,7 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
     except NotFoundError:
         return message("No such run", f"No run has the id {run_id}.")
     except ApiError as error:
-        return message("The responses cannot be shown", str(error))
+        return waiting("The responses cannot be shown", str(error))
     crumbs = [dcc.Link("All runs", href="/"), dcc.Link(run["name"], href=f"/runs/{run_id}"), html.Span("responses")]
     controls = response_controls(dict(parse_qsl(query)), last_step=run.get("last_step") or 0)
     return html.Div(

@@ -28,7 +28,7 @@ from dashboard.components.alert.judgement import budget_lines, judgement_list
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.alert.trainer_actions import action_list
 from dashboard.components.forecast import forecast_parts
-from dashboard.components.page_frame import message
+from dashboard.components.page_frame import message, waiting
 from dashboard.components.rules.states import rule_states
 from dashboard.components.run_header import run_header
 from dashboard.components.run_labels import run_labels
@@ -106,7 +106,7 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
             "No such run", f"No run has the id {run_id}. It may have been deleted, or the address is mistyped."
         )
     except ApiError as error:
-        return message("The run cannot be shown", str(error))
+        return waiting("The run cannot be shown", str(error))
     parts = html.Div(
         className="run-page",
         children=[

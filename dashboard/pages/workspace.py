@@ -14,7 +14,8 @@ from dashboard.api_client import ApiClient, ApiError
 from dashboard.api_types import AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.components.small_elements import spell
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
-from dashboard.figures.signal import View, merged, signal_figure
+from dashboard.figures.signal import merged, signal_figure
+from dashboard.figures.view import View
 
 __all__ = ["register"]
 
@@ -76,6 +77,7 @@ def register(app: Dash, api_url: str) -> None:
         Input(ids.WORKSPACE_SMOOTHING, "value"),
         Input(ids.WORKSPACE_AXIS, "value"),
         Input(ids.WORKSPACE_SCALE, "value"),
+        Input(ids.WORKSPACE_OUTLIERS, "value"),
         Input(ids.WORKSPACE_ZOOM, "data"),
     )
     app.clientside_callback(

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["define", "unit_of"]
+__all__ = ["TABLE", "define", "unit_of"]
 
 # Written by `python -m tools.signal_definitions`.
 TABLE: Final = dict(line.split("\t", 1) for line in (Path(__file__).parent / "table.txt").read_text().splitlines())

@@ -336,9 +336,11 @@ def test_what_was_not_observed_says_what_it_needs(collector, visit):
     expect(visit.page.locator("#run-figure")).to_contain_text("not observed - needs L3:")
 
 
-@pytest.mark.parametrize("visit", [(390, 844), (1600, 1000)], indirect=True, ids=["phone", "desk"])
+@pytest.mark.parametrize(
+    "visit", [(360, 740), (1600, 1000), (3840, 2160)], indirect=True, ids=["phone", "desk", "wall"]
+)
 def test_no_page_is_wider_than_its_screen(collector, visit):
-    """Nothing scrolls sideways, on a phone or at a desk."""
+    """Nothing scrolls sideways, on a phone, at a desk or on a wall."""
     run_id = collector.run(run="a-rather-long-name-" * 4, records=steps(0, 30))
     is_wide = "() => document.documentElement.scrollWidth > window.innerWidth"
     visit.page.goto(collector.url)

@@ -110,6 +110,34 @@ def test_the_rows_that_are_shown_are_saved_as_csv(fleet, visit):
     assert {row["Run"]: row["Reward"] for row in rows} == {"r0-seed0": "0.5", "r1-seed1": "0.9"}
 
 
+def test_the_small_curves_are_those_of_a_signal_that_is_chosen(start_collector, visit):
+    """The signal heads the column, the address holds it, a step that is pushed is appended, and rewards come back."""
+    fleet = start_collector(dashboard="dashboard.app:attach")
+    for name in ("one", "two"):
+        records = [{"step": step, "scalars": {"reward/mean": 0.5, "own/<b>x</b>": float(step)}} for step in range(5)]
+        fleet.run(run=name, records=records)
+    fleet.run(run="without", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    open_fleet(fleet, visit)
+    visit.page.get_by_text("Columns", exact=True).click()
+    visit.page.get_by_label("Curve of").fill("own/<b>x</b>")
+    visit.page.get_by_label("Curve of").press("Enter")
+    curves = visit.page.locator(".sparkline[data-sparkline='[0,1,2,3,4]']")
+    expect(curves).to_have_count(2)
+    expect(visit.page.locator(".sparkline[data-sparkline='[]']")).to_have_count(1)
+    expect(visit.page.get_by_role("columnheader", name="own/<b>x</b>")).to_have_count(1)
+    visit.page.wait_for_url("**curve=own**")
+    visit.page.reload()
+    expect(curves).to_have_count(2)
+    fleet.run(run="one", records=[{"step": 5, "scalars": {"reward/mean": 0.75, "own/<b>x</b>": 9.0}}])
+    expect(visit.page.locator(".sparkline[data-sparkline='[0,1,2,3,4,9]']")).to_have_count(1)
+    expect(visit.page.locator('[row-id] [col-id="reward"]', has_text="0.750")).to_have_count(1)
+    visit.page.get_by_text("Columns", exact=True).click()
+    visit.page.get_by_label("Curve of").fill("")
+    visit.page.get_by_label("Curve of").press("Enter")
+    expect(visit.page.locator(".sparkline[data-sparkline='[0.5]']")).to_have_count(1)
+    expect(visit.page.get_by_role("columnheader", name="Newest rewards")).to_have_count(1)
+
+
 def test_the_wall_has_no_controls(fleet, visit):
     """Escape brings them back."""
     open_fleet(fleet, visit)

@@ -110,6 +110,37 @@ def test_the_axis_may_be_the_tokens_where_the_trainer_logs_them(collector, visit
     expect(visit.page.locator("#workspace-axis")).not_to_contain_text("tokens")
 
 
+def test_steps_may_have_a_logarithmic_axis_that_shares_its_zoom(collector, visit):
+    """A zoom to the steps 10 to 100 in a panel is that of the vital signs, whose axis is linear."""
+    records = steps(0, 200)
+    for record in records:
+        record["scalars"]["reward/mean"] = 0.5
+    run_id = collector.run(run="early", records=records)
+    open_workspace(collector, visit, run_id, "?x=log")
+    is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.type === 'log'")
+    visit.page.evaluate(
+        f"Plotly.relayout({GRAPH.format(signal='alpha/a')}, {{'xaxis.range[0]': 1, 'xaxis.range[1]': 2}})"
+    )
+    visit.page.wait_for_function(
+        "() => document.querySelector('#run-figure .js-plotly-plot')._fullLayout.xaxis.range.join() === '10,100'"
+    )
+    is_drawn(visit, "alpha/b", "graph._fullLayout.xaxis.range.join() === '1,2'")
+    visit.page.wait_for_url("**zoom=10%2C100**")
+
+
+def test_outliers_are_left_out_by_choice(collector, visit):
+    """The value axis ends near the other values, and the panel counts the points outside."""
+    records = steps(0, 100)
+    records[50]["scalars"]["alpha/a"] = 1e6
+    run_id = collector.run(run="spike", records=records)
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] > 1e5")
+    visit.page.locator("#workspace-outliers").get_by_text("no outliers").click()
+    is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] < 10")
+    expect(visit.page.locator('[data-panel="alpha/a"] .annotation-text')).to_have_text("1 point outside")
+    assert "outliers=hidden" in visit.page.url
+
+
 def test_a_signal_is_saved_with_every_value(collector, visit):
     """Step, time and value of all 3,000 steps."""
     run_id = collector.run(run="saved", records=steps(0, 3000))
@@ -159,6 +190,30 @@ def test_a_panel_is_pinned_and_widened_and_the_browser_remembers_it(collector, v
     other = collector.run(run="pins", project="two", records=steps(0, 20))
     open_workspace(collector, visit, other)
     expect(panel).to_have_class("panel card")
+
+
+def test_panels_are_moved_and_made_taller_and_the_browser_remembers_it(collector, visit):
+    """By the buttons, by dragging a name onto another panel, and by the handle in the corner of a chart."""
+    run_id = collector.run(run="order", records=steps(0, 20))
+    open_workspace(collector, visit, run_id, "?signals=^alpha/[a-d]$")
+    names = visit.page.locator('[data-panel-group="alpha"] [data-panel]:visible h3')
+    is_drawn(visit, "alpha/a")
+    visit.page.locator('[data-panel="alpha/b"]').get_by_role("button", name="Move alpha/b earlier").click()
+    expect(names).to_have_text(["alpha/b", "alpha/a", "alpha/c", "alpha/d"])
+    target = visit.page.locator('[data-panel="alpha/d"] .definition')
+    visit.page.locator('[data-panel="alpha/b"] h3').drag_to(target, source_position={"x": 8, "y": 8})
+    expect(names).to_have_text(["alpha/a", "alpha/c", "alpha/d", "alpha/b"])
+    body = visit.page.locator('[data-panel="alpha/a"] .panel-chart')
+    box = body.bounding_box()
+    right, bottom = box["x"] + box["width"], box["y"] + box["height"]
+    visit.page.mouse.move(right - 4, bottom - 4)
+    visit.page.mouse.down()
+    visit.page.mouse.move(right - 4, bottom + 96, steps=5)
+    visit.page.mouse.up()
+    is_drawn(visit, "alpha/a", f"graph._fullLayout.height > {box['height'] + 60}")
+    open_workspace(collector, visit, run_id, "?signals=^alpha/[a-d]$")
+    expect(names).to_have_text(["alpha/a", "alpha/c", "alpha/d", "alpha/b"])
+    is_drawn(visit, "alpha/a", f"graph._fullLayout.height > {box['height'] + 60}")
 
 
 def test_the_cursor_is_one_over_all_panels(collector, visit):

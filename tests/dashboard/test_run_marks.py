@@ -3,7 +3,8 @@
 from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import PANELS
 from dashboard.figures.run import rows_of, run_figure
-from dashboard.figures.signal import View, signal_figure
+from dashboard.figures.signal import signal_figure
+from dashboard.figures.view import View
 
 
 def mark(kind, step, text="what happened", by=None):

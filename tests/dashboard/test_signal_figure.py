@@ -5,8 +5,10 @@ import math
 import pytest
 
 from dashboard.components.workspace import groups_of
+from dashboard.figures.curves.outliers import inner_range
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
-from dashboard.figures.signal import View, merged, signal_figure
+from dashboard.figures.signal import merged, signal_figure
+from dashboard.figures.view import View
 
 
 def series(steps, values, times=None):
@@ -88,3 +90,45 @@ def test_a_zoom_in_time_is_an_interval_of_steps():
 def test_signals_are_grouped_by_the_first_part_of_their_names():
     """Those without a slash come last."""
     assert groups_of(["loss", "b/x", "a/y", "a/x"]) == {"a": ["a/x", "a/y"], "b": ["b/x"], "other": ["loss"]}
+
+
+def test_a_logarithmic_axis_of_steps_begins_at_the_first_step_that_has_a_place_on_it():
+    """A phase and an attempt that begin at step 0 begin at step 2; the ends of a zoom are exponents of ten."""
+    phases = [{"phase": "healthy", "from_step": 0, "to_step": None}]
+    marks = [{"step": 0, "kind": "attempt", "text": "attempt 1", "by": None, "at": 0.0}]
+    view = View(axis="log", zoom=(10.0, 100.0))
+    figure = signal_figure(series([0, 2, 100], [1.0] * 3), view=view, phases=phases, alerts=[], marks=marks)
+    assert {shape["x0"] for shape in figure["layout"]["shapes"]} == {2.0}
+    assert figure["layout"]["xaxis"]["type"] == "log"
+    assert figure["layout"]["xaxis"]["range"] == [1.0, 2.0]
+
+
+def test_outliers_are_left_out_and_counted():
+    """Of 99 values between 0 and 1 and one of 1,000 the axis shows the former and states that one is outside."""
+    values = [step / 98 for step in range(99)] + [1000.0]
+    clipped = View(is_clipped=True)
+    layout = signal_figure(series(range(100), values), view=clipped, phases=[], alerts=[])["layout"]
+    low, high = layout["yaxis"]["range"]
+    assert (low, high) == pytest.approx((0.0, 1.0), abs=0.1)
+    assert layout["annotations"][0]["text"] == "1 point outside"
+    shown = signal_figure(series(range(100), values), view=View(), phases=[], alerts=[])["layout"]
+    assert "range" not in shown["yaxis"]
+    zoomed = View(is_clipped=True, zoom=(0.0, 50.0))
+    layout = signal_figure(series(range(100), values), view=zoomed, phases=[], alerts=[])["layout"]
+    assert layout["yaxis"].get("range", [0, 0])[1] < 0.6
+
+
+@pytest.mark.parametrize(
+    ("values", "is_log", "expected"),
+    [
+        ([1.0] * 39 + [1e9], False, 1),
+        ([1.0] * 38 + [1e9], False, None),
+        ([1.0] * 50, False, None),
+        ([0.0, math.nan, *[1.0] * 60, 1e30, math.inf], True, 1),
+    ],
+    ids=["one of forty", "too few", "none", "not finite"],
+)
+def test_outliers_are_what_lies_beyond_the_percentiles(values, is_log, expected):
+    """What is not finite, and not positive on a logarithmic axis, is not counted."""
+    found = inner_range(values, is_log=is_log)
+    assert (None if found is None else found[1]) == expected

@@ -12,10 +12,12 @@ from dashboard.api_types import AlertItem, RunItem, firing
 from dashboard.components.fleet.rows import state_of
 from dashboard.components.fleet.table import COLUMNS, HIDDEN_AT_FIRST
 from dashboard.components.small_elements import badge
+from dashboard.signal_definitions.lookup import TABLE
 
 __all__ = ["MANY", "fleet_filters", "fleet_summary"]
 
 MANY: Final = 2
+CURVES: Final = "fleet-curve-names"
 STATES: Final = ("all", "running", "silent", "ended")
 GROUPS: Final = {
     "project": "by project",
@@ -96,5 +98,17 @@ def _choice(name: str, label: str, options: object, *, value: str | None = None,
 def _columns() -> Component:
     names = {str(column["field"]): str(column["headerName"]) for column in COLUMNS if column["field"] != "run"}
     shown = [name for name in names if name not in HIDDEN_AT_FIRST]
-    boxes = dcc.Checklist(id=ids.FLEET_COLUMNS, options=names, value=shown, className="column-choice")
-    return html.Details([html.Summary("Columns"), boxes], className="columns-menu")
+    boxes = dcc.Checklist(id=ids.FLEET_COLUMNS, options=names, value=shown, className="column-boxes")
+    curve = html.Label(
+        [
+            "Curve of",
+            dcc.Input(
+                id=ids.FLEET_CURVE, type="text", list=CURVES, debounce=True, value="", placeholder="reward (a signal)"
+            ),
+            html.Datalist([html.Option(value=name) for name in TABLE], id=CURVES),
+        ],
+        className="curve-choice",
+    )
+    return html.Details(
+        [html.Summary("Columns"), html.Div([curve, boxes], className="column-choice")], className="columns-menu"
+    )

@@ -8,7 +8,7 @@ from statistics import fmean
 from dashboard.api_types import AlertItem, RunItem, alerts_of, by_trouble, firing
 from dashboard.figures.overlay import setting_of
 
-__all__ = ["fleet_rows", "owner_of", "state_of"]
+__all__ = ["fleet_rows", "owner_of", "state_of", "thinned"]
 
 SPARKLINE_POINTS = 40
 OWNER_TAG = "owner:"
@@ -60,7 +60,7 @@ def _row(run: RunItem, alerts: Sequence[AlertItem]) -> dict[str, object]:
         "step_seconds": _rounded(pace),
         "reward": _rounded(rewards[-1]) if rewards else None,
         "change": _rounded(fmean(rewards[-COMPARED:]) - fmean(rewards[:COMPARED])) if rewards else None,
-        "sparkline": _thinned(line["values"]) if line else [],
+        "sparkline": thinned(line["values"]) if line else [],
         "signal": line["signal"] if line else "",
         "lead": alerts[0]["kind"] if alerts else None,
         "summary": alerts[0]["summary"] if alerts else None,
@@ -84,7 +84,8 @@ def _gpu_hours(run: RunItem, alerts: Sequence[AlertItem]) -> float | None:
     return round(max(0.0, seen - first) / 3600 * run.get("world_size", 1), 2)
 
 
-def _thinned(values: Sequence[float]) -> list[float | None]:
+def thinned(values: Sequence[float]) -> list[float | None]:
+    """Return the newest values as a sparkline draws them: in four digits, None where a value is not finite."""
     kept = values[-SPARKLINE_POINTS:]
     return [_rounded(value) if math.isfinite(value) else None for value in kept]
 

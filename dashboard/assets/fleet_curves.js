@@ -1,0 +1,80 @@
+/* The small curves of the fleet's table, of a signal that the reader chooses: those of the rows in view are read from the
+   server, the others when they come into view. */
+(function () {
+  "use strict";
+
+  const SOON_MS = 80; // rows that come into view together are one request
+  const MAX_RUNS = 60; // of one request, as in dashboard/pages/fleet_curves.py
+  const HEADING = "Newest rewards";
+
+  let signal = ""; // empty: the rewards, which the rows hold
+  let curves = new Map(); // id of a run -> newest values of the signal, or null while they are read
+  let timer = null;
+
+  const grid = () => window.dash_ag_grid && document.getElementById("fleet-grid") && window.dash_ag_grid.getApi("fleet-grid");
+
+  /* Gives the row with the curve that is chosen; empty until it is read. */
+  function withCurve(row) {
+    return signal ? { ...row, curve: signal, sparkline: curves.get(row.id) || [] } : row;
+  }
+
+  function choose(next) {
+    if ((next || "") === signal) return;
+    signal = next || "";
+    curves = new Map();
+  }
+
+  function look() {
+    timer = null;
+    const api = grid();
+    if (!api) return;
+    showHeading(api);
+    if (!signal) return;
+    const runs = [];
+    for (let at = api.getFirstDisplayedRowIndex(); at <= api.getLastDisplayedRowIndex() && runs.length < MAX_RUNS; at += 1) {
+      const row = api.getDisplayedRowAtIndex(at);
+      if (row && row.data && !row.data.is_head && !curves.has(row.data.id)) runs.push([row.data.id, row.data.step]);
+    }
+    if (!runs.length) return;
+    runs.forEach(([id]) => curves.set(id, null));
+    window.dash_clientside.set_props("fleet-curves-wanted", { data: { signal, runs, at: Date.now() } });
+  }
+
+  function showHeading(api) {
+    const column = api.getColumn("sparkline").getColDef();
+    if (column.headerName === (signal || HEADING)) return;
+    column.headerName = signal || HEADING;
+    api.refreshHeader();
+  }
+
+  function lookSoon() {
+    timer ??= setTimeout(look, SOON_MS);
+  }
+
+  /* Called with what the server has read. */
+  function fleetCurvesRead(read) {
+    const api = grid();
+    if (!api || !read || read.signal !== signal) return window.dash_clientside.no_update;
+    for (const [id, values] of Object.entries(read.curves)) {
+      if (values === null) curves.delete(id); // it could not be read, and is asked for when the rows are looked at again
+      else curves.set(id, values);
+      const row = api.getRowNode(id);
+      if (row && values) row.updateData({ ...row.data, curve: signal, sparkline: values });
+    }
+    return window.dash_clientside.no_update;
+  }
+
+  function watch(api) {
+    for (const event of ["viewportChanged", "modelUpdated"]) api.addEventListener(event, lookSoon);
+    lookSoon();
+  }
+
+  /* Keeps the curve of a row to which a step was appended. */
+  function keep(id, values) {
+    if (signal && curves.get(id)) curves.set(id, values);
+  }
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, { curves: { choose, keep, watch, withCurve, lookSoon } });
+  window.dash_clientside = window.dash_clientside || {};
+  window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { fleetCurvesRead });
+})();

@@ -1,0 +1,33 @@
+"""Finds the range of values that a chart shows where its reader has chosen to leave out outliers."""
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+__all__ = ["inner_range"]
+
+SHARE: Final = 0.01  # of the values at either end
+FEW: Final = 40  # values, of which hundredths mean nothing
+PAD: Final = 0.06  # of the range, at either end
+
+
+def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[float, float], int] | None:
+    """Return the ends of the value axis from the 1st to the 99th percentile, and how many values lie beyond.
+
+    Args:
+        values: What is drawn; what is not finite, and on a logarithmic axis what is not positive, does not count.
+        is_log: Whether the axis is logarithmic; its ends are then exponents of ten, as Plotly states them.
+
+    Returns:
+        None where there are few values, or where the percentiles leave out nothing.
+    """
+    drawn = [value for value in values if value is not None and math.isfinite(value) and (value > 0 or not is_log)]
+    places = sorted(map(math.log10, drawn) if is_log else drawn)
+    if len(places) < FEW:
+        return None
+    cut = max(1, round(SHARE * len(places)))
+    low, high = places[cut], places[-1 - cut]
+    room = PAD * ((high - low) or abs(high) or 1.0)
+    low, high = low - room, high + room
+    beyond = sum(place < low or place > high for place in places)
+    return ((low, high), beyond) if beyond else None

@@ -1,0 +1,55 @@
+"""The callback of the fleet page that reads the curves of a chosen signal, for the rows in view."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, cast
+
+from dash import ClientsideFunction, Dash, Input, Output, no_update
+
+from dashboard import ids
+from dashboard.api_client import ApiClient, ApiError, NotFoundError
+from dashboard.components.fleet.rows import thinned
+
+__all__ = ["register"]
+
+MAX_RUNS: Final = 60  # of one request; the browser asks for the others next
+AT_ONCE: Final = 8  # requests to the collector
+STEPS: Final = 2000  # that are read: the newest values of a trainer that logs every fiftieth step are among them
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callback."""
+
+    async def read(wanted: Mapping[str, object] | None) -> object:
+        if not wanted:
+            return no_update
+        signal = str(wanted["signal"])
+        runs = cast("list[tuple[str, int | None]]", wanted["runs"])[:MAX_RUNS]
+        turns = asyncio.Semaphore(AT_ONCE)
+        async with ApiClient(api_url) as api:
+            curves = await asyncio.gather(*(_read(api, turns, signal, run_id, last or 0) for run_id, last in runs))
+        return {"signal": signal, "curves": dict(zip((run_id for run_id, _ in runs), curves, strict=True))}
+
+    app.callback(Output(ids.FLEET_CURVES, "data"), Input(ids.FLEET_CURVES_WANTED, "data"), prevent_initial_call=True)(
+        read
+    )
+    app.clientside_callback(
+        ClientsideFunction("rlvitals", "fleetCurvesRead"),
+        Output(ids.FLEET_CURVES, "modified_timestamp"),
+        Input(ids.FLEET_CURVES, "data"),
+        prevent_initial_call=True,
+    )
+
+
+async def _read(
+    api: ApiClient, turns: asyncio.Semaphore, signal: str, run_id: str, last: int
+) -> list[float | None] | None:
+    """Return the newest values of a run, none where the signal was not observed, and None where it cannot be read."""
+    async with turns:
+        try:
+            found = await api.series(run_id, [signal], steps=(max(0, last - STEPS), 2**53))
+        except NotFoundError:
+            return []
+        except ApiError:
+            return None
+    return thinned(found[signal]["values"]) if signal in found else []

@@ -1,0 +1,63 @@
+"""Pages while the collector is down, does not answer, or is started again: they say so, and recover by themselves."""
+
+import contextlib
+
+import pytest
+from playwright.sync_api import expect
+
+from monitor_server.http_server.server import bind
+from monitor_server.settings import Settings
+from tests.browser.test_standalone_sign_in import serving_dashboard
+from tests.live import eventually, serving
+
+DRAWN = "document.querySelector('#run-figure .js-plotly-plot')"
+REWARDS = f"{DRAWN}.data.find((trace) => trace.meta.role === 'line' && trace.meta.signal === 'reward/mean').x.join()"
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """Those of a collector whose database outlives it."""
+    return Settings(database_url=f"sqlite:///{tmp_path}/kept.db", dashboard="dashboard.app:attach")
+
+
+def steps(first, end):
+    return [{"step": step, "scalars": {"reward/mean": step / 10}} for step in range(first, end)]
+
+
+@pytest.mark.parametrize("is_bound", [False, True], ids=["nobody listens", "nobody answers"])
+@pytest.mark.parametrize("page", ["/", "/runs/{run_id}", "/runs/{run_id}/responses"])
+def test_a_page_is_drawn_once_the_collector_answers(settings, visit, unused_port, page, is_bound):
+    """A dashboard of its own states that the collector does not answer, and draws the page when it does."""
+    with serving(settings) as live:
+        run_id = live.run(run="kept", records=steps(0, 3))
+    with serving_dashboard(f"http://127.0.0.1:{unused_port}") as url:
+        with bind("127.0.0.1", unused_port) if is_bound else contextlib.nullcontext():
+            visit.page.goto(f"{url}{page.format(run_id=run_id)}")
+            expect(visit.page.get_by_role("alert")).to_contain_text("cannot be shown")
+            expect(visit.page.locator("#page")).to_contain_text("The page asks again every few seconds.")
+        with serving(settings, port=unused_port):
+            expect(visit.page.locator("#page")).to_contain_text("kept")
+            expect(visit.page.get_by_role("alert")).to_have_count(0)
+            expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+            visit.page.goto("about:blank")  # a stream cut short would be a complaint
+
+
+def test_a_chart_has_each_step_once_after_the_collector_was_started_again(settings, visit, unused_port):
+    """The bar says that the connection is lost; steps that were sent meanwhile are drawn, none of them twice."""
+    with serving(settings, port=unused_port) as live:
+        run_id = live.run(run="kept", records=steps(0, 10))
+        visit.page.goto(f"{live.url}/runs/{run_id}")
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+        visit.page.wait_for_function(f"() => {DRAWN} && {REWARDS}.endsWith('9')")
+        live.run(run="kept", records=steps(10, 12))
+        visit.page.wait_for_function(f"() => {REWARDS}.endsWith('11')")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "waiting")
+    with serving(settings, port=unused_port) as live:
+        live.run(run="kept", records=steps(12, 15))
+        eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 14)
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+        live.run(run="kept", records=steps(15, 16))
+        visit.page.wait_for_function(f"() => {REWARDS} === '{','.join(map(str, range(16)))}'")
+        visit.page.goto("about:blank")
+    # Chromium itself reports each request that a collector which is down does not answer.
+    visit.complaints[:] = [text for text in visit.complaints if "net::ERR_" not in text]
