@@ -34,6 +34,7 @@ from monitor_server.detection.detectors.repetition import Repetition
 from monitor_server.detection.detectors.reward_detachment import RewardDetachment
 from monitor_server.detection.detectors.reward_fall import RewardFall
 from monitor_server.detection.detectors.reward_hacking import RewardHacking
+from monitor_server.detection.detectors.reward_leap import RewardLeap
 from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.detectors.router_collapse import RouterCollapse
 from monitor_server.detection.detectors.run_collapsed import RunCollapsed
@@ -87,6 +88,7 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "stale_responses": StaleResponses,
     "reward_hacking": RewardHacking,
     "reward_detachment": RewardDetachment,
+    "reward_leap": RewardLeap,
     "control_spike": ControlSpike,
     "dead_environment": DeadEnvironment,
     "ratio_tail": RatioTail,

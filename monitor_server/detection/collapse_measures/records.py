@@ -12,7 +12,9 @@ ROWS = 40
 
 
 class Records(Stateful):
-    """Keeps the last 40 sizes |x| of several signals, and finds those that pass the largest of them by a factor.
+    """Keeps 40 rows of several signals, and finds those that pass the largest of their sizes |x| by a factor.
+
+    A row is kept as it is, because every step adds one, and the sizes are needed only when something happens.
 
     Args:
         factors: For each signal the factor.
@@ -28,40 +30,33 @@ class Records(Stateful):
     def __init__(self, factors: Mapping[str, float], *, least: int) -> None:
         self._factors = factors
         self._least = least
-        self.sizes = {name: _Sizes() for name in factors}
+        self.rows: deque[list[float | None]] = deque(maxlen=ROWS)  # values in the order of the factors
 
     def update(self, signals: Mapping[str, float]) -> None:
         """Add the values of one row."""
-        for name, sizes in self.sizes.items():
-            value = signals.get(name)
-            if value is not None and -LARGEST < value < LARGEST:
-                sizes.newest.append(abs(value))
+        get = signals.get
+        self.rows.append([get(name) for name in self._factors])
 
     def passed(self, signals: Mapping[str, float]) -> list[str]:
         """Return the signals of a row that pass their record by their factor; adds nothing."""
         found = []
         for name, factor in self._factors.items():
             value = finite(signals, name)
-            if value is not None and self.rows(name) >= self._least and abs(value) > factor * self.largest(name):
+            if value is not None and (sizes := self._sizes(name)) and abs(value) > factor * max(sizes):
                 found.append(name)
         return found
 
     def largest(self, name: str) -> float:
         """Return the record of a signal, 0 while it has none."""
-        return max(self.sizes[name].newest, default=0.0)
+        return max(self._sizes(name), default=0.0)
 
-    def rows(self, name: str) -> int:
-        """Return of how many rows the record of a signal is."""
-        return len(self.sizes[name].newest)
+    def _sizes(self, name: str) -> list[float]:
+        """Return the sizes of one signal in the rows that are kept; none while there are too few."""
+        place = list(self._factors).index(name)
+        values = [row[place] for row in self.rows]
+        sizes = [abs(value) for value in values if value is not None and -LARGEST < value < LARGEST]
+        return sizes if len(sizes) >= self._least else []
 
     def restart(self) -> None:
         """Discard the records, because the signals changed their meaning."""
-        for sizes in self.sizes.values():
-            sizes.newest.clear()
-
-
-class _Sizes(Stateful):
-    """The last sizes of one signal."""
-
-    def __init__(self) -> None:
-        self.newest: deque[float] = deque(maxlen=ROWS)
+        self.rows.clear()

@@ -72,7 +72,7 @@ class GradientSpike(StreamDetector):
             severity=Severity.CRITICAL if self.is_critical else self.severity,
             signal=NORM,
             baseline=self.record,
-            window=self.records.rows(NORM),
+            window=len(self.records.rows),
             statistic=self.worst,
             threshold=max(self.LARGE, self.FACTOR * self.record),
             agreeing=[ADVANTAGE] if self.is_critical else [],

@@ -73,7 +73,7 @@ class RewardDetachment(StreamDetector):
         """Add the reward of new responses, and open or end the finding."""
         fit = self.fit
         if self.opened is None:
-            fit.update(reward, correct)
+            fit.update(reward, correct, is_needed=self.cusum.value > 0.0)
         if not fit.is_known:
             return
         self.last_excess, self.excess = self.excess, reward - fit.explain(correct)
@@ -127,14 +127,19 @@ class RewardDetachment(StreamDetector):
 
 
 class _Fit(Stateful):
-    """The line r = a + s c over a window that ends two rows before the newest, fitted on every fourth row."""
+    """The line r = a + s c over a window that ends two rows before the newest.
 
-    ROWS, LAG, LEAST, EVERY, EARLY, FLOOR, LEAST_REWARD = 40, 2, 6, 4, 24, 0.02, 0.05
+    It is fitted anew after eight rows, or after every row of the first 24, but only for a row whose reward the line
+    before does not explain, or that is needed. Without such a row it is fitted after 40 rows.
+    """
+
+    ROWS, LAG, LEAST, EVERY, EARLY, FLOOR, LEAST_REWARD = 40, 2, 6, 8, 24, 0.02, 0.05
 
     def __init__(self) -> None:
         self.rewards: deque[float] = deque(maxlen=self.ROWS + self.LAG)
         self.corrects: deque[float] = deque(maxlen=self.ROWS + self.LAG)
         self.seen = 0
+        self.age = 0  # rows since the line was fitted
         self.reward = 0.0  # means of the window
         self.correct = 0.0
         self.slope = 0.0
@@ -150,10 +155,14 @@ class _Fit(Stateful):
         """Return the reward that the line gives for a share of correct responses."""
         return self.reward + self.slope * (correct - self.correct)
 
-    def update(self, reward: float, correct: float) -> None:
+    def update(self, reward: float, correct: float, *, is_needed: bool) -> None:
         """Fit the line where it is due, then add one row."""
-        if len(self.rewards) >= self.LEAST + self.LAG and (self.seen <= self.EARLY or self.seen % self.EVERY == 0):
-            self._solve(list(self.rewards)[: -self.LAG], list(self.corrects)[: -self.LAG])
+        self.age += 1
+        if len(self.rewards) >= self.LEAST + self.LAG and (self.seen <= self.EARLY or self.age >= self.EVERY):
+            is_needed = is_needed or self.age >= self.ROWS or not self.is_known
+            if is_needed or reward - self.explain(correct) > self.deviation:
+                self._solve(list(self.rewards)[: -self.LAG], list(self.corrects)[: -self.LAG])
+                self.age = 0
         self.rewards.append(reward)
         self.corrects.append(correct)
         self.seen += 1
@@ -175,4 +184,4 @@ class _Fit(Stateful):
         """Discard the rows and the line."""
         self.rewards.clear()
         self.corrects.clear()
-        self.seen, self.deviation = 0, 0.0
+        self.seen, self.age, self.deviation = 0, 0, 0.0

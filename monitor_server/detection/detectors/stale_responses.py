@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import LARGEST, finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["StaleResponses"]
@@ -51,23 +51,25 @@ class StaleResponses(StreamDetector):
         signals = observation.signals
         if not self._count(observation):
             return ()
-        distances = {name: value for name in DISTANCES if (value := finite(signals, name)) is not None}
-        if self.batches < self.BATCHES or self.passes < max(self.PASSES, self.FACTOR * self.most + 1):
-            if self.passes <= max(1, self.most):
-                for name, value in distances.items():
-                    self.farthest[name] = max(self.farthest[name], value)
+        farthest, passes = self.farthest, self.passes
+        if self.batches < self.BATCHES or passes < self.PASSES or passes <= self.FACTOR * self.most:
+            if passes == 1 or passes <= self.most:
+                for name in DISTANCES:
+                    value = signals.get(name)
+                    if value is not None and farthest[name] < value < LARGEST:
+                        farthest[name] = value
             return ()
-        far = [
-            name for name, value in distances.items() if value > max(self.FAR, self.FAR_FACTOR * self.farthest[name])
-        ]
+        distances = {name: value for name in DISTANCES if (value := finite(signals, name)) is not None}
+        far = [name for name, value in distances.items() if value > max(self.FAR, self.FAR_FACTOR * farthest[name])]
         return [self._build_finding(observation, far)]
 
     def _count(self, observation: Observation) -> bool:
         """Count the passes and return whether the row belongs to any responses."""
         signals = observation.signals
         if REWARD not in signals:
-            self.passes += bool(self.passes) and LOSS in signals
-            return bool(self.passes) and LOSS in signals
+            is_pass = self.passes > 0 and LOSS in signals
+            self.passes += is_pass
+            return is_pass
         now = read_pass(signals)
         spread, silent = finite(signals, SPREAD), finite(signals, SILENT)
         differ = (spread is not None or silent is not None) and spread != 0.0 and silent != 1.0

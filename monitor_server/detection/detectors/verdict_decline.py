@@ -40,11 +40,12 @@ class VerdictDecline(StreamDetector):
     severity = Severity.WARNING
     reads = (CORRECT, INCORRECT)
     skips_rows_without = True
+    FLOOR = 0.05  # nat per token
     SLACK, CAP, THRESHOLD, MOST, SHARE, LEAST, ROWS = 1.0, 4.0, 10.0, 20.0, 0.85, 0.5, 3
 
     def __init__(self) -> None:
         super().__init__()
-        self.history = History(length=60, lag=4, least=6, floor=0.05, momentum=False, turn=2)
+        self.history = History(length=60, lag=4, least=6, floor=self.FLOOR, momentum=False, turn=2)
         self.cusum = Cusum(slack=self.SLACK, cap=self.CAP)
         self.before: Pass = []
         self.from_level = 0.0
@@ -65,8 +66,8 @@ class VerdictDecline(StreamDetector):
         """Add the gap of new responses, and open or end the finding."""
         history, cusum = self.history, self.cusum
         baseline = history.baseline()
-        # A gap at its baseline or above needs no noise scale, which costs more than all else, while the sum is 0.
-        needs_scale = baseline is not None and (cusum.value > 0.0 or gap < baseline)
+        # A shortfall within the slack adds nothing to a sum of 0, and a noise scale costs more than all else here.
+        needs_scale = baseline is not None and (cusum.value > 0.0 or baseline - gap > self.SLACK * self.FLOOR)
         scale = history.scale if needs_scale else None
         history.append(gap)
         if baseline is None or scale is None:

@@ -43,10 +43,9 @@ class VerdictGap(LastingLoss):
         return None if correct is None or incorrect is None else correct - incorrect
 
     def _measure_errors(self, value: float) -> tuple[float, float]:
-        values = list(self.loss.rewards)
-        if value >= self.share * max(values):  # no baseline is larger
+        if value >= self.share * self.loss.largest:  # no baseline is larger
             return 0.0, 0.0
-        largest = 0.0, 0.0
+        values, largest = list(self.loss.rewards), (0.0, 0.0)
         for rows in range(2, MOST_ROWS + 1):
             before, newest = values[:-rows][-WINDOW:], values[-rows:]
             if len(before) < self.LEAST_ROWS:

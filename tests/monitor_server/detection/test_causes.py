@@ -117,6 +117,14 @@ def test_a_reward_of_many_parts_is_not_judged():
     assert reports("reward_detachment", graded(80, weight=0.2, spread=0.1, extra=lambda row: 0.02 * row)) == []
 
 
+@pytest.mark.parametrize(("correct", "is_reported"), [(0.1, True), (0.9, False)])
+def test_a_leap_that_correct_responses_earn_is_none(correct, is_reported):
+    """The reward leaps fivefold; it is not reported where the share of correct responses leaps too."""
+    rows = [{"reward/mean": 0.2, "reward/correct_frac": 0.1, "length/mean": 90.0 + row} for row in range(20)]
+    rows += [{"reward/mean": 1.0, "reward/correct_frac": correct, "length/mean": 50.0 + row} for row in range(2)]
+    assert bool(reports("reward_leap", rows)) is is_reported
+
+
 def test_a_healthy_gap_that_wanders_is_not_reported():
     """A gap that sharpens by a third over 200 rows, with a tenth of noise, is learning."""
     noise = random.Random(8)  # noqa: S311 - synthetic telemetry

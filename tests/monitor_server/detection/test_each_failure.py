@@ -33,6 +33,7 @@ SHIFTS = [
         43,
     ),
     ("gradient_explosion", {"grad/norm": 0.5}, {"grad/norm": 40.0}, "gradient_explosion", 44),
+    ("reward_leap", {"reward/mean": 0.4}, {"reward/mean": 2.0}, "reward_hacking", 41),
     ("gradient_spike", {"grad/norm": 0.5}, {"grad/norm": 90.0}, "gradient_explosion", 41),
     ("kl_runaway", {"kl/ref": 0.05}, {"kl/ref": 4.0}, "kl_runaway", 42),
     ("mismatch_growth", {"mismatch/kl": 0.002}, {"mismatch/kl": 0.1}, "mismatch_growth", 41),
@@ -113,7 +114,7 @@ def test_it_finds_its_failure_at_its_row_and_nothing_before(name, healthy, bad, 
 
 
 # The level of two rows is their mean, which one very large row can move: those detectors trade that for a row of lead.
-PATIENT_NAMES = {"off_policy", "reward_hacking", "verdict_decline", "gradient_spike"}
+PATIENT_NAMES = {"off_policy", "reward_hacking", "verdict_decline", "gradient_spike", "reward_leap"}
 PATIENT = [case[:4] for case in SHIFTS if case[0] in PATIENT_NAMES or _rows(case[0]) > 2]
 
 
