@@ -79,6 +79,7 @@ REMEDIES: Final = (
             "off_policy_blowup",
             "ratio_tail",
             "kl_runaway",
+            "learning_rate_rise",
             "non_finite",
         ),
     ),

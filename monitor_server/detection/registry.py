@@ -15,6 +15,7 @@ from monitor_server.detection.detectors.entropy_explosion import EntropyExplosio
 from monitor_server.detection.detectors.equal_rewards import EqualRewards
 from monitor_server.detection.detectors.frozen_ratio import FrozenRatio
 from monitor_server.detection.detectors.gradient_explosion import GradientExplosion
+from monitor_server.detection.detectors.gradient_spike import GradientSpike
 from monitor_server.detection.detectors.impossible_likelihood import ImpossibleLikelihood
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.detectors.kl_runaway import KlRunaway
@@ -27,10 +28,13 @@ from monitor_server.detection.detectors.non_finite import NonFinite
 from monitor_server.detection.detectors.off_policy import OffPolicy
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.detectors.plateau import Plateau
+from monitor_server.detection.detectors.rate_rise import RateRise
 from monitor_server.detection.detectors.ratio_tail import RatioTail
 from monitor_server.detection.detectors.repetition import Repetition
+from monitor_server.detection.detectors.reward_detachment import RewardDetachment
 from monitor_server.detection.detectors.reward_fall import RewardFall
 from monitor_server.detection.detectors.reward_hacking import RewardHacking
+from monitor_server.detection.detectors.reward_leap import RewardLeap
 from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.detectors.router_collapse import RouterCollapse
 from monitor_server.detection.detectors.run_collapsed import RunCollapsed
@@ -38,9 +42,11 @@ from monitor_server.detection.detectors.sampler_gap import SamplerGap
 from monitor_server.detection.detectors.sampler_mismatch import SamplerMismatch
 from monitor_server.detection.detectors.silent_groups import SilentGroups
 from monitor_server.detection.detectors.stagnation import Stagnation
+from monitor_server.detection.detectors.stale_responses import StaleResponses
 from monitor_server.detection.detectors.sudden_silence import SuddenSilence
 from monitor_server.detection.detectors.tool_use_collapse import ToolUseCollapse
 from monitor_server.detection.detectors.truncation import Truncation
+from monitor_server.detection.detectors.verdict_decline import VerdictDecline
 from monitor_server.detection.detectors.verdict_gap import VerdictGap
 from monitor_server.detection.detectors.zero_rate import ZeroRate
 
@@ -66,17 +72,23 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "control_tokens": ControlTokens,
     "repetition": Repetition,
     "kl_runaway": KlRunaway,
+    "rate_rise": RateRise,
     "mismatch_growth": MismatchGrowth,
     "length_rise": LengthRise,
     "length_fall": LengthFall,
     "silent_groups": SilentGroups,
     "sudden_silence": SuddenSilence,
     "verdict_gap": VerdictGap,
+    "verdict_decline": VerdictDecline,
     "router_collapse": RouterCollapse,
     "attention_collapse": AttentionCollapse,
     "gradient_explosion": GradientExplosion,
+    "gradient_spike": GradientSpike,
     "off_policy": OffPolicy,
+    "stale_responses": StaleResponses,
     "reward_hacking": RewardHacking,
+    "reward_detachment": RewardDetachment,
+    "reward_leap": RewardLeap,
     "control_spike": ControlSpike,
     "dead_environment": DeadEnvironment,
     "ratio_tail": RatioTail,

@@ -25,6 +25,7 @@ ALERT_KINDS: Final = frozenset(
         "impossible_likelihood",
         "joint_departure",
         "kl_runaway",
+        "learning_rate_rise",
         "length_collapse",
         "length_explosion",
         "likelihood_drift",

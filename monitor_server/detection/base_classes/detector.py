@@ -13,7 +13,7 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["CALIBRATION", "DetectorGroup", "StreamDetector"]
 
-CALIBRATION = "builtin-9"  # names the set of thresholds that this version ships
+CALIBRATION = "builtin-10"  # names the set of thresholds that this version ships
 
 
 class RowOrder(Stateful):

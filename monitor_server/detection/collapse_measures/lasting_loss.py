@@ -15,15 +15,16 @@ __all__ = ["LastingLoss"]
 class LastingLoss(StreamDetector):
     """Reports 2 to 6 successive values under a share of their baseline, by the measure `RewardLoss`.
 
-    Under 1 in 10,000 by ranks it warns, under 1 in 100,000 it is critical. The finding ends when the value is back
-    above three quarters of that baseline in three successive rows, or after 40 rows. Further passes over the same
-    responses do not count.
+    Under 1 in 10,000 by ranks it warns, under 1 in 100,000 it is critical. A subclass may also measure the loss in
+    deviations, and is critical beyond a bound of them. The finding ends when the value is back above three quarters of
+    that baseline in three successive rows, or after 40 rows. Further passes over the same responses do not count.
 
     Attributes:
         signal: The signal that the evidence names.
         share: What is left of the baseline at most.
         least: The smallest baseline that can be lost.
         CRITICAL: The rarity under which the finding is critical; 0 where it never is.
+        MOST_ERRORS: The deviations beyond which it is critical, whatever its rarity.
     """
 
     severity = Severity.WARNING
@@ -32,12 +33,14 @@ class LastingLoss(StreamDetector):
     share: ClassVar[float] = 0.5
     least: ClassVar[float] = 0.0
     WARNING, CRITICAL, BACK, QUIET_ROWS, HELD_ROWS = 1e-4, 1e-5, 0.75, 3, 40
+    MOST_ERRORS: ClassVar[float] = math.inf
 
     def __init__(self) -> None:
         super().__init__()
         self.loss = RewardLoss(self.share)
         self.from_level = 0.0
         self.rarest = 1.0
+        self.errors = 0.0
         self.opened: int | None = None
         self.rows = 0
         self.quiet = 0
@@ -52,12 +55,16 @@ class LastingLoss(StreamDetector):
         if is_repeated:
             return [self._build_finding(observation, value)] if self.opened is not None else ()
         found = self.loss.update(value)
+        errors, baseline = self._measure_errors(value)
         self.rows += 1
-        if found < self.WARNING and (self.loss.baseline or 0.0) >= self.least:
+        is_rare = found < self.WARNING and (self.loss.baseline or 0.0) >= self.least
+        if is_rare or errors > self.MOST_ERRORS:
             if self.opened is None:
-                self.opened, self.from_level, self.rarest = observation.step, self.loss.baseline or 0.0, 1.0
+                self.opened, self.from_level = observation.step, (self.loss.baseline if is_rare else baseline) or 0.0
+                self.rarest, self.errors = 1.0, 0.0
                 self._open(observation)
-            self.rows, self.quiet, self.rarest = 0, 0, min(self.rarest, found)
+            self.rows, self.quiet = 0, 0
+            self.rarest, self.errors = min(self.rarest, found if is_rare else 1.0), max(self.errors, errors)
         self.quiet = self.quiet + 1 if value > self.BACK * self.from_level else 0
         if self.quiet >= self.QUIET_ROWS or self.rows >= self.HELD_ROWS:
             self.opened = None
@@ -66,6 +73,10 @@ class LastingLoss(StreamDetector):
     def _read(self, observation: Observation) -> float | None:
         """Return the value of this row, or None where it is not observed."""
         raise NotImplementedError
+
+    def _measure_errors(self, value: float) -> tuple[float, float]:  # noqa: ARG002 - for subclasses
+        """Return how many deviations the newest rows have lost together, 0 where they are not low, and the baseline."""
+        return 0.0, 0.0
 
     def _open(self, observation: Observation) -> None:
         """Note what matters at the row at which a finding opens."""
@@ -79,7 +90,8 @@ class LastingLoss(StreamDetector):
         return self.kind
 
     def _build_finding(self, observation: Observation, value: float) -> Finding:
-        is_critical = self.rarest < self.CRITICAL
+        is_certain = self.errors > self.MOST_ERRORS
+        is_critical = is_certain or self.rarest < self.CRITICAL
         return self._finding(
             observation,
             self._describe(value),
@@ -88,8 +100,8 @@ class LastingLoss(StreamDetector):
             signal=self.signal,
             baseline=self.from_level,
             window=len(self.loss.rewards),
-            statistic=-math.log10(self.rarest),
-            threshold=-math.log10(self.CRITICAL if is_critical else self.WARNING),
+            statistic=self.errors if is_certain else -math.log10(self.rarest),
+            threshold=self.MOST_ERRORS if is_certain else -math.log10(self.CRITICAL if is_critical else self.WARNING),
             level=value,
             rarity=self.rarest,
             onset=[self.opened, self.opened],

@@ -64,6 +64,11 @@ class RewardLoss(Stateful):
                     self.rarity, self.baseline = found, baseline
         return self.rarity
 
+    @property
+    def largest(self) -> float:
+        """The largest value that is kept; there must be one."""
+        return self._ordered[-1]
+
     def _may_be_low(self) -> bool:
         """Return whether the two newest rewards lie under the largest bound that any of the baselines can have.
 

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 
 from monitor_server.detection.protocol import Capability, Forecast
@@ -29,6 +29,7 @@ class HazardModel:
         fitted_on: The runs from which the weights come, in words.
         intercepts: bₖ of each period.
         weights: wₖᵢ of each period, by the name of the evidence; a name that is left out weighs nothing.
+        base_rates: P at the end of each period without evidence.
 
     Reference:
         Singer and Willett, "It's about time: using discrete-time survival analysis" (1993).
@@ -38,6 +39,11 @@ class HazardModel:
     fitted_on: str
     intercepts: Sequence[float]
     weights: Sequence[Mapping[str, float]]
+    base_rates: tuple[float, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Compute the base rates once, because every forecast has them."""
+        object.__setattr__(self, "base_rates", self._probabilities({}))
 
     def forecast(self, evidence: Mapping[str, float]) -> Forecast:
         """Compute the forecast of a row.
@@ -50,8 +56,8 @@ class HazardModel:
         ratios = {name: math.exp(self.weights[1].get(name, 0.0) * value) for name, value in evidence.items()}
         strongest = sorted(ratios, key=lambda name: -ratios[name])[:DRIVERS]
         return Forecast(
-            probabilities=self._probabilities(evidence),
-            base_rates=self._probabilities({}),
+            probabilities=self._probabilities(evidence) if evidence else self.base_rates,
+            base_rates=self.base_rates,
             drivers={name: ratios[name] for name in strongest if ratios[name] >= LEAST_RATIO},
             model=self.name,
         )

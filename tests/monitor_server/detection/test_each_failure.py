@@ -23,9 +23,18 @@ SHIFTS = [
         {"likelihood/correct": -0.2, "likelihood/incorrect": -1.2},
         {"likelihood/correct": -1.1},
         "reward_signal_dead",
-        42,
+        41,
+    ),
+    (
+        "verdict_decline",
+        {"likelihood/correct": -0.2, "likelihood/incorrect": -1.2},
+        {"likelihood/correct": -0.5},
+        "reward_signal_dead",
+        43,
     ),
     ("gradient_explosion", {"grad/norm": 0.5}, {"grad/norm": 40.0}, "gradient_explosion", 44),
+    ("reward_leap", {"reward/mean": 0.4}, {"reward/mean": 2.0}, "reward_hacking", 41),
+    ("gradient_spike", {"grad/norm": 0.5}, {"grad/norm": 90.0}, "gradient_explosion", 41),
     ("kl_runaway", {"kl/ref": 0.05}, {"kl/ref": 4.0}, "kl_runaway", 42),
     ("mismatch_growth", {"mismatch/kl": 0.002}, {"mismatch/kl": 0.1}, "mismatch_growth", 41),
     ("length_rise", {"length/mean": 200.0}, {"length/mean": 900.0}, "length_explosion", 41),
@@ -74,6 +83,7 @@ AT_ONCE = [
     ("sampler_mismatch", {"mismatch/ratio": 1.0}, {"mismatch/ratio": 0.2}, "sampler_mismatch", 40),
     ("loss_explosion", {"loss/policy": 0.1}, {"loss/policy": 5e4}, "loss_explosion", 40),
     ("entropy_collapse", {"entropy/mean": 0.5}, {"entropy/mean": 1e-5}, "entropy_collapse", 40),
+    ("rate_rise", {"lr": 1e-6}, {"lr": 1e-5}, "learning_rate_rise", 40),
 ]
 CASES = [*SHIFTS, *AT_ONCE]
 NAMES = [case[0] for case in CASES]
@@ -104,7 +114,8 @@ def test_it_finds_its_failure_at_its_row_and_nothing_before(name, healthy, bad, 
 
 
 # The level of two rows is their mean, which one very large row can move: those detectors trade that for a row of lead.
-PATIENT = [case[:4] for case in SHIFTS if case[0] in {"off_policy", "reward_hacking"} or _rows(case[0]) > 2]
+PATIENT_NAMES = {"off_policy", "reward_hacking", "verdict_decline", "gradient_spike", "reward_leap"}
+PATIENT = [case[:4] for case in SHIFTS if case[0] in PATIENT_NAMES or _rows(case[0]) > 2]
 
 
 @pytest.mark.parametrize(("name", "healthy", "bad", "kind"), PATIENT, ids=lambda value: str(value)[:18])

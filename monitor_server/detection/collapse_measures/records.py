@@ -1,0 +1,62 @@
+"""Records: the largest size that each of several signals has had in a run, and which of them it passes now."""
+
+from collections import deque
+from collections.abc import Mapping
+
+from monitor_server.detection.base_classes.readings import LARGEST, finite
+from monitor_server.detection.statistics.state import Stateful
+
+__all__ = ["Records"]
+
+ROWS = 40
+
+
+class Records(Stateful):
+    """Keeps 40 rows of several signals, and finds those that pass the largest of their sizes |x| by a factor.
+
+    A row is kept as it is, because every step adds one, and the sizes are needed only when something happens.
+
+    Args:
+        factors: For each signal the factor.
+        least: Rows of a signal before it has a record.
+
+    >>> records = Records({"grad/norm": 2.0}, least=4)
+    >>> for norm in (1.0, -2.0, 1.5, 0.5):
+    ...     records.update({"grad/norm": norm})
+    >>> records.passed({"grad/norm": 3.9}), records.passed({"grad/norm": 4.1})
+    ([], ['grad/norm'])
+    """
+
+    def __init__(self, factors: Mapping[str, float], *, least: int) -> None:
+        self._factors = factors
+        self._least = least
+        self.rows: deque[list[float | None]] = deque(maxlen=ROWS)  # values in the order of the factors
+
+    def update(self, signals: Mapping[str, float]) -> None:
+        """Add the values of one row."""
+        get = signals.get
+        self.rows.append([get(name) for name in self._factors])
+
+    def passed(self, signals: Mapping[str, float]) -> list[str]:
+        """Return the signals of a row that pass their record by their factor; adds nothing."""
+        found = []
+        for name, factor in self._factors.items():
+            value = finite(signals, name)
+            if value is not None and (sizes := self._sizes(name)) and abs(value) > factor * max(sizes):
+                found.append(name)
+        return found
+
+    def largest(self, name: str) -> float:
+        """Return the record of a signal, 0 while it has none."""
+        return max(self._sizes(name), default=0.0)
+
+    def _sizes(self, name: str) -> list[float]:
+        """Return the sizes of one signal in the rows that are kept; none while there are too few."""
+        place = list(self._factors).index(name)
+        values = [row[place] for row in self.rows]
+        sizes = [abs(value) for value in values if value is not None and -LARGEST < value < LARGEST]
+        return sizes if len(sizes) >= self._least else []
+
+    def restart(self) -> None:
+        """Discard the records, because the signals changed their meaning."""
+        self.rows.clear()

@@ -1,0 +1,90 @@
+"""Gradient spike: gradient norms a hundred times above all before, as data or advantages out of scale cause them."""
+
+from collections.abc import Sequence
+
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.collapse_measures.records import Records
+from monitor_server.detection.protocol import Finding, Observation, Severity
+
+__all__ = ["GradientSpike"]
+
+NORM, ADVANTAGE = "grad/norm", "advantage/mean_abs"
+
+
+class GradientSpike(StreamDetector):
+    """Warns at two gradient norms within three rows above 100 times the largest of the 40 rows before.
+
+    Spikes of ten times the largest row before are normal, and `GradientExplosion` needs them to last. A hundred times
+    in two rows is another thing: in 208 real logs with a norm no healthy run has such a row. A poisoned batch or a loss
+    that lost its scale do this, and the optimiser's moments keep such gradients for tens of rows.
+
+    One such row is enough, and is critical, if the mean absolute advantage passes ten times the largest of its 40 rows
+    before in the same row: advantages are normalised, so a batch whose advantages are that large is wrong. The finding
+    holds for 20 rows. The norm before clipping is needed.
+
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
+    >>> episodes(GradientSpike(), {"grad/norm": [0.5, 0.6, 0.4, 0.5] * 4 + [150.0, 0.5, 90.0]})
+    [(18, 'gradient_explosion', 'warning')]
+    """
+
+    kind = "gradient_explosion"
+    severity = Severity.WARNING
+    reads = (NORM, ADVANTAGE)
+    skips_rows_without = True
+    FACTOR, ADVANTAGE_FACTOR, LARGE, NEAR, HELD_ROWS = 100.0, 10.0, 10.0, 3, 20
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records = Records({NORM: self.FACTOR, ADVANTAGE: self.ADVANTAGE_FACTOR}, least=8)
+        self.record = 0.0  # of the norm, before the newest spike
+        self.worst = 0.0
+        self.opened: int | None = None
+        self.rows = self.NEAR  # since the newest spike
+        self.is_critical = False
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        signals = observation.signals
+        norm = finite(signals, NORM)
+        if norm is None or norm <= 0.0:  # a norm of 0 comes from groups without variance
+            return ()
+        passed = self.records.passed(signals) if norm > self.LARGE else []
+        if NORM in passed:
+            is_unscaled = ADVANTAGE in passed
+            if self.opened is None and (self.rows < self.NEAR or is_unscaled):
+                self.opened, self.worst = observation.step, 0.0
+            self.record, self.rows, self.worst = self.records.largest(NORM), 0, max(self.worst, norm)
+            self.is_critical = self.is_critical or is_unscaled
+        else:  # a spike is no baseline
+            self.records.update(signals)
+        self.rows += 1
+        finding = [self._build_finding(observation)] if self.opened is not None else []
+        if self.rows > self.HELD_ROWS:
+            self._close()
+        return finding
+
+    def _build_finding(self, observation: Observation) -> Finding:
+        scale = " The advantages of the batch have lost their scale." if self.is_critical else ""
+        return self._finding(
+            observation,
+            f"The gradient norm reached {self.worst:.3g} since step {self.opened}; "
+            f"before, it was at most {self.record:.3g}.{scale}",
+            severity=Severity.CRITICAL if self.is_critical else self.severity,
+            signal=NORM,
+            baseline=self.record,
+            window=len(self.records.rows),
+            statistic=self.worst,
+            threshold=max(self.LARGE, self.FACTOR * self.record),
+            agreeing=[ADVANTAGE] if self.is_critical else [],
+            missing=[name for name in self.reads if finite(observation.signals, name) is None],
+            onset=[self.opened, self.opened],
+            arithmetic="g > 10 and g > 100 times the largest of 40 rows, in two rows of three; critical: in one row "
+            "with an advantage above 10 times its largest",
+        )
+
+    def _resume(self, step: int) -> None:
+        if self.opened is not None and step <= self.opened:
+            self._close()
+
+    def _close(self) -> None:
+        self.opened, self.is_critical, self.rows = None, False, self.NEAR

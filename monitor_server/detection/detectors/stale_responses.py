@@ -1,0 +1,105 @@
+"""Stale responses: the same responses are trained on more often than ever before in the run."""
+
+from collections.abc import Sequence
+
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
+from monitor_server.detection.base_classes.readings import LARGEST, finite
+from monitor_server.detection.protocol import Finding, Observation, Severity
+
+__all__ = ["StaleResponses"]
+
+REWARD, SPREAD, SILENT, LOSS = "reward/mean", "reward/std", "reward/zero_std_frac", "loss/policy"
+DISTANCES = ("mismatch/kl", "kl/old")
+
+
+class StaleResponses(StreamDetector):
+    """Warns at the first pass over the same responses that is more than twice as many as any batch had before.
+
+    A pass is a row that repeats reward and length of the row before, and its entropy but for 2 %, or a row with a loss
+    and no reward, as TRL logs it. Four batches must have ended, and the pass must be the fourth at least. The policy
+    then moves away from the responses that it learns from: a sampler or a queue that stands still does this, and so
+    does an early-stopping rule that no longer stops. It is critical where the divergence from the sampler, or from the
+    policy that sampled, is above 0.03 nat per token and ten times its largest value before, in the newest row.
+
+    Rows whose rewards do not differ repeat themselves by chance and count as new. The finding ends with new responses.
+
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
+    >>> reward, length = [0.5, 0.6, 0.4, 0.7, 0.5, 0.6] + [0.6] * 5, [90.0, 80.0, 85.0, 95.0, 92.0, 81.0] + [81.0] * 5
+    >>> divergence = [0.001] * 7 + [0.01, 0.02, 0.04, 0.08]
+    >>> series = {"reward/mean": reward, "reward/std": [0.5] * 11, "length/mean": length, "kl/old": divergence}
+    >>> episodes(StaleResponses(), series)
+    [(8, 'off_policy_blowup', 'warning'), (9, 'off_policy_blowup', 'critical')]
+    """
+
+    kind = "off_policy_blowup"
+    severity = Severity.WARNING
+    reads = (REWARD, "length/mean", "entropy/mean", SPREAD, SILENT, LOSS, *DISTANCES)
+    skips_rows_without = True
+    BATCHES, PASSES, FACTOR, FAR, FAR_FACTOR = 4, 4, 2, 0.03, 10.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Pass = []
+        self.passes = 0  # over the newest responses
+        self.most = 0  # over any responses before
+        self.batches = 0  # before the newest
+        self.began: int | None = None
+        self.farthest = dict.fromkeys(DISTANCES, 0.0)  # while nothing was stale
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        signals = observation.signals
+        if not self._count(observation):
+            return ()
+        farthest, passes = self.farthest, self.passes
+        if self.batches < self.BATCHES or passes < self.PASSES or passes <= self.FACTOR * self.most:
+            if passes == 1 or passes <= self.most:
+                for name in DISTANCES:
+                    value = signals.get(name)
+                    if value is not None and farthest[name] < value < LARGEST:
+                        farthest[name] = value
+            return ()
+        distances = {name: value for name in DISTANCES if (value := finite(signals, name)) is not None}
+        far = [name for name, value in distances.items() if value > max(self.FAR, self.FAR_FACTOR * farthest[name])]
+        return [self._build_finding(observation, far)]
+
+    def _count(self, observation: Observation) -> bool:
+        """Count the passes and return whether the row belongs to any responses."""
+        signals = observation.signals
+        if REWARD not in signals:
+            is_pass = self.passes > 0 and LOSS in signals
+            self.passes += is_pass
+            return is_pass
+        now = read_pass(signals)
+        spread, silent = finite(signals, SPREAD), finite(signals, SILENT)
+        differ = (spread is not None or silent is not None) and spread != 0.0 and silent != 1.0
+        if differ and is_further_pass(now, self.before):
+            self.passes += 1
+        else:
+            if self.passes:
+                self.most, self.batches = max(self.most, self.passes), self.batches + 1
+            self.passes, self.began = 1, observation.step
+        self.before = now
+        return True
+
+    def _build_finding(self, observation: Observation, far: list[str]) -> Finding:
+        away = f", and the policy is far from what sampled them ({', '.join(far)})" if far else ""
+        return self._finding(
+            observation,
+            f"The same responses are trained on for the {self.passes}th time since step {self.began}; "
+            f"before, at most {self.most} times{away}.",
+            severity=Severity.CRITICAL if far else self.severity,
+            signal=REWARD,
+            baseline=float(self.most),
+            window=self.batches,
+            statistic=float(self.passes),
+            threshold=float(max(self.PASSES, self.FACTOR * self.most + 1)),
+            agreeing=far,
+            missing=[name for name in DISTANCES if finite(observation.signals, name) is None],
+            onset=[self.began, self.began],
+            arithmetic="passes >= 4 and > 2 times the most of any batch before; critical: a divergence > 0.03 nat and "
+            "> 10 times its largest before",
+        )
+
+    def _resume(self, step: int) -> None:  # noqa: ARG002 - a new process samples anew
+        self.before, self.passes, self.began = [], 0, None
