@@ -22,6 +22,7 @@ from monitor_server.errors import InvalidField, OutcomeUnknown, RequestNotPossib
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.http_server.read_limits import DryRuns, WaitingReads
 from monitor_server.ingest.activity import Activity
+from monitor_server.ingest.deliveries import Deliveries
 from monitor_server.ingest.large_batches import LargeBatches
 from monitor_server.ingest.log.log_append import Appended, Log
 from monitor_server.ingest.reset import reset_run
@@ -92,6 +93,7 @@ class Collector:
     notifier: NotificationWorker | None = None
     notifications: CurrentFile | None = None
     oidc: OidcSignIn | None = None
+    deliveries: Deliveries = field(default_factory=Deliveries)
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
     waiting_reads: WaitingReads = field(default_factory=WaitingReads)
     dry_runs: DryRuns = field(default_factory=DryRuns)
@@ -169,7 +171,7 @@ class Collector:
             size=valid.size,
         )
         with self.span("append batch", {"rlvitals.run_id": valid.run_id, "rlvitals.records": len(valid.records)}):
-            return await asyncio.wrap_future(future)
+            return await self.deliveries.wait(future)
 
     async def receipt(self, appended: Appended) -> wire.Receipt:
         """Return the receipt of a batch that was appended.

@@ -13,6 +13,7 @@ A browser sends requests on behalf of its user to any address, so listening on t
 - Every response forbids framing, sniffing of types, and scripts that are not ours.
 """
 
+import functools
 import ipaddress
 import re
 import socket
@@ -43,6 +44,7 @@ MEDIA_TYPES: Final = ("application/json", "application/msgpack")
 FORM_TYPES: Final = ("application/x-www-form-urlencoded",)
 MOST_HELD_BYTES: Final = 256 * 1024 * 1024
 WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+LONGEST_ADDRESS: Final = 47  # IPv6 with an IPv4 part, in brackets
 WITHOUT_NUL: Final = r"^[^\x00]*$"
 AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
 
@@ -253,6 +255,11 @@ def _declared_length(headers: _Headers) -> int:
 
 
 def _is_address(host: str) -> bool:
+    return len(host) <= LONGEST_ADDRESS and _parses(host)
+
+
+@functools.lru_cache(maxsize=256)
+def _parses(host: str) -> bool:
     try:
         ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:

@@ -66,7 +66,8 @@ class Store:
         try:
             parsed = make_url(url)
             options = {} if parsed.get_backend_name() == "sqlite" else POSTGRES_OPTIONS
-            engine = create_engine(parsed, pool_size=READERS, **options)
+            # The connection that was used last comes first: its pages and statements are still in its caches.
+            engine = create_engine(parsed, pool_size=READERS, pool_use_lifo=True, **options)
         except (ArgumentError, ImportError) as error:
             raise DatabaseUnusable(
                 f"RLVITALS_DATABASE_URL must be a URL such as sqlite:///rlvitals.db, got {shown_url(url)!r}: {error}"
@@ -77,7 +78,9 @@ class Store:
             _test_unused_connections(engine)
         try:
             with engine.connect() as connection:
+                _set_temporary_store(connection, "FILE")  # an index of a large table is sorted there
                 _migrate(connection, url)
+                _set_temporary_store(connection, "MEMORY")
         except DBAPIError as error:
             engine.dispose()
             raise DatabaseUnusable(
@@ -207,6 +210,9 @@ def _prepare_sqlite(engine: Engine) -> None:
         connection.execute("PRAGMA foreign_keys = ON")
         # In pages of 4 KB: a log of 16 MB is copied into the database at once, and each page of it only once.
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        # An insert of many rows keeps a copy of the pages that it changes, to undo it alone: in memory, and not in a
+        # temporary file for each commit.
+        connection.execute("PRAGMA temp_store = MEMORY")
         # What is deleted is overwritten with zeros, so that a deleted run leaves nothing in the file.
         connection.execute("PRAGMA secure_delete = ON")
 
@@ -215,6 +221,12 @@ def _prepare_sqlite(engine: Engine) -> None:
         # IMMEDIATE takes the write lock at once, so that no transaction fails half way when upgrading its lock.
         writes = connection.get_execution_options().get("rlvitals_write", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _set_temporary_store(connection: Connection, where: str) -> None:
+    """Let SQLite keep what it sorts or may have to undo in a file or in memory; outside of a transaction."""
+    if connection.dialect.name == "sqlite":
+        connection.connection.cursor().execute(f"PRAGMA temp_store = {where}")
 
 
 def _test_unused_connections(engine: Engine) -> None:

@@ -1,10 +1,9 @@
 """The log of records as the ranks sent them."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, groupby, takewhile
-from operator import attrgetter
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select
 
@@ -15,6 +14,21 @@ from monitor_server.store.tables import records
 __all__ = ["Records", "StepBounds", "StoredRecord", "StoredStep"]
 
 
+class StoredRecord(NamedTuple):
+    """One record of one rank in its run's log, its body in msgpack; ``batch`` is the position of its batch's end.
+
+    A tuple in the order of the columns, because ingest makes ten for each batch.
+    """
+
+    position: int
+    batch: int
+    attempt: int
+    rank: int
+    seq: int
+    step: int
+    body: bytes
+
+
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
 _SEEN = select(records.c.seq).where(
     records.c.run_id == bindparam("run"),
@@ -22,9 +36,7 @@ _SEEN = select(records.c.seq).where(
     records.c.rank == bindparam("rank"),
     records.c.seq.in_(bindparam("seqs", expanding=True)),
 )
-_FIELDS = ("position", "batch", "attempt", "rank", "seq", "step", "body")
-_row = attrgetter(*_FIELDS)
-_COLUMNS = [records.c[name] for name in _FIELDS]
+_COLUMNS = [records.c[name] for name in StoredRecord._fields]
 _OF_STEP = (
     records.c.run_id == bindparam("run"),
     records.c.attempt == bindparam("attempt"),
@@ -74,7 +86,7 @@ _UP_TO = (
 _LAST_SEQ = select(func.max(records.c.seq)).where(
     records.c.run_id == bindparam("run"), records.c.attempt == bindparam("attempt"), records.c.rank == bindparam("rank")
 )
-_ADD = Insertion(records, columns=["run_id", *_FIELDS])
+_ADD = Insertion(records, columns=["run_id", *StoredRecord._fields])
 _RANKS = (
     select(records.c.rank)
     .where(
@@ -88,19 +100,6 @@ _RANKS = (
 END = 2**62
 # Of several steps that are read together; one step is read as a whole.
 BYTES_READ_AT_ONCE = 8 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRecord:
-    """One record of one rank in its run's log, its body in msgpack; ``batch`` is the position of its batch's end."""
-
-    position: int
-    batch: int
-    attempt: int
-    rank: int
-    seq: int
-    step: int
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +160,7 @@ class Records:
 
     def add_to_runs(self, new: Iterable[tuple[str, StoredRecord]]) -> None:
         """Append records of several runs, none of which is stored."""
-        rows = [(run_id, *_row(record)) for run_id, record in new]
+        rows = [(run_id, *record) for run_id, record in new]
         _ADD.execute(self._connection, rows)
 
     def of_steps(
@@ -220,7 +219,7 @@ class Records:
         found: dict[int, list[StoredRecord]] = {step: [] for step in wanted}
         for some in in_parts([position for positions, _ in wanted.values() for position in positions]):
             for row in self._connection.execute(_AT, {"run": run_id, "positions": some}):
-                found[row.step].append(_record(row))
+                found[row.step].append(StoredRecord._make(row))
         for step, (positions, left_out) in wanted.items():
             ordered = sorted(found.pop(step), key=lambda record: (-record.rank, record.seq))
             yield step, StoredStep(records=ordered, left_out=left_out, end=positions[-1])
@@ -252,9 +251,4 @@ class Records:
                 end = ahead[-1][0]
         end = end or ahead[0][0]
         rows = self._connection.execute(_UP_TO, {"run": run_id, "after": position, "up_to": end})
-        return [_record(row) for row in rows], is_whole
-
-
-def _record(row: Sequence[Any]) -> StoredRecord:
-    position, batch, attempt, rank, seq, step, body = row
-    return StoredRecord(position=position, batch=batch, attempt=attempt, rank=rank, seq=seq, step=step, body=body)
+        return [StoredRecord._make(row) for row in rows], is_whole

@@ -60,6 +60,14 @@ def test_acknowledged_commits_reach_the_disk(store):
         assert ask("PRAGMA foreign_keys").scalar() == 1
 
 
+def test_what_sqlite_may_have_to_undo_is_kept_in_memory(store):
+    """Otherwise each commit would create a temporary file for the pages that its insert of many rows changes."""
+    if store.is_shared:
+        return
+    with store.read() as repositories:
+        assert repositories._connection.exec_driver_sql("PRAGMA temp_store").scalar() == 2
+
+
 def test_the_step_time_is_the_median_of_steps_taken():
     """Steps 0, 1, 2, 4 at 0, 10, 20, 60 s took 10, 10 and (60 - 20) / 2 = 20 s: the median is 10."""
     recent = Recent()
