@@ -65,9 +65,11 @@ class Store:
         """
         try:
             parsed = make_url(url)
-            options = {} if parsed.get_backend_name() == "sqlite" else POSTGRES_OPTIONS
-            # The connection that was used last comes first: its pages and statements are still in its caches.
-            engine = create_engine(parsed, pool_size=READERS, pool_use_lifo=True, **options)
+            options = {} if parsed.get_backend_name() == "sqlite" else dict(POSTGRES_OPTIONS)
+            if parsed.database not in (None, "", ":memory:"):  # a database in memory has one connection a thread
+                # The connection that was used last comes first: its pages and statements are still in its caches.
+                options["pool_use_lifo"] = True
+            engine = create_engine(parsed, pool_size=READERS, **options)
         except (ArgumentError, ImportError) as error:
             raise DatabaseUnusable(
                 f"RLVITALS_DATABASE_URL must be a URL such as sqlite:///rlvitals.db, got {shown_url(url)!r}: {error}"

@@ -14,11 +14,13 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/runs")
 
-Signals = Annotated[list[str] | None, Query(max_length=MAX_SIGNALS, description="All that are known if left out")]
+Signals = Annotated[
+    list[str], Query(default_factory=list, max_length=MAX_SIGNALS, description="All that are known if left out")
+]
 
 
 @router.get("/{run_id}/expected-ranges", responses=NOT_FOUND)
-def expected_ranges(run_id: str, reading: Reading, collector: Serving, signals: Signals = None) -> ExpectedRanges:
+def expected_ranges(run_id: str, reading: Reading, collector: Serving, signals: Signals) -> ExpectedRanges:
     """Return where the values of healthy runs were, by step, as `rlvitals calibrate` has learnt it.
 
     Without a calibration, and for a signal that fewer than five healthy runs logged, there is no item.
@@ -29,7 +31,7 @@ def expected_ranges(run_id: str, reading: Reading, collector: Serving, signals: 
         calibration=collector.calibration.id,
         items=[
             ExpectedRangeItem.model_validate({"signal": signal, **asdict(known[signal])})
-            for signal in (known if signals is None else dict.fromkeys(signals))
+            for signal in (dict.fromkeys(signals) or known)
             if signal in known
         ],
     )
