@@ -17,6 +17,7 @@ from benchmarks.detection.workers import trace_run
 __all__ = ["Scored", "collect", "numbers", "section"]
 
 SUDDEN_ROWS = 5  # after the onset, within which a sudden failure is to be paged
+EARLY_ROW = 15  # a baseline has barely formed by then
 LEAD_ROWS = 20  # before the loss, by which a slow failure is to be warned
 HALVES = {"open": True, "unseen": False}
 
@@ -46,6 +47,11 @@ class Scored:
     def rows_to_loss(self) -> int:
         """Rows from the onset to the loss."""
         return (self._truth.collapse or 0) - self._onset
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the onset comes before a baseline has formed."""
+        return self._onset <= EARLY_ROW
 
     @property
     def lead(self) -> int:
@@ -119,6 +125,10 @@ def _is_slow(scored: Scored) -> bool:
     return scored.pair.has_failed and not scored.pair.is_sudden
 
 
+def _is_early(scored: Scored) -> bool:
+    return _is_sudden(scored) and scored.is_early
+
+
 def _within(level: str, rows: int) -> Callable[[Scored], bool]:
     return lambda scored: (found := scored.rows_to(level)) is not None and found <= rows
 
@@ -126,6 +136,7 @@ def _within(level: str, rows: int) -> Callable[[Scored], bool]:
 _MEASURES: dict[str, tuple[Callable[[Scored], bool], Callable[[Scored], bool]]] = {
     f"sudden: warned within {SUDDEN_ROWS} rows": (_is_sudden, _within("warn", SUDDEN_ROWS)),
     f"sudden: paged within {SUDDEN_ROWS} rows": (_is_sudden, _within("page", SUDDEN_ROWS)),
+    f"onset by row {EARLY_ROW}: warned within {SUDDEN_ROWS} rows": (_is_early, _within("warn", SUDDEN_ROWS)),
     "sudden: paged": (_is_sudden, lambda scored: scored.rows_to("page") is not None),
     "slow: warned before the loss": (_is_slow, lambda scored: scored.lead > 0),
     f"slow: warned {LEAD_ROWS} rows before": (_is_slow, lambda scored: scored.lead >= LEAD_ROWS),
