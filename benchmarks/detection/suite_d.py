@@ -17,6 +17,7 @@ from benchmarks.detection.workers import trace_run
 __all__ = ["Scored", "collect", "numbers", "section"]
 
 SUDDEN_ROWS = 5  # after the onset, within which a sudden failure is to be paged
+EARLY_ROW = 15  # a baseline has barely formed by then
 LEAD_ROWS = 20  # before the loss, by which a slow failure is to be warned
 HALVES = {"open": True, "unseen": False}
 
@@ -25,7 +26,8 @@ before the onset. A tiny Qwen2 puts six letters into order. A run has failed if 
 right answer on 64 held-out problems, lies under {share:.0%} of its twin's in {rows} successive rows; the loss is the
 first of these. {unfailed} runs did not fail; they are left out, and their twins are not. Hooks: all that the callback
 sends, with the paired channel and without. Log: what TRL prints. Pairs of odd numbers are unseen: no rule was chosen on
-them. An alarm before the onset earns no lead; those rows are the twin's, where it counts as false. Leads are rows from
+them. Only their seeds differ from those of the open pairs, and this table showed their delays under `builtin-9` to those who
+made the rules of `builtin-10`. An alarm before the onset earns no lead; those rows are the twin's, where it counts as false. Leads are rows from
 the first warning since the onset to the loss, 0 where there is none before it. Intervals are exact, 95 %."""
 
 
@@ -46,6 +48,11 @@ class Scored:
     def rows_to_loss(self) -> int:
         """Rows from the onset to the loss."""
         return (self._truth.collapse or 0) - self._onset
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the onset comes before a baseline has formed."""
+        return self._onset <= EARLY_ROW
 
     @property
     def lead(self) -> int:
@@ -119,6 +126,10 @@ def _is_slow(scored: Scored) -> bool:
     return scored.pair.has_failed and not scored.pair.is_sudden
 
 
+def _is_early(scored: Scored) -> bool:
+    return _is_sudden(scored) and scored.is_early
+
+
 def _within(level: str, rows: int) -> Callable[[Scored], bool]:
     return lambda scored: (found := scored.rows_to(level)) is not None and found <= rows
 
@@ -126,6 +137,7 @@ def _within(level: str, rows: int) -> Callable[[Scored], bool]:
 _MEASURES: dict[str, tuple[Callable[[Scored], bool], Callable[[Scored], bool]]] = {
     f"sudden: warned within {SUDDEN_ROWS} rows": (_is_sudden, _within("warn", SUDDEN_ROWS)),
     f"sudden: paged within {SUDDEN_ROWS} rows": (_is_sudden, _within("page", SUDDEN_ROWS)),
+    f"onset by row {EARLY_ROW}: warned within {SUDDEN_ROWS} rows": (_is_early, _within("warn", SUDDEN_ROWS)),
     "sudden: paged": (_is_sudden, lambda scored: scored.rows_to("page") is not None),
     "slow: warned before the loss": (_is_slow, lambda scored: scored.lead > 0),
     f"slow: warned {LEAD_ROWS} rows before": (_is_slow, lambda scored: scored.lead >= LEAD_ROWS),

@@ -7,13 +7,13 @@ from monitor_server.detection.base_classes.readings import finite
 __all__ = ["Pass", "is_further_pass", "read_pass"]
 
 Pass = list[float | None]
-SAMPLED, ENTROPY = ("reward/mean", "length/mean"), "entropy/mean"
+REWARD, LENGTH, ENTROPY = "reward/mean", "length/mean", "entropy/mean"
 SAME = 0.02  # an update or two changes the entropy of the same responses by less
 
 
 def read_pass(signals: Mapping[str, float]) -> Pass:
     """Return what tells the responses of a row: their reward, length and entropy, None where it is not observed."""
-    return [finite(signals, name) for name in (*SAMPLED, ENTROPY)]
+    return [finite(signals, REWARD), finite(signals, LENGTH), finite(signals, ENTROPY)]
 
 
 def is_further_pass(now: Sequence[float | None], before: Sequence[float | None]) -> bool:
@@ -24,7 +24,10 @@ def is_further_pass(now: Sequence[float | None], before: Sequence[float | None])
     >>> is_further_pass([0.5, None, 0.31], [0.5, None, 0.31])
     False
     """
-    if not before or None in now[:2] or list(now[:2]) != list(before[:2]):
+    if not before or now[0] != before[0]:  # which decides nearly every row
         return False
-    entropy, earlier = now[2], before[2]
+    reward, length, entropy = now
+    if reward is None or length is None or length != before[1]:
+        return False
+    earlier = before[2]
     return entropy is None or earlier is None or abs(entropy - earlier) < SAME * abs(earlier)

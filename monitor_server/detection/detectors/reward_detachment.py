@@ -60,7 +60,7 @@ class RewardDetachment(StreamDetector):
         self.is_critical = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        reward, correct = (finite(observation.signals, name) for name in self.reads)
+        reward, correct = finite(observation.signals, REWARD), finite(observation.signals, CORRECT)
         if reward is None or correct is None:
             return ()
         now = read_pass(observation.signals)

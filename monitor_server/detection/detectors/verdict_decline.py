@@ -52,7 +52,7 @@ class VerdictDecline(StreamDetector):
         self.opened: int | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        correct, incorrect = (finite(observation.signals, name) for name in self.reads)
+        correct, incorrect = finite(observation.signals, CORRECT), finite(observation.signals, INCORRECT)
         if correct is None or incorrect is None:
             return ()
         now = read_pass(observation.signals)

@@ -39,7 +39,7 @@ class VerdictGap(LastingLoss):
     NOISE, ERRORS, MOST_ERRORS, LEAST_ROWS = 0.08, 3.0, 10.0, 6
 
     def _read(self, observation: Observation) -> float | None:
-        correct, incorrect = (finite(observation.signals, name) for name in self.reads)
+        correct, incorrect = finite(observation.signals, CORRECT), finite(observation.signals, INCORRECT)
         return None if correct is None or incorrect is None else correct - incorrect
 
     def _measure_errors(self, value: float) -> tuple[float, float]:

@@ -63,6 +63,7 @@ def test_suite_d_reports_each_half_and_what_did_not_fail(record, capsys):
     assert "2 pairs" in printed
     assert "1 runs did not fail" in printed
     assert "0 of 1, 0.0 % [0.00, 0.97]" in printed  # a twin of each half
+    assert "onset by row 15: warned within 5 rows" in printed
 
 
 def test_without_recordings_suite_d_says_how_to_make_them(tmp_path, capsys):
