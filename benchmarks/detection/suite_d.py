@@ -26,9 +26,10 @@ before the onset. A tiny Qwen2 puts six letters into order. A run has failed if 
 right answer on 64 held-out problems, lies under {share:.0%} of its twin's in {rows} successive rows; the loss is the
 first of these. {unfailed} runs did not fail; they are left out, and their twins are not. Hooks: all that the callback
 sends, with the paired channel and without. Log: what TRL prints. Pairs of odd numbers are unseen: no rule was chosen on
-them. Only their seeds differ from those of the open pairs, and this table showed their delays under `builtin-9` to those who
-made the rules of `builtin-10`. An alarm before the onset earns no lead; those rows are the twin's, where it counts as false. Leads are rows from
-the first warning since the onset to the loss, 0 where there is none before it. Intervals are exact, 95 %."""
+them. Only their seeds differ from those of the open pairs, and this table showed their delays under `builtin-9` to
+those who made the rules of `builtin-10`. An alarm before the onset earns no lead; those rows are the twin's, where it
+counts as false. Leads are rows from the first warning since the onset to the loss, 0 where there is none before it.
+Intervals are exact, 95 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
