@@ -81,6 +81,7 @@ __all__ = [
     "PROJECT_STATE",
     "RESPONSES_CORRECT",
     "RESPONSES_FROM",
+    "RESPONSES_KIND",
     "RESPONSES_LIST",
     "RESPONSES_MEASURE",
     "RESPONSES_ORDER",
@@ -175,6 +176,7 @@ RESPONSES_QUESTIONS: Final = "responses-questions"
 RESPONSES_QUESTIONS_DRAW: Final = "responses-questions-draw"
 RESPONSES_ORDER: Final = "responses-order"
 RESPONSES_MEASURE: Final = "responses-measure"
+RESPONSES_KIND: Final = "responses-kind"
 RESPONSES_LIST: Final = "responses-list"
 
 COMPARE_RUNS: Final = "compare-runs"
