@@ -13,11 +13,13 @@ from urllib.parse import quote, urlencode, urlsplit
 import httpx2
 
 from dashboard.api_types import (
+    MAX_RUNS,
     ActionItem,
     AlertItem,
     Attribution,
     AuditItem,
     ChannelItem,
+    CheckedFile,
     DryRunItem,
     ExpectedRangeItem,
     ForecastItem,
@@ -42,7 +44,6 @@ __all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_flo
 
 PAGE_ITEMS: Final = 200
 RUN_PAGE_ITEMS: Final = 1000  # the most that the collector returns at once
-MAX_RUNS: Final = 5000
 ALL_POINTS: Final = 1_000_000  # the most that the collector returns of one signal
 MAX_RESPONSES: Final = 24  # token strips are slow to draw, and nobody reads more at once
 MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest
@@ -268,6 +269,10 @@ class ApiClient:
     async def channels(self) -> list[ChannelItem]:
         """Read the channels of notifications."""
         return cast("list[ChannelItem]", await self._items("/notifications/channels", {}))
+
+    async def check_notifications(self, text: str) -> CheckedFile:
+        """Check the text of a file of channels and routes; nothing is stored or sent."""
+        return cast("CheckedFile", await self._ask("POST", "/notifications/check", json={"text": text}))
 
     async def test_channel(self, name: str) -> None:
         """Send a test message to a channel."""

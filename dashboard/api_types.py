@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NotRequired, TypedDict
 
 __all__ = [
+    "MAX_RUNS",
     "RULE_PREFIX",
     "SEVERITY_ORDER",
     "ActionItem",
@@ -15,6 +16,7 @@ __all__ = [
     "Attribution",
     "AuditItem",
     "ChannelItem",
+    "CheckedFile",
     "ExpectedRangeItem",
     "ExpectedRanges",
     "ForecastItem",
@@ -37,6 +39,7 @@ __all__ = [
     "firing",
 ]
 
+MAX_RUNS: Final = 5000  # the newest runs, which pages read
 RULE_PREFIX: Final = "rule:"  # with which the kind of an alert begins that a rule has opened
 
 SEVERITY_ORDER: Final = {"critical": 0, "warning": 1, "info": 2}
@@ -409,6 +412,16 @@ class ChannelItem(TypedDict):
     is_failing: bool
     last_error: str | None
     last_sent_at: float | None
+
+
+class CheckedFile(TypedDict):
+    """What must be changed in the text of a file of channels and routes, or how many of them it states."""
+
+    problems: list[str]
+    channels: int
+    routes: int
+    variables: list[str]
+    files: list[str]
 
 
 class RetentionStatus(TypedDict):

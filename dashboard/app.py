@@ -27,7 +27,9 @@ from dashboard.page_delivery.callback_requests import DashRequests, refuse_unkno
 from dashboard.page_delivery.compression import Compressed
 from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
 from dashboard.page_delivery.own_files import OwnFiles, plotly_route
-from dashboard.pages import alert, compare, fleet, fleet_curves, judgement, responses, run, run_labels, workspace
+from dashboard.pages import alert, compare, judgement, responses, run, run_labels, workspace
+from dashboard.pages.fleet import curves as fleet_curves
+from dashboard.pages.fleet import page as fleet
 from dashboard.pages.rules import form, listed
 from dashboard.pages.rules.page import rules_page
 from dashboard.pages.settings import channels, keys, projects

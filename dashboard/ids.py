@@ -13,6 +13,9 @@ __all__ = [
     "ALERT_REFRESH",
     "ALERT_SILENCE",
     "ALERT_SILENCE_SEND",
+    "CHANNEL_FILE",
+    "CHANNEL_FILE_ANSWER",
+    "CHANNEL_FILE_CHECK",
     "CHANNEL_STATE",
     "COMPARE_ALIGN",
     "COMPARE_BODY",
@@ -78,6 +81,7 @@ __all__ = [
     "PROJECT_STATE",
     "RESPONSES_CORRECT",
     "RESPONSES_FROM",
+    "RESPONSES_KIND",
     "RESPONSES_LIST",
     "RESPONSES_MEASURE",
     "RESPONSES_ORDER",
@@ -172,6 +176,7 @@ RESPONSES_QUESTIONS: Final = "responses-questions"
 RESPONSES_QUESTIONS_DRAW: Final = "responses-questions-draw"
 RESPONSES_ORDER: Final = "responses-order"
 RESPONSES_MEASURE: Final = "responses-measure"
+RESPONSES_KIND: Final = "responses-kind"
 RESPONSES_LIST: Final = "responses-list"
 
 COMPARE_RUNS: Final = "compare-runs"
@@ -212,6 +217,9 @@ WORKSPACE_DRAWN: Final = "workspace-drawn"  # the figures of the panels that wer
 WORKSPACE_EXPORTED: Final = "workspace-exported"  # the signal whose values are to be saved
 WORKSPACE_DOWNLOAD: Final = "workspace-download"
 
+CHANNEL_FILE: Final = "channel-file"
+CHANNEL_FILE_ANSWER: Final = "channel-file-answer"
+CHANNEL_FILE_CHECK: Final = "channel-file-check"
 CHANNEL_STATE: Final = "channel-state"
 KEYS_LIST: Final = "keys-list"
 KEY_DAYS: Final = "key-days"

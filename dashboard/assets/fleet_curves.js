@@ -4,7 +4,7 @@
   "use strict";
 
   const SOON_MS = 80; // rows that come into view together are one request
-  const MAX_RUNS = 60; // of one request, as in dashboard/pages/fleet_curves.py
+  const MAX_RUNS = 60; // of one request, as in dashboard/pages/fleet/curves.py
   const HEADING = "Newest rewards";
 
   let signal = ""; // empty: the rewards, which the rows hold

@@ -18,12 +18,18 @@ WITHOUT_LIKELIHOOD: Final = (
 )
 NO_EVIDENCE: Final = "No evidence raises the probability: these are the base rates."
 NO_FORECAST: Final = "There is no forecast: no step has been processed yet, or the run has collapsed."
+COLLAPSED: Final = "There is no forecast: the run has collapsed."
 
 
-def forecast_parts(forecast: ForecastItem | None) -> list[Component]:
-    """Return one tile for each horizon and the evidence; only the base rate where nothing more is known."""
+def forecast_parts(forecast: ForecastItem | None, *, phase: str = "") -> list[Component]:
+    """Return one tile for each horizon and the evidence; only the base rate where nothing more is known.
+
+    Args:
+        forecast: The forecast, or None where there is none.
+        phase: The phase of the run, if it is known.
+    """
     if forecast is None:
-        return [html.P(NO_FORECAST, className="forecast-note")]
+        return [html.P(COLLAPSED if phase == "collapsed" else NO_FORECAST, className="forecast-note")]
     tiles = [_tile(horizon) for horizon in forecast["horizons"]]
     fitted = f"Read it as an order of runs rather than a number. Fitted on {forecast['fitted_on']}."
     head = html.Span(

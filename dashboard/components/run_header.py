@@ -60,7 +60,7 @@ def run_header(
         ),
         html.Dl([html.Div([html.Dt(name), html.Dd(value)]) for name, value in _facts(run)], className="facts"),
         html.Div([_vital(signal, label, series) for signal, label in VITALS], className="vitals"),
-        html.Div(forecast_parts(forecast), id=ids.RUN_FORECAST, className="forecast"),
+        html.Div(forecast_parts(forecast, phase=run["phase"]), id=ids.RUN_FORECAST, className="forecast"),
         *_timeline(phases),
     ]
 

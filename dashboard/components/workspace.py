@@ -13,7 +13,7 @@ from dashboard.figures.curves.token_axis import token_signal
 from dashboard.html_text import html_text
 from dashboard.signal_definitions.lookup import define, unit_of
 
-__all__ = ["groups_of", "workspace"]
+__all__ = ["groups_of", "smoothing_of", "workspace"]
 
 OTHER: Final = "other"
 MOST_COLUMNS: Final = 6  # of a group; a wider screen shows groups side by side
@@ -79,7 +79,7 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
                     min=0,
                     max=0.99,
                     step=0.01,
-                    value=_share(query.get("smoothing")),
+                    value=smoothing_of(query.get("smoothing")),
                     marks=None,
                     updatemode="mouseup",
                 ),
@@ -120,7 +120,8 @@ def _zoom(text: str | None) -> list[float] | None:
     return ends if len(ends) == 2 and ends[0] < ends[1] < math.inf else None  # noqa: PLR2004 - two ends
 
 
-def _share(text: str | None) -> float:
+def smoothing_of(text: str | None) -> float:
+    """Read the smoothing from an address: from 0, also where it is no number, to 0.99."""
     try:
         return min(max(float(text or 0), 0.0), 0.99)
     except ValueError:

@@ -11,12 +11,12 @@ from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.curves.outliers import inner_range
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.curves.token_axis import TokenAxis
+from dashboard.figures.curves.view import View
 from dashboard.figures.expected import expected_area
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.marks.alerts import alert_lines
 from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import Line
-from dashboard.figures.view import View
 from dashboard.theme import LIGHT, PRIMARY
 
 __all__ = ["merged", "places", "signal_figure"]

@@ -17,7 +17,7 @@ from dashboard.components.run_labels import run_labels
 from dashboard.first_view.rows import first_rows
 from dashboard.first_view.still import still_of
 from dashboard.html_text import html_text
-from dashboard.pages.fleet import read_fleet
+from dashboard.pages.fleet.page import read_fleet
 from dashboard.pages.run import read_run
 
 __all__ = ["FirstView"]

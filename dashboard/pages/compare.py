@@ -109,7 +109,7 @@ def register(app: Dash, api_url: str) -> None:
     )
     app.callback(Output(ids.COMPARE_BODY, "children"), Output(ids.COMPARE_SIGNALS, "options"), *controls_)(draw)
     app.clientside_callback(
-        ClientsideFunction("rlvitals", "rememberComparison"), Output(ids.COMPARE_BODY, "title"), *controls_[:3]
+        ClientsideFunction("rlvitals", "rememberComparison"), Output(ids.COMPARE_BODY, "title"), *controls_
     )
 
 

@@ -78,7 +78,7 @@ def register(app: Dash, api_url: str) -> None:
     """Register the drawing of the responses that are chosen."""
 
     async def draw(  # noqa: PLR0917 - Dash passes inputs by their places
-        first: int | None, last: int | None, correct: str, order: str, measure: str, live: dict[str, str]
+        first: int | None, last: int | None, correct: str, kind: str, order: str, measure: str, live: dict[str, str]
     ) -> object:
         try:
             async with ApiClient(api_url) as api:
@@ -87,6 +87,7 @@ def register(app: Dash, api_url: str) -> None:
                     from_step=first,
                     to_step=last,
                     correct={"true": True, "false": False}.get(correct),
+                    kind=None if kind == "all" else kind,
                 )
         except ApiError as error:
             return message("The responses cannot be shown", str(error))
@@ -120,6 +121,7 @@ def register(app: Dash, api_url: str) -> None:
         Input(ids.RESPONSES_FROM, "value"),
         Input(ids.RESPONSES_TO, "value"),
         Input(ids.RESPONSES_CORRECT, "value"),
+        Input(ids.RESPONSES_KIND, "value"),
         Input(ids.RESPONSES_ORDER, "value"),
         Input(ids.RESPONSES_MEASURE, "value"),
         State(ids.LIVE, "data"),

@@ -14,8 +14,8 @@ from dashboard.api_client import ApiClient, ApiError
 from dashboard.api_types import AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.components.small_elements import spell
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
+from dashboard.figures.curves.view import View
 from dashboard.figures.signal import merged, signal_figure
-from dashboard.figures.view import View
 
 __all__ = ["register"]
 

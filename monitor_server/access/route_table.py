@@ -103,6 +103,7 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("POST", "/api/v1/sample"): Access(Scope.ADMIN, Reach.COLLECTOR),
     ("POST", "/api/v1/sample/ablation"): Access(Scope.ADMIN, Reach.COLLECTOR),
     ("GET", "/api/v1/notifications/channels"): Access(Scope.OPERATE, Reach.COLLECTOR),
+    ("POST", "/api/v1/notifications/check"): Access(Scope.OPERATE, Reach.COLLECTOR),
     ("POST", "/api/v1/notifications/reload"): Access(Scope.ADMIN, Reach.COLLECTOR),
     ("POST", "/api/v1/notifications/channels/{name}/test"): Access(Scope.OPERATE, Reach.COLLECTOR),
     ("POST", "/api/v1/notifications/links/end"): Access(Scope.ADMIN, Reach.COLLECTOR),

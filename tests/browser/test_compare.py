@@ -31,13 +31,21 @@ def test_runs_are_overlaid_and_their_differences_named(collector, visit):
 
 
 def test_a_run_leads_to_its_comparison_and_the_address_holds_the_choice(collector, visit):
-    """From the run's page; an alignment is part of the address."""
+    """From the run's page; alignment, scale, lines and smoothing are parts of the address."""
     run_id = run(collector, "one", 0.1)
     visit.page.goto(f"{collector.url}/runs/{run_id}")
     visit.page.locator("#run-header").get_by_role("link", name="Compare").click()
     expect(visit.page.locator(".compare-chart")).to_have_count(1)
     visit.page.get_by_text("share of the run").click()
     visit.page.wait_for_url(f"**/compare?run={run_id}&x=share")
+    visit.page.get_by_text("seeds as median and range").click()
+    visit.page.wait_for_url(f"**/compare?run={run_id}&x=share&lines=seeds")
+    visit.page.goto(f"{collector.url}/compare?run={run_id}&y=log&smoothing=0.8")
+    expect(visit.page.locator("#compare-smoothing").get_by_role("slider")).to_have_attribute("aria-valuenow", "0.8")
+    visit.page.wait_for_function(
+        "() => { const graph = document.querySelector('.compare-chart .js-plotly-plot');"
+        " return graph && graph._fullLayout && graph._fullLayout.yaxis.type === 'log'; }"
+    )
 
 
 def test_without_runs_the_page_says_what_to_do(collector, visit):

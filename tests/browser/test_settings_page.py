@@ -44,3 +44,17 @@ def test_a_key_that_only_reads_is_shown_what_it_lacks(guarded, visit):
     visit.page.once("dialog", lambda dialog: dialog.accept())
     visit.page.get_by_role("button", name="Delete: mine").click()
     expect(visit.page.locator("#project-state")).to_contain_text("Not deleted.")
+
+
+def test_the_text_of_a_file_of_channels_is_checked_in_words(guarded, visit):
+    """A problem is named with its place, a usable text with its numbers and with what the collector must have."""
+    open_settings(guarded, visit, guarded.key("operate", name="night shift"))
+    visit.page.get_by_text("Check the text of a file").click()
+    text, answer = visit.page.get_by_label("Text of the file"), visit.page.locator(".file-answer")
+    visit.page.get_by_role("button", name="Check", exact=True).click()
+    expect(answer).to_contain_text("The collector would take this file: 1 channels, 1 routes.")
+    expect(answer).to_contain_text("It must also have: the variable SLACK_URL in its environment.")
+    text.fill(text.input_value().replace('"warning"', '"<b>paging</b>"'))
+    visit.page.get_by_role("button", name="Check", exact=True).click()
+    expect(answer.locator("li")).to_contain_text("routes[0].severity must be 'info', 'warning' or 'critical'")
+    expect(answer.locator("li")).to_contain_text("<b>paging</b>")

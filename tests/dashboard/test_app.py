@@ -15,7 +15,7 @@ from plotly.offline import get_plotlyjs_version
 from dashboard import ids
 from dashboard.app import attach, create_app
 from dashboard.page_delivery.own_files import PLOTLY
-from dashboard.pages.fleet import fleet_page
+from dashboard.pages.fleet.page import fleet_page
 from dashboard.pages.run import run_page
 from dashboard.settings import Settings
 

@@ -262,3 +262,10 @@ def test_the_slider_of_responses_ends_at_the_newest_step():
     assert '"max": 90' in controls
     assert '"value": 30' in controls
     assert ids.RESPONSES_STEP not in json.dumps(tree(response_controls({})))
+
+
+def test_the_summary_states_where_older_runs_are_not_listed(texts):
+    """Not with one run less."""
+    limit = "only the newest 5,000 runs are listed"
+    assert limit in texts(fleet_summary([run(str(index)) for index in range(5000)], []))
+    assert limit not in texts(fleet_summary([run(str(index)) for index in range(4999)], []))

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from dashboard.figures.curves.view import View
 from dashboard.figures.expected import expected_area
 from dashboard.figures.run import run_figure
 from dashboard.figures.signal import signal_figure
-from dashboard.figures.view import View
 
 EXPECTED = {"signal": "reward/mean", "steps": [0, 8, 12], "low": [0.2, 0.3], "high": [0.6, 0.7], "runs": 5}
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 from dash.development.base_component import Component
@@ -71,6 +72,16 @@ def test_tokens_are_coloured_by_how_far_they_fell():
         ("feedback", "tool", "0%"),
         ("fell", "7", "40%"),
     ]
+
+
+def test_actions_are_bracketed_where_there_are_several():
+    """The first two tokens are an action and so is the last; a response of one action has no brackets."""
+    states = [
+        state for state, *_ in json.loads(token_strip(response()).to_plotly_json()["props"]["data-tokens"])["tokens"]
+    ]
+    assert [state.split()[1:] for state in states] == [["begins"], ["ends"], [], ["begins", "ends"]]
+    single = token_strip(response(actions=[[0, 4]], logprobs=[-0.5] * 4, displacements=[-0.1] * 4))
+    assert not re.search("begins|ends", json.dumps(single.to_plotly_json()["props"]["data-tokens"]))
 
 
 def test_without_texts_ids_stand_and_without_ids_dots():
@@ -161,7 +172,7 @@ def test_an_explanation_is_written_out(texts):
     assert "surely later" in found
     assert "75 % alike: 2 tokens of beginning shared, 50 % of its 4-grams" in " ".join(found)
     assert "arXiv 2512.04220" in found
-    assert str(parts).count(' shared"') == 2
+    assert len(re.findall(r' shared(?: begins| ends)*"', str(parts))) == 2
 
 
 @pytest.mark.parametrize(

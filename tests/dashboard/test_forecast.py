@@ -55,3 +55,4 @@ def test_a_run_without_forecast_says_why(collector, texts):
 
     assert asyncio.run(asking()) is None
     assert "no step has been processed yet" in " ".join(texts(forecast_parts(None)))
+    assert texts(forecast_parts(None, phase="collapsed")) == ["There is no forecast: the run has collapsed."]

@@ -1,10 +1,10 @@
 """What happened to a run, as marks on its charts."""
 
+from dashboard.figures.curves.view import View
 from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import PANELS
 from dashboard.figures.run import rows_of, run_figure
 from dashboard.figures.signal import signal_figure
-from dashboard.figures.view import View
 
 
 def mark(kind, step, text="what happened", by=None):

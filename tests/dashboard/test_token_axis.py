@@ -5,8 +5,8 @@ import math
 import pytest
 
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
+from dashboard.figures.curves.view import View
 from dashboard.figures.signal import signal_figure
-from dashboard.figures.view import View
 
 
 def counted(signal, values):

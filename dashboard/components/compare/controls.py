@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_types import RunItem
+from dashboard.components.workspace import smoothing_of
 from dashboard.figures.overlay import ALIGNMENTS
 
 __all__ = ["controls", "run_names"]
@@ -26,7 +27,7 @@ def controls(runs: Sequence[RunItem], chosen: Sequence[str], query: Mapping[str,
     """
     names = run_names(runs)
     signals = query.get("signal", [])
-    align = query.get("x", [""])[0]
+    align, scale, lines = (query.get(name, [""])[0] for name in ("x", "y", "lines"))
     return html.Section(
         className="card compare-controls",
         children=[
@@ -49,10 +50,8 @@ def controls(runs: Sequence[RunItem], chosen: Sequence[str], query: Mapping[str,
                 className="workspace-controls",
                 children=[
                     _radio(ids.COMPARE_ALIGN, "Align by", ALIGNMENTS, align if align in ALIGNMENTS else "step"),
-                    _radio(ids.COMPARE_SCALE, "Vertical axis", SCALES, "linear"),
-                    _radio(
-                        ids.COMPARE_GROUP, "Lines", {"runs": "each run", "seeds": "seeds as median and range"}, "runs"
-                    ),
+                    _radio(ids.COMPARE_SCALE, "Vertical axis", SCALES, scale if scale in SCALES else "linear"),
+                    _radio(ids.COMPARE_GROUP, "Lines", GROUPINGS, lines if lines in GROUPINGS else "runs"),
                     _control(
                         "Smoothing",
                         ids.COMPARE_SMOOTHING,
@@ -61,7 +60,7 @@ def controls(runs: Sequence[RunItem], chosen: Sequence[str], query: Mapping[str,
                             min=0,
                             max=0.99,
                             step=0.01,
-                            value=0,
+                            value=smoothing_of(query.get("smoothing", [""])[0]),
                             marks=None,
                             updatemode="mouseup",
                         ),

@@ -8,7 +8,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import AlertItem, RunItem, firing
+from dashboard.api_types import MAX_RUNS, AlertItem, RunItem, firing
 from dashboard.components.fleet.rows import state_of
 from dashboard.components.fleet.table import COLUMNS, HIDDEN_AT_FIRST
 from dashboard.components.small_elements import badge
@@ -41,6 +41,8 @@ def fleet_summary(runs: Sequence[RunItem], alerts: Sequence[AlertItem]) -> Compo
         for name in ("critical", "warning", "info")
         if severities[name]
     ]
+    if len(runs) >= MAX_RUNS:
+        parts.append(html.Span(f"only the newest {MAX_RUNS:,} runs are listed"))
     return html.P(parts, className="summary")
 
 

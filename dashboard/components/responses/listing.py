@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 from dashboard import ids
 from dashboard.api_types import ResponseItem
 from dashboard.components.responses.card import response_card
+from dashboard.components.responses.table import anchor, response_table
 from dashboard.components.responses.token_strip import MEASURES
 from dashboard.components.values import plain
 
@@ -21,6 +22,8 @@ ORDERS: Final = {
     "length": "longest first",
     "group": "by group",
 }
+KINDS: Final = ("all", "random", "displaced", "resembling", "unlikely", "longest")  # why a response was sampled
+LABELS: Final = {"displacement": "displacement (log of the ratio)", "all": "every kind"}
 
 
 def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Component:
@@ -43,7 +46,8 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
             html.Div(steps, className="control steps"),
             *([_slider(query.get("to"), last_step)] if last_step else []),
             _radio(ids.RESPONSES_CORRECT, "Correctness", {"all": "all", "true": "correct", "false": "incorrect"}),
-            _radio(ids.RESPONSES_MEASURE, "Colour", {name: name for name in MEASURES}),
+            _radio(ids.RESPONSES_KIND, "Sampled as", {name: LABELS.get(name, name) for name in KINDS}),
+            _radio(ids.RESPONSES_MEASURE, "Colour", {name: LABELS.get(name, name) for name in MEASURES}),
             _radio(ids.RESPONSES_ORDER, "Order", ORDERS),
         ],
     )
@@ -60,21 +64,27 @@ def _slider(asked: str | None, last_step: int) -> Component:
 
 
 def listing(responses: Sequence[ResponseItem], *, order: str, measure: str) -> list[Component]:
-    """Return a card for each response in the order asked for, or for each group with its members side by side."""
+    """Return a table of the responses, and a card for each in the order asked for, or for each group side by side."""
     if not responses:
         text = "No response is stored for these steps. A trainer samples responses if it sends rollouts with token ids."
         return [html.P(text, className="calm card none-match")]
     if order == "group":
-        return [_group(members, measure) for members in _groups(responses)]
+        groups = _groups(responses)
+        return [
+            response_table([item for members in groups for item in members]),
+            *(_group(members, measure) for members in groups),
+        ]
     keys = {
         "displacement": lambda item: item["displacement"] if item["displacement"] is not None else float("inf"),
         "reward": lambda item: -item["reward"],
         "length": lambda item: -item["length"],
     }
     ordered = sorted(responses, key=keys[order]) if order in keys else responses
-    return [
-        html.Section(response_card(item, _kinds(item), measure=measure), className="card explains") for item in ordered
-    ]
+    cards = (
+        html.Section(response_card(item, _kinds(item), measure=measure), className="card explains", id=anchor(item))
+        for item in ordered
+    )
+    return [response_table(ordered), *cards]
 
 
 def shared_prefix(responses: Sequence[ResponseItem]) -> int:
@@ -95,15 +105,17 @@ def _groups(responses: Sequence[ResponseItem]) -> list[list[ResponseItem]]:
     for item in responses:
         key = (item["step"], item["attempt"], item["group"] if item["group"] is not None else item["id"])
         groups.setdefault(key, []).append(item)
-    return list(groups.values())
+    return [sorted(members, key=lambda item: -item["reward"]) for members in groups.values()]
 
 
 def _group(members: Sequence[ResponseItem], measure: str) -> Component:
     first, prefix = members[0], shared_prefix(members)
     name = f"step {first['step']}" + ("" if first["group"] is None else f", group {first['group']}")
     shared = f"The first {prefix} tokens are equal: underlined, and folded where they are many." if prefix else ""
-    ordered = sorted(members, key=lambda item: -item["reward"])
-    cards = [response_card(item, _kinds(item), shared_prefix=prefix, measure=measure) for item in ordered]
+    cards = [
+        html.Div(response_card(item, _kinds(item), shared_prefix=prefix, measure=measure), id=anchor(item))
+        for item in members
+    ]
     return html.Section(
         [html.H2(name), html.P(shared, className="aside"), html.Div(cards, className="members")],
         className="card explains",

@@ -103,8 +103,9 @@ def _chip(
         state, heat = "broken", 1.0
     else:
         state, heat = "fell" if value < 0 else "rose", min(1.0, abs(value) / full)
+    ends = [name for end, name in ((0, " begins"), (1, " ends")) if _is_end(response, place, end)]
     return (
-        f"{state} shared" if is_shared else state,
+        f"{state}{' shared' if is_shared else ''}{''.join(ends)}",
         _text(response, place),
         round(100 * heat),
         _title(response, place, value, measure),
@@ -120,6 +121,12 @@ def _text(response: ResponseItem, place: int) -> str:
 
 def _is_action(response: ResponseItem, place: int) -> bool:
     return any(begin <= place < end for begin, end in response["actions"])
+
+
+def _is_end(response: ResponseItem, place: int, end: int) -> bool:
+    """Say whether a token is the first (0) or the last (1) of an action of several, which is bracketed."""
+    actions = response["actions"]
+    return len(actions) > 1 and any(place == action[end] - end for action in actions)
 
 
 def _title(response: ResponseItem, place: int, value: float | None, measure: str) -> str:

@@ -6,7 +6,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_client import ApiClient
+from dashboard.api_client import ApiClient, ApiError
+from dashboard.components.page_frame import waiting
 from dashboard.components.rules.form import rule_form
 from dashboard.components.rules.tables import rule_table
 
@@ -15,8 +16,11 @@ __all__ = ["rules_page"]
 
 async def rules_page(api_url: str) -> Component:
     """Draw the page."""
-    async with ApiClient(api_url) as api:
-        rules, runs = await asyncio.gather(api.rules(), api.runs())
+    try:
+        async with ApiClient(api_url) as api:
+            rules, runs = await asyncio.gather(api.rules(), api.runs())
+    except ApiError as error:
+        return waiting("The rules cannot be shown", str(error))
     return html.Div(
         className="settings-page",
         children=[

@@ -1,15 +1,16 @@
-"""The callback that sends a test message to a channel of notifications."""
+"""The callbacks of channels of notifications: send a test message to one, and check the text of their file."""
 
-from dash import ALL, Dash, Input, Output, ctx, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError
+from dashboard.components.settings.file_check import checked
 
 __all__ = ["register"]
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Register the callback."""
+    """Register the callbacks."""
 
     async def test_channel(clicks: list[int | None]) -> object:
         if not any(clicks) or not ctx.triggered_id:
@@ -25,3 +26,19 @@ def register(app: Dash, api_url: str) -> None:
     app.callback(
         Output(ids.CHANNEL_STATE, "children"), Input(ids.channel_test(ALL), "n_clicks"), prevent_initial_call=True
     )(test_channel)
+
+    async def check_file(clicks: int | None, text: str | None) -> object:
+        if not clicks:  # the button was drawn and not clicked
+            return no_update
+        try:
+            async with ApiClient(api_url) as api:
+                return checked(await api.check_notifications(text or ""))
+        except ApiError as error:
+            return f"Not checked. {error}"
+
+    app.callback(
+        Output(ids.CHANNEL_FILE_ANSWER, "children"),
+        Input(ids.CHANNEL_FILE_CHECK, "n_clicks"),
+        State(ids.CHANNEL_FILE, "value"),
+        prevent_initial_call=True,
+    )(check_file)

@@ -8,7 +8,9 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError
+from dashboard.api_client import ApiClient, ApiError, UnreachableError
+from dashboard.components.page_frame import waiting
+from dashboard.components.settings.file_check import file_check
 from dashboard.components.settings.key_form import key_form
 from dashboard.components.settings.tables import audit_table, channel_table, key_table, project_table, retention_table
 
@@ -19,14 +21,17 @@ AUDIT_ENTRIES: Final = 50
 
 async def settings_page(api_url: str) -> Component:
     """Draw the page; a section that the caller's key does not reach states what it needs."""
-    async with ApiClient(api_url) as api:
-        keys, channels, projects, retention, audit = await asyncio.gather(
-            _section(api.keys, key_table),
-            _section(api.channels, channel_table),
-            _section(api.runs, project_table),
-            _section(api.retention, retention_table),
-            _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
-        )
+    try:
+        async with ApiClient(api_url) as api:
+            keys, channels, projects, retention, audit = await asyncio.gather(
+                _section(api.keys, key_table),
+                _section(api.channels, channel_table),
+                _section(api.runs, project_table),
+                _section(api.retention, retention_table),
+                _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
+            )
+    except UnreachableError as error:
+        return waiting("The settings cannot be shown", str(error))
     return html.Div(
         className="settings-page",
         children=[
@@ -35,9 +40,11 @@ async def settings_page(api_url: str) -> Component:
             _card("Keys", "Who may do what.", html.Div(keys, id=ids.KEYS_LIST), key_form()),
             _card(
                 "Notifications",
-                "Channels are set up in the file that RLVITALS_NOTIFICATIONS names.",
+                "Channels and routes are set up in the file that RLVITALS_NOTIFICATIONS names, on the machine of the "
+                "collector: no page can change where alerts are sent.",
                 html.P(id=ids.CHANNEL_STATE, role="status", className="calm"),
                 channels,
+                file_check(),
             ),
             _card(
                 "Projects",
@@ -61,6 +68,8 @@ async def settings_page(api_url: str) -> Component:
 async def _section(read: Callable[[], Awaitable[Any]], draw: Callable[[Any], Component]) -> Component:
     try:
         return draw(await read())
+    except UnreachableError:
+        raise
     except ApiError as error:
         return html.P(f"Not shown. {error}", className="calm")
 

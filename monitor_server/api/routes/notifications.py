@@ -6,13 +6,15 @@ import uuid
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
+from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import commit_change
 from monitor_server.api.dependencies import Asking, Reading, Serving
-from monitor_server.api.error_handlers import CHANNEL_FAILED, NOT_FOUND
+from monitor_server.api.error_handlers import BODY_REFUSALS, CHANNEL_FAILED, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import ChannelFailed, InvalidField, StartupError, UnknownChannel
+from monitor_server.notifications.configuration.checking import check_text
 from monitor_server.notifications.configuration.tables import Channel
 from monitor_server.notifications.delivery.channels import deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
@@ -86,6 +88,33 @@ async def reload(collector: Serving, asking: Asking) -> ReloadedFile:
     if collector.notifier is not None:
         collector.notifier.notify()
     return ReloadedFile(channels=len(file.channels), routes=len(file.routes))
+
+
+class FileText(BaseModel):
+    """The text of a file of channels and routes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(max_length=100_000)
+
+
+class CheckedFile(Schema):
+    """What must be changed in the text, or how many channels and routes it states.
+
+    The variables and files were not looked up; the collector needs them where the text is put in its place.
+    """
+
+    problems: list[str]
+    channels: int
+    routes: int
+    variables: list[str]
+    files: list[str]
+
+
+@router.post("/check", responses=BODY_REFUSALS)
+def check(body: FileText) -> CheckedFile:
+    """Check the text of a file of channels and routes. Nothing is stored, sent, or read of the collector's secrets."""
+    return CheckedFile.model_validate(check_text(body.text), from_attributes=True)
 
 
 @router.post("/channels/{name}/test", responses=NOT_FOUND | CHANNEL_FAILED)

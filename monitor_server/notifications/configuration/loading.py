@@ -13,7 +13,7 @@ from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.printable import printable
 
-__all__ = ["load_notifications"]
+__all__ = ["PLACEHOLDER", "load_notifications", "spell_problem"]
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_FIELDS = {"url", "secret"}
@@ -40,7 +40,7 @@ def load_notifications(path: Path, *, variable: Callable[[str], str | None]) -> 
             return NotificationFile.model_validate(document, strict=True)
         except ValidationError as error:
             # The error holds the input, and with it the secrets: it is not chained.
-            problems = [_problem(each) for each in error.errors(include_url=False)]
+            problems = [spell_problem(each) for each in error.errors(include_url=False)]
     raise StartupError(f"RLVITALS_NOTIFICATIONS: {path}: {'; '.join(problems[:5])}; see docs/notifications.md")
 
 
@@ -90,7 +90,8 @@ def _filled(text: str, place: str, variable: Callable[[str], str | None], proble
     return PLACEHOLDER.sub(value, text)
 
 
-def _problem(error: ErrorDetails) -> str:
+def spell_problem(error: ErrorDetails) -> str:
+    """Spell what pydantic found: the place, what must hold, and what was given unless it may be a secret."""
     # Pydantic puts the tag of a union into the place.
     location = [part for part in error["loc"] if part not in ("apprise", "webhook", "[key]")]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{printable(part, longest=60)}" for part in location)

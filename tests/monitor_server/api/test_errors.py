@@ -18,7 +18,7 @@ PATHS = [
     "/projects/{name}", "/runs/{run_id}/export", "/export", "/stream", "/ingest",
     "/keys", "/keys/{key}", "/audit", "/status", "/session", "/session/methods", "/session/oidc",
     "/session/oidc/callback", "/sample", "/sample/ablation",
-    "/notifications/channels", "/notifications/links/end", "/notifications/reload",
+    "/notifications/channels", "/notifications/check", "/notifications/links/end", "/notifications/reload",
     "/notifications/channels/{name}/test",
 ]  # fmt: skip
 

@@ -14,6 +14,7 @@ NO_CHANGES = {
     ("POST", "/api/v1/session"),
     ("DELETE", "/api/v1/session"),
     ("POST", "/api/v1/rules/dry-run"),
+    ("POST", "/api/v1/notifications/check"),
     ("POST", "/_dash-update-component"),
 }
 # With tests of their own: `test_operation.py` and `test_reload.py` of notifications, `test_links.py` of action_links.

@@ -1,0 +1,1 @@
+"""The fleet page, and its callbacks."""

@@ -1,0 +1,72 @@
+"""Checks the text of a file of channels and routes before it is put in its place, without the collector's secrets."""
+
+import tomllib
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from monitor_server.notifications.configuration.loading import PLACEHOLDER, spell_problem
+from monitor_server.notifications.configuration.tables import NotificationFile
+from monitor_server.printable import printable
+
+__all__ = ["CheckedText", "check_text"]
+
+# What stands for an address or a secret that the environment or a file of the collector holds.
+STAND_INS: Final = {"url": "https://example.org/", "secret": "0123456789abcdef"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedText:
+    """What was found in a text: what must be changed, or how many channels and routes it states.
+
+    Args:
+        problems: Each with its place and what must hold; none if the text can be used.
+        channels: Their number.
+        routes: Their number.
+        variables: Names of variables that must be set in the collector's environment; they were not looked up.
+        files: Files of secrets that the collector must be able to read; they were not read.
+    """
+
+    problems: tuple[str, ...] = ()
+    channels: int = 0
+    routes: int = 0
+    variables: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def check_text(text: str) -> CheckedText:
+    """Check a text as the collector does at its start, without reading its environment or a file."""
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        return CheckedText((f"the text must be TOML: {printable(error, longest=300)}",))
+    files: list[str] = []
+    channels = document.get("channels")
+    if isinstance(channels, dict):
+        filled = {
+            name: _with_stand_ins(table, files) if isinstance(table, dict) else table
+            for name, table in channels.items()
+        }
+        document = document | {"channels": filled}
+    variables = tuple(dict.fromkeys(PLACEHOLDER.findall(text)))
+    try:
+        file = NotificationFile.model_validate(document, strict=True)
+    except ValidationError as error:
+        problems = tuple(spell_problem(each) for each in error.errors(include_url=False))
+        return CheckedText(problems, variables=variables, files=tuple(files))
+    return CheckedText((), len(file.channels), len(file.routes), variables, tuple(files))
+
+
+def _with_stand_ins(given: dict[str, Any], files: list[str]) -> dict[str, Any]:
+    table = {"type": "apprise"} | given
+    for field, stand_in in STAND_INS.items():
+        file = table.get(f"{field}_file")
+        if isinstance(file, str) and field not in table:
+            files.append(printable(file, longest=100))
+            del table[f"{field}_file"]
+            table[field] = stand_in
+        elif isinstance(table.get(field), str):
+            held = str(table[field])
+            table[field] = stand_in if PLACEHOLDER.fullmatch(held) else PLACEHOLDER.sub("x" * 16, held)
+    return table
