@@ -50,7 +50,7 @@ def trackio_rate(seconds: float, port: int) -> float:
         os.environ["TRACKIO_WRITE_TOKEN"] = WRITE_TOKEN
         url = f"http://127.0.0.1:{port}/"
         with serving([sys.executable, "-m", "trackio.cli", "show"], url):
-            from trackio.remote_client import RemoteClient  # type: ignore[import-not-found]  # noqa: PLC0415 - as above
+            from trackio.remote_client import RemoteClient  # noqa: PLC0415 - as above
 
             clients = [RemoteClient(url, write_token=WRITE_TOKEN) for _ in range(SENDERS)]
 
