@@ -158,7 +158,12 @@ def build_collector(
         store, channels=lambda: [] if file is None else list(file.file.channels), clock=clock
     )
     exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
-    exposition.watch_projector(queued_runs=lambda: projector.queued_runs, waiters=lambda: projector.waiters)
+    exposition.watch_caches(log_.caches | (projector.caches if is_projecting else {}))
+    exposition.watch_projector(
+        queued_runs=lambda: projector.queued_runs,
+        waiters=lambda: projector.waiters,
+        record_bytes=lambda: projection.waiting_bytes,
+    )
     return Collector(
         settings=settings,
         clock=clock,

@@ -13,6 +13,7 @@ import time
 import urllib.request
 
 SENDERS = 8
+WRITE_TOKEN = "benchmark"  # noqa: S105 - of a server on the loopback, for some seconds
 SCALARS = {f"signal/{place}": 0.5 for place in range(60)}
 
 
@@ -46,11 +47,12 @@ def trackio_rate(seconds: float, port: int) -> float:
     """Return the steps a second of Trackio's server, in batches of ten steps."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"TRACKIO_DIR": folder, "GRADIO_SERVER_PORT": str(port), "GRADIO_ANALYTICS_ENABLED": "0"}
+        os.environ["TRACKIO_WRITE_TOKEN"] = WRITE_TOKEN
         url = f"http://127.0.0.1:{port}/"
         with serving([sys.executable, "-m", "trackio.cli", "show"], url):
-            from gradio_client import Client  # type: ignore[import-not-found]  # noqa: PLC0415 - as above
+            from trackio.remote_client import RemoteClient  # noqa: PLC0415 - as above
 
-            clients = [Client(url, verbose=False) for _ in range(SENDERS)]
+            clients = [RemoteClient(url, write_token=WRITE_TOKEN) for _ in range(SENDERS)]
 
             def send(place: int, first: int) -> None:
                 logs = [

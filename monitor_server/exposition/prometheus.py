@@ -4,7 +4,7 @@ Runs are read at each scrape and not kept, so the series of a finished run go aw
 step, a token or a response; settings bound runs and signals.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -56,6 +56,17 @@ class Exposition:
         self._waiters = Gauge(
             "rlvitals_projector_waiters", "Receipts that wait for the verdict on their batch", registry=registry
         )
+        self._record_bytes = Gauge(
+            "rlvitals_projector_record_bytes",
+            "Bytes of the records that are kept in memory until their steps are complete",
+            registry=registry,
+        )
+        self._cached = Gauge(
+            "rlvitals_cached_entries",
+            "Entries of a cache in memory, each of which has a bound",
+            ["cache"],
+            registry=registry,
+        )
 
         self._removed = Counter(
             "rlvitals_removed_rows", "Rows that retention and deletion removed", ["table"], registry=registry
@@ -94,10 +105,18 @@ class Exposition:
         self._waiting_batches.set_function(batches)
         self._waiting_bytes.set_function(waiting_bytes)
 
-    def watch_projector(self, *, queued_runs: Callable[[], int], waiters: Callable[[], int]) -> None:
-        """Read the queues of the projector at each scrape from now on."""
+    def watch_projector(
+        self, *, queued_runs: Callable[[], int], waiters: Callable[[], int], record_bytes: Callable[[], int]
+    ) -> None:
+        """Read the queues of the projector, and the bytes of records in its memory, at each scrape from now on."""
+        self._record_bytes.set_function(record_bytes)
         self._queued_runs.set_function(queued_runs)
         self._waiters.set_function(waiters)
+
+    def watch_caches(self, sizes: Mapping[str, Callable[[], int]]) -> None:
+        """Read the sizes of caches, by their names, at each scrape from now on."""
+        for name, size in sizes.items():
+            self._cached.labels(name).set_function(size)
 
     def ingested(self, *, records: int, rejected: int, duplicates: int, body_bytes: int, seconds: float) -> None:
         """Count one committed batch."""

@@ -102,6 +102,14 @@ class Projector:
         """How many receipts wait for their verdict, at most `MAX_WAITERS`."""
         return self._waiter_count
 
+    @property
+    def caches(self) -> dict[str, Callable[[], int]]:
+        """What returns the number of entries of each cache."""
+        return self._projection.caches | {
+            "verdicts": lambda: len(self._verdicts),
+            "runs_of_others": lambda: len(self._elsewhere),
+        }
+
     def is_near(self, run_id: str, position: int, *, within: int) -> bool:
         """Whether it is worth waiting for the verdict on what follows a position of a run's log.
 

@@ -108,6 +108,24 @@ class Projection:
         """The rules of the user's own."""
         return self._tracker.rules
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of the records that are kept in memory until their steps are complete."""
+        return self._waiting.body_bytes
+
+    @property
+    def caches(self) -> dict[str, Callable[[], int]]:
+        """What returns the number of entries of each cache."""
+        return {
+            "signal_positions": lambda: len(self._positions),
+            "waiting_runs": lambda: len(self._waiting),
+            "compacted_runs": lambda: len(self._compacted),
+            "owned_runs": lambda: len(self._owned),
+            "full_steps": lambda: self._completion.full_steps,
+            "detector_runs": lambda: self._tracker.runs_in_memory,
+            "rule_runs": lambda: self._tracker.rules.runs_in_memory,
+        }
+
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._tracker.forget(run_id)

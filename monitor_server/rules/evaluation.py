@@ -47,6 +47,11 @@ class RuleTracker:
         self._max_runs = max_runs
         self._tracked: dict[str, _Tracked] = {}
 
+    @property
+    def runs_in_memory(self) -> int:
+        """How many runs are kept in memory."""
+        return len(self._tracked)
+
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         if run_id is None:

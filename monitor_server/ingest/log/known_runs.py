@@ -71,6 +71,9 @@ class KnownRuns:
     def __init__(self) -> None:
         self._runs: OrderedDict[str, KnownRun] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._runs)
+
     def find(self, run_id: str) -> KnownRun | None:
         """Return what is known of a run, or None."""
         known = self._runs.get(run_id)

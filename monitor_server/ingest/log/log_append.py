@@ -77,6 +77,15 @@ class Log:
         self._deferred: list[Extension] = []
         self._shared: OrderedDict[str, None] = OrderedDict()
 
+    @property
+    def caches(self) -> dict[str, Callable[[], int]]:
+        """What returns the number of entries of each cache."""
+        return {
+            "log_runs": lambda: len(self._known),
+            "log_steps": lambda: len(self._shapes),
+            "log_shared_runs": lambda: len(self._shared),
+        }
+
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._shapes.clear()

@@ -100,6 +100,11 @@ class Completion:
         self._ends: OrderedDict[tuple[str, Key], int] = OrderedDict()  # of steps beyond the bounds: what is merged
         self._mended: OrderedDict[str, tuple[int, set[Key]]] = OrderedDict()
 
+    @property
+    def full_steps(self) -> int:
+        """Of how many steps beyond the bounds it is remembered what is merged."""
+        return len(self._ends)
+
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._ends.clear()

@@ -200,6 +200,14 @@ class WaitingCache:
         self._bounds = bounds
         self._steps: OrderedDict[str, tuple[int, WaitingSteps]] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    @property
+    def body_bytes(self) -> int:
+        """The bytes of the records that are kept."""
+        return sum(each.body_bytes for _, each in list(self._steps.values()))
+
     def take(self, context: RunContext) -> WaitingSteps:
         """Return a run's waiting steps for a slice; the cache has them again after `keep`."""
         held = self._steps.pop(context.run.id, None)

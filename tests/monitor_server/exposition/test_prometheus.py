@@ -101,6 +101,13 @@ def test_the_queues_of_the_projector_are_exposed(live):
     assert _samples(live)["rlvitals_projector_waiters",] == 0
 
 
+def test_the_sizes_of_caches_are_exposed(live):
+    """Of ingest and of the projector: one run is in memory."""
+    live.send(run="r", records=[{"step": 1}])
+    eventually(lambda: _samples(live)["rlvitals_cached_entries", "detector_runs"] == 1)
+    assert _samples(live)["rlvitals_cached_entries", "log_runs"] == 1
+
+
 def test_the_end_of_a_key_and_the_space_of_the_disk_are_shown(start_collector, clock):
     """Of valid keys that have an end; of the disk of a SQLite database."""
     live = start_collector(clock=clock)

@@ -1,0 +1,65 @@
+"""What ingest and the projector keep in memory has bounds, and what was dropped is read from the store again."""
+
+import json
+
+import pytest
+
+from monitor_server.ingest.log import known_runs, log_append
+from monitor_server.ingest.log.log_append import Log
+from monitor_server.ingest.validation.validate import read_batch
+from monitor_server.projection import slices
+from monitor_server.projection.slices import Projection
+from monitor_server.projection.steps import waiting
+from monitor_server.projection.steps.detection import Tracker
+from monitor_server.settings import Settings
+from trainer_hooks import wire
+
+BOUND = 3
+RUNS = [f"r{number}" for number in range(5)]
+RANKS = 2
+
+
+@pytest.fixture
+def log(clock, monkeypatch):
+    """A log whose caches have three entries each."""
+    monkeypatch.setattr(known_runs, "MAX_RUNS", BOUND)
+    monkeypatch.setattr(log_append, "MAX_CACHED_STEPS", BOUND)
+    return Log(settings=Settings(), clock=clock)
+
+
+@pytest.fixture
+def projection(clock, scripted, monkeypatch):
+    """A projection whose caches have three entries each."""
+    monkeypatch.setattr(slices, "MAX_CACHED_RUNS", BOUND)
+    monkeypatch.setattr(waiting, "MAX_CACHED_RUNS", BOUND)
+    return Projection(Tracker(scripted, max_runs=BOUND), settings=Settings(), clock=clock, owner="this")
+
+
+def _append(store, log, run, *, step, rank, now):
+    record = {"step": step, "summaries": {"x": {"type": "moments", "count": 1, "sum": step}}}
+    body = {"schema_version": 1, "run": run, "rank": rank, "world_size": RANKS, "records": [record]}
+    valid = read_batch(json.dumps(body).encode(), media_type=wire.JSON, encoding="", settings=Settings(), now=now)
+    with store.write() as repositories:
+        assert log.append(repositories, valid).accepted == 1
+
+
+def test_caches_are_bounded_and_nothing_is_lost_with_what_they_drop(store, clock, log, projection):
+    """Five runs of two ranks in turns, with room for three: each step is merged from both ranks and detected once."""
+    largest, most_bytes = {}, 0
+    for step in range(3):
+        for rank in range(RANKS):
+            for run in RUNS:
+                _append(store, log, run, step=step, rank=rank, now=clock.now)
+                assert projection.project(store, wire.run_id("default", run)) is not None
+                most_bytes = max(most_bytes, projection.waiting_bytes)
+                for name, size in (log.caches | projection.caches).items():
+                    largest[name] = max(largest.get(name, 0), size())
+    assert 0 < most_bytes <= waiting.MAX_CACHED_BYTES
+    assert {name for name, size in largest.items() if size == BOUND} == {
+        "log_runs", "log_steps", "signal_positions", "waiting_runs", "compacted_runs", "owned_runs", "detector_runs"
+    }  # fmt: skip
+    assert max(largest.values()) == BOUND
+    with store.read() as repositories:
+        for run in RUNS:
+            steps = repositories.steps.page(wire.run_id("default", run), from_step=0, limit=10)
+            assert [(step.step, step.signals) for step in steps] == [(step, {"x": float(step)}) for step in range(3)]
