@@ -15,13 +15,17 @@ __all__ = ["CheckedText", "check_text"]
 # What stands for an address or a secret that the environment or a file of the collector holds.
 STAND_INS: Final = {"url": "https://example.org/", "secret": "0123456789abcdef"}
 
+# Reading a dotted key takes a time that grows with the square of its parts, and a key cannot go beyond its line.
+LONGEST_LINE: Final = 1_000
+MOST_PROBLEMS: Final = 50
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedText:
     """What was found in a text: what must be changed, or how many channels and routes it states.
 
     Args:
-        problems: Each with its place and what must hold; none if the text can be used.
+        problems: Each with its place and what must hold, at most 51; none if the text can be used.
         channels: Their number.
         routes: Their number.
         variables: Names of variables that must be set in the collector's environment; they were not looked up.
@@ -37,6 +41,11 @@ class CheckedText:
 
 def check_text(text: str) -> CheckedText:
     """Check a text as the collector does at its start, without reading its environment or a file."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) > LONGEST_LINE:
+            return CheckedText(
+                (f"line {number} must have at most {LONGEST_LINE:,} characters to be checked, got {len(line):,}",)
+            )
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -53,7 +62,9 @@ def check_text(text: str) -> CheckedText:
     try:
         file = NotificationFile.model_validate(document, strict=True)
     except ValidationError as error:
-        problems = tuple(spell_problem(each) for each in error.errors(include_url=False))
+        found = error.errors(include_url=False)
+        problems = tuple(spell_problem(each) for each in found[:MOST_PROBLEMS])
+        problems += (f"and {len(found) - MOST_PROBLEMS:,} more",) if len(found) > MOST_PROBLEMS else ()
         return CheckedText(problems, variables=variables, files=tuple(files))
     return CheckedText((), len(file.channels), len(file.routes), variables, tuple(files))
 

@@ -48,6 +48,20 @@ def test_each_problem_is_named_with_its_place(text, problem):
     assert '"short"' not in problems
 
 
+@pytest.mark.parametrize("part", ["a.", '"\u2028".'], ids=["bare", "line separators"])
+def test_a_key_of_thousands_of_parts_is_refused_before_it_is_read(part):
+    """Reading it would take a minute; the line is named."""
+    (problem,) = check_text("version = 1\n" + part * 16_000 + "a = 1\n").problems
+    assert problem.startswith("line 2 must have at most 1,000 characters")
+
+
+def test_a_text_with_thousands_of_problems_has_a_short_answer():
+    """Fifty are named, and the others counted."""
+    problems = check_text("".join(f"[channels.c{number}]\nx = 1\n" for number in range(4_000))).problems
+    assert len(problems) == 51
+    assert problems[-1].startswith("and ")
+
+
 def test_a_text_is_checked_over_the_api_and_nothing_is_stored(collector):
     """The answer has the problems; no channel is there afterwards, and a text that is too long is refused."""
 
