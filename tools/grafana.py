@@ -138,10 +138,18 @@ COLLECTOR: Final = (
         description="What has come and is not done yet.",
     ),
     _Panel(
-        title="Memory of waiting batches",
+        title="Memory of what waits",
         unit="bytes",
-        queries={"sum(rlvitals_waiting_batch_bytes)": "bytes"},
-        description="Bytes of the batches that wait for the writer.",
+        queries={
+            "sum(rlvitals_waiting_batch_bytes)": "batches before the writer",
+            "sum(rlvitals_projector_record_bytes)": "records of steps that are not complete",
+        },
+        description="Bytes in the memory of all collectors. Both have bounds.",
+    ),
+    _Panel(
+        title="Entries of caches",
+        queries={"max by (cache) (rlvitals_cached_entries)": "{{cache}}"},
+        description="Of the collector that holds most. Each cache has a bound.",
     ),
     _Panel(
         title="Notifications that wait",

@@ -67,7 +67,6 @@ class Exposition:
             ["cache"],
             registry=registry,
         )
-
         self._removed = Counter(
             "rlvitals_removed_rows", "Rows that retention and deletion removed", ["table"], registry=registry
         )
