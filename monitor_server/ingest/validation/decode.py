@@ -67,8 +67,8 @@ class _Parts(msgspec.Struct):
 _PARTS = msgspec.msgpack.Decoder(_Parts)
 
 
-class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """`wire.Batch` with its two unbounded fields still raw."""
+class _Heading(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The fields of `wire.Batch` before its configuration, in the wire's order."""
 
     schema_version: int
     run: str
@@ -78,6 +78,11 @@ class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     world_size: int = 1
     capability: wire.Capability = "L1"
     source: str = ""
+
+
+class _Envelope(_Heading, kw_only=True):
+    """`wire.Batch` with its two unbounded fields still raw."""
+
     config: msgspec.Raw = msgspec.Raw(b"\xc0")
     end: wire.RunEnd | None = None
     records: msgspec.Raw = msgspec.Raw(b"\x90")
@@ -86,17 +91,9 @@ class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 _ENVELOPES = msgspec.msgpack.Decoder(_Envelope)
 
 
-class _Plain(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class _Plain(_Heading, kw_only=True, omit_defaults=True):
     """`wire.Batch` without a configuration, as a trainer sends it all the time; the fields are in the wire's order."""
 
-    schema_version: int
-    run: str
-    project: str = "default"
-    attempt: int = 1
-    rank: int = 0
-    world_size: int = 1
-    capability: wire.Capability = "L1"
-    source: str = ""
     end: wire.RunEnd | None = None
     records: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=SMALL_BATCH_RECORDS)] = []
 
