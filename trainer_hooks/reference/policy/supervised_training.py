@@ -1,5 +1,6 @@
 """Supervised training on demonstrations, and its result on disk, so that a second run begins at once."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -10,10 +11,21 @@ from torch import Tensor
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Demonstration, Policy
 
-__all__ = ["read_or_train", "train_on_demonstrations"]
+__all__ = ["cached_weights", "read_or_train", "train_on_demonstrations"]
 
 _CLIMB = 0.1
 """Share of the steps over which the learning rate climbs."""
+
+
+def cached_weights(cache: Path, name: str, relevant: tuple[object, ...]) -> Path:
+    """Return the file of the weights that are trained with certain settings, in a cache of many.
+
+    Args:
+        cache: The folder.
+        name: What the weights are of; the name of the file begins with it.
+        relevant: Everything that the weights depend on; its representation is hashed.
+    """
+    return cache / f"{name}-{hashlib.blake2b(repr(relevant).encode(), digest_size=6).hexdigest()}.pt"
 
 
 def read_or_train(policy: Policy, path: Path, train: Callable[[], None], *, report: Callable[[str], None]) -> None:

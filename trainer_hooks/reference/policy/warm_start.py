@@ -1,6 +1,5 @@
 """Supervised warm start of the built-in model on demonstrations of the built-in world."""
 
-import hashlib
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,11 @@ from trainer_hooks.reference.facts_task.demonstrations import Flaws, demonstrate
 from trainer_hooks.reference.facts_task.facts import Facts
 from trainer_hooks.reference.facts_task.world import vocabulary_of
 from trainer_hooks.reference.policy.model import PolicyModel, Shape
-from trainer_hooks.reference.policy.supervised_training import read_or_train, train_on_demonstrations
+from trainer_hooks.reference.policy.supervised_training import (
+    cached_weights,
+    read_or_train,
+    train_on_demonstrations,
+)
 from trainer_hooks.reference.protocols import Demonstration
 
 __all__ = ["shape_of", "warm_start"]
@@ -46,7 +49,7 @@ def _path(config: Config) -> Path:
     relevant += (config.thought_words,) if config.thought_words else ()
     text = (config.thought_choices, config.wrong_thought_factor)
     relevant += text if text != (4, 1.0) else ()
-    return config.cache / f"warm-{hashlib.blake2b(repr(relevant).encode(), digest_size=6).hexdigest()}.pt"
+    return cached_weights(config.cache, "warm", relevant)
 
 
 def _fresh(config: Config) -> PolicyModel:

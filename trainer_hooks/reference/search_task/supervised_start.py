@@ -1,13 +1,16 @@
 """A supervised start in which your own model learns the protocol: to search with the question, and then to answer."""
 
-import hashlib
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.policy.supervised_training import read_or_train, train_on_demonstrations
+from trainer_hooks.reference.policy.supervised_training import (
+    cached_weights,
+    read_or_train,
+    train_on_demonstrations,
+)
 from trainer_hooks.reference.protocols import Demonstration, Policy
 from trainer_hooks.reference.search_task.questions import TextQuestion
 from trainer_hooks.reference.search_task.world import SearchWorld
@@ -73,7 +76,7 @@ def _path(config: Config) -> Path:
         _VERSION, states, config.precision, config.protocol_steps, config.protocol_lr, config.context, config.topk,
         config.max_actions, config.max_action_tokens, config.max_feedback_tokens,
     )  # fmt: skip
-    return config.cache / f"protocol-{hashlib.blake2b(repr(relevant).encode(), digest_size=6).hexdigest()}.pt"
+    return cached_weights(config.cache, "protocol", relevant)
 
 
 def _files(path: Path | None) -> list[Path]:
