@@ -99,7 +99,7 @@ def _dry_run(steps: int) -> None:
         bench = _Bench(Path(folder), 0)
         bench.step(0)
         with bench.store.read() as repositories:
-            (attempt,) = repositories.runs.attempts(bench.run_id)
+            (attempt,) = repositories.attempts.ordinals(bench.run_id)
         positions = {name: place for place, name in enumerate(SIGNALS)}
         with bench.store.write() as repositories:
             values = dict.fromkeys(SIGNALS, 0.5)

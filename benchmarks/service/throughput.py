@@ -157,7 +157,7 @@ def _drained(url: str, *, steps: int, count: int) -> float:
 
 def _waiting_records(core: Core) -> int:
     with core.store.read() as repositories:
-        return repositories.runs.unprojected()
+        return repositories.projection_queue.unprojected()
 
 
 def lag_table(kinds: dict[str, NewDatabase], *, seconds: float) -> str:

@@ -61,5 +61,5 @@ def _add_run(repositories: Repositories, run_id: str, now: float) -> Run:
             announced="finished",
         )
     )
-    repositories.runs.enter_attempt(run_id, 0, world_size=1, now=now, position=run.log_end)
+    repositories.attempts.enter(run_id, 0, world_size=1, now=now, position=run.log_end)
     return run

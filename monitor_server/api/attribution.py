@@ -87,7 +87,7 @@ def _sampled(stored: StoredResponse) -> Sampled:
 
 
 def _shaped(reading: Repositories, alert: Alert, found: Explanation, stored: dict[str, StoredResponse]) -> Attribution:
-    ordinals = reading.runs.attempts(alert.run_id)
+    ordinals = reading.attempts.ordinals(alert.run_id)
     displaced = [response.id for response in found.displaced]
     named = dict.fromkeys([*displaced, *(pair.response for pair in found.resembling)])
     return Attribution(

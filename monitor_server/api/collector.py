@@ -352,7 +352,7 @@ class Collector:
         try:
             self.store.probe()
             with self.store.read() as repositories:
-                quarantined = len(repositories.runs.quarantined())
+                quarantined = len(repositories.projection_queue.quarantined())
                 failing = len(self.failing_channels(repositories))
         except Unavailable as error:
             return Health(problem=str(error), quarantined=0)

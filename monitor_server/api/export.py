@@ -169,7 +169,7 @@ def _pages(store: Store, run_id: str) -> Iterator[tuple[int, Sequence[Step], Ack
     """Yield the steps of a run in the order of detection, with the ordinal of their attempt."""
     given: dict[tuple[int, int], list[StoredAcknowledgement]] = {}
     with store.read() as reading:
-        attempts = reading.runs.attempts(run_id)
+        attempts = reading.attempts.ordinals(run_id)
         for each in reading.alerts.acknowledgements(run_id):
             given.setdefault((each.attempt or 0, each.step or 0), []).append(each)
     for attempt, (ordinal, _) in attempts.items():

@@ -190,9 +190,9 @@ class _Runs(Collector):
             "rlvitals_unprojected_records", "Records that are stored and that no detector has seen yet"
         )
         with self._store.read() as repositories:
-            quarantined.add_metric([], len(repositories.runs.quarantined()))
-            behind.add_metric([], repositories.runs.unprojected())
-            rows = repositories.runs.live(
+            quarantined.add_metric([], len(repositories.projection_queue.quarantined()))
+            behind.add_metric([], repositories.projection_queue.unprojected())
+            rows = repositories.run_views.live(
                 now=self._clock(), deadlines=self._settings.deadlines, limit=self._settings.exposed_runs
             )
             for row in rows:

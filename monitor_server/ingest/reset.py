@@ -35,7 +35,7 @@ def reset_run(
     if world_size is not None and world_size < 1:
         raise InvalidField(f"world_size must be at least 1, got {world_size}")
     if attempt is not None:
-        attempts = repositories.runs.attempts(run_id)
+        attempts = repositories.attempts.ordinals(run_id)
         # The store has the numbers that trainers give their attempts; readers and operators count from 1.
         numbers = list(attempts)
         if not 1 <= attempt <= len(numbers):
@@ -45,7 +45,7 @@ def reset_run(
         if seen is not None and seen.attempt > number:
             repositories.detector_states.remove(run_id)
             repositories.rules.reset_states(run_id)
-        repositories.runs.mark_removed(run_id, above=number)
+        repositories.attempts.mark_removed(run_id, above=number)
         repositories.compaction.remove_all(run_id)
         _remove_some_rows(repositories, run_id)
         run.attempt = run.projected_attempt = number
@@ -55,7 +55,7 @@ def reset_run(
             run.last_attempt = number
             run.last_step = repositories.steps.last(run_id, number)
     if world_size is not None:
-        repositories.runs.set_world_size(run_id, run.attempt, world_size)
+        repositories.attempts.set_world_size(run_id, run.attempt, world_size)
         run.world_size = world_size
     run.log_end += 1  # makes the projector look at the run
     run.quarantined_at = run.quarantine_reason = None

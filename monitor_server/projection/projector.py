@@ -15,7 +15,8 @@ from monitor_server.alerts.verdict import Verdict
 from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.projection.events import Event
-from monitor_server.projection.slices import QUARANTINE_SECONDS, Projection, Slice
+from monitor_server.projection.quarantine import QUARANTINE_SECONDS
+from monitor_server.projection.slices import Projection, Slice
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
@@ -271,16 +272,16 @@ class Projector:
             waited_for = list(self._waiters)
         try:
             with self._store.read() as repositories:
-                runs = repositories.runs
+                queue = repositories.projection_queue
                 due = self._rules.due_runs(repositories, now=now)
                 found = [
                     *due,
                     *repositories.waiting.overdue(before=now - settings.step_deadline_seconds),
-                    *runs.changed(now=now, deadlines=settings.deadlines),
-                    *runs.behind(),
-                    *runs.quarantined(before=now - QUARANTINE_SECONDS),
+                    *repositories.run_views.changed(now=now, deadlines=settings.deadlines),
+                    *queue.behind(),
+                    *queue.quarantined(before=now - QUARANTINE_SECONDS),
                 ]
-                waited = {run_id: runs.find(run_id) for run_id in waited_for}
+                waited = {run_id: repositories.runs.find(run_id) for run_id in waited_for}
         except Unavailable as error:
             log.warning("deadlines could not be checked; they are checked at the next tick: %s", error)
             return

@@ -116,11 +116,11 @@ class RunContext:
 
     def add_run(self, repositories: Repositories, deadlines: Deadlines) -> None:
         """Add an event for the run as it is written."""
-        row = repositories.runs.view(self.run.id, now=self.now, deadlines=deadlines)
+        row = repositories.run_views.find(self.run.id, now=self.now, deadlines=deadlines)
         if row is not None:
             self.events.append(RunChanged(run_id=self.run.id, view=row))
 
     def _attempt(self, attempt: int) -> tuple[int, int]:
         if attempt not in self._attempts:
-            self._attempts = self.repositories.runs.attempts(self.run.id)
+            self._attempts = self.repositories.attempts.ordinals(self.run.id)
         return self._attempts[attempt]

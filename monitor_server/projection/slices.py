@@ -9,16 +9,18 @@ The log is read batch by batch, and what is complete after a batch is completed 
 depends on the order of the log alone, and not on where a slice ends.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 
 from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
 from monitor_server.alerts.liveness import is_clock_kind, silent_run_findings
 from monitor_server.alerts.verdict import Verdict, read_verdict
-from monitor_server.detection.protocol import RULE_PREFIX, Finding, Severity
+from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.errors import ProjectedElsewhere
 from monitor_server.projection.events import Event
+from monitor_server.projection.log_entries import LogEntry, read_log
+from monitor_server.projection.ownership import Ownership
+from monitor_server.projection.quarantine import is_in_quarantine, quarantine
 from monitor_server.projection.run_context import RunContext
 from monitor_server.projection.steps.completion import Budget, Completion, step_bounds
 from monitor_server.projection.steps.detection import Tracker
@@ -37,20 +39,11 @@ from trainer_hooks import wire
 
 __all__ = ["Projection", "Slice"]
 
-RECORDS_PER_SLICE = 256
-BYTES_PER_SLICE = 16 * 1024 * 1024
 MAX_CACHED_RUNS = 512
 # Less than a chunk, so that a run of which much is not compacted yet catches up.
 COMPACTION_STEPS = 256
-QUARANTINE_SECONDS = 600.0
 SILENT_STATUSES = ("stalled", "lost")
 ENDED_STATUSES = ("finished", "stopped")
-DEGRADED = "monitor_degraded"
-# A run stays with the collector that has its detectors in memory; a collector that dies is succeeded this much later.
-OWNER_SECONDS = 3.0
-
-LogEntry = int | StoredAcknowledgement | list[StoredRecord]
-"""An attempt that begins, an acknowledgement, or the records of a batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +89,11 @@ class Projection:
         self._clock = clock
         self._is_watched = is_watched
         self._give_way = give_way
-        self._owner = owner
         self._record_transitions = record_transitions
         self._positions: dict[str, tuple[float, dict[str, int]]] = {}
         self._waiting = WaitingCache(step_bounds(settings))
         self._compacted: dict[str, int] = {}  # the newest step at which a run was last compacted
-        self._owned: dict[str, float] = {}  # until when
+        self._ownership = Ownership(owner, clock=clock)
 
     @property
     def rules(self) -> RuleTracker:
@@ -120,7 +112,7 @@ class Projection:
             "signal_positions": lambda: len(self._positions),
             "waiting_runs": lambda: len(self._waiting),
             "compacted_runs": lambda: len(self._compacted),
-            "owned_runs": lambda: len(self._owned),
+            "owned_runs": lambda: len(self._ownership),
             "full_steps": lambda: self._completion.full_steps,
             "detector_runs": lambda: self._tracker.runs_in_memory,
             "rule_runs": lambda: self._tracker.rules.runs_in_memory,
@@ -131,12 +123,11 @@ class Projection:
         self._tracker.forget(run_id)
         self._completion.forget(run_id)
         self._waiting.forget(run_id)
+        self._ownership.forget(run_id)
         if run_id is None:
             self._positions.clear()
-            self._owned.clear()
         else:
             self._positions.pop(run_id, None)
-            self._owned.pop(run_id, None)
 
     def project(self, store: Store, run_id: str) -> Slice | None:
         """Project a slice; return None where there is nothing to do, or another projector does it.
@@ -145,11 +136,11 @@ class Projection:
             ProjectedElsewhere: If another projector has projected the run since the snapshot; nothing is written.
             Unavailable: If the store cannot be read or written.
         """
-        if self._owner is not None and not self._claim(store, run_id):
+        if not self._ownership.claim(store, run_id):
             return None
         with store.read() as repositories:
             run, now = repositories.runs.find(run_id), self._clock()
-            if run is None or _is_in_quarantine(run, now):
+            if run is None or is_in_quarantine(run, now):
                 return None
             position = run.position
             status = run_status(run, now=now, deadlines=self._settings.deadlines)
@@ -174,8 +165,7 @@ class Projection:
             with store.write() as repositories:
                 if not self._save(repositories, context, waiting, state, rule_states):
                     return None
-            if self._owner is not None and run.owned_until is not None:
-                self._own(run_id, until=run.owned_until)
+            self._ownership.confirm(run)
         self._waiting.keep(run_id, waiting, revision=run.revision)
         return Slice(
             position=run.position,
@@ -185,73 +175,18 @@ class Projection:
         )
 
     def quarantine(self, repositories: Repositories, run_id: str, error: Exception) -> list[Event]:
-        """Quarantine a run that cannot be projected; its records are stored, and other runs are not affected."""
-        run, now = repositories.runs.lock(run_id), self._clock()
-        if run is None:
-            return []
-        run.quarantined_at, run.quarantine_reason = now, f"{type(error).__name__}: {error}"
-        context = RunContext(
-            repositories=repositories,
-            run=run,
-            alerts=Lifecycle(repositories.alerts, run.id),
-            positions={},
-            now=now,
-            is_watched=True,
-        )
-        step = run.last_step or 0
-        finding = Finding(
-            kind=DEGRADED,
-            severity=Severity.CRITICAL,
-            step=step,
-            score=1.0,
-            threshold=0.0,
-            summary=(
-                f"this run cannot be processed after step {step} ({type(error).__name__}): its records are stored, no "
-                f"detector sees them; it is tried again every {QUARANTINE_SECONDS / 60:.0f} minutes and after a reset"
-            ),
-            evidence={"error": type(error).__name__, "detail": str(error), "position": run.position},
-        )
-        changed = context.alerts.reconcile(
-            [finding], phase=run.phase, step=step, now=now, concerns=lambda kind: kind == DEGRADED
-        )
-        context.alerts.save(repositories, now=now)
-        self._record_transitions(repositories, run, context.alerts.transitions)
-        context.add_alerts([context.alerts.as_saved(alert) for alert in changed])
-        repositories.runs.save_projection(run)
-        return context.events
+        """Quarantine a run that cannot be projected, and return the events to publish after the commit."""
+        return quarantine(repositories, run_id, error, now=self._clock(), record_transitions=self._record_transitions)
 
     def release(self, repositories: Repositories) -> None:
         """Leave all runs of this projector to others."""
-        self._owned.clear()
-        if self._owner is not None:
-            repositories.runs.release(self._owner)
-
-    def _claim(self, store: Store, run_id: str) -> bool:
-        """Make this projector the owner of a run, unless another is.
-
-        While the last slice's ownership lasts nothing is read, because no other projector takes the run.
-        """
-        if self._owned.get(run_id, 0.0) > self._clock():
-            return True
-        with store.read() as repositories:
-            run, now = repositories.runs.find(run_id), self._clock()
-        if run is None or run.owner == self._owner:
-            return run is not None
-        if run.owner is not None and (run.owned_until or 0.0) > now:
-            return False
-        with store.write() as repositories:
-            return repositories.runs.claim(run_id, str(self._owner), now=now, until=now + OWNER_SECONDS)
-
-    def _own(self, run_id: str, *, until: float) -> None:
-        if len(self._owned) >= MAX_CACHED_RUNS:
-            self._owned.clear()
-        self._owned[run_id] = until
+        self._ownership.release(repositories)
 
     def _advance(self, context: RunContext, waiting: WaitingSteps) -> bool:
         """Complete what waits, then read the log; return whether nothing that was read is left to do."""
         budget = Budget(give_way=self._give_way)
         is_done = self._completion.complete(context, waiting, budget)
-        entries = _read_log(context, waiting) if is_done else iter(())
+        entries = read_log(context, waiting) if is_done else iter(())
         for position, entry in entries:
             before = context.run.position
             is_applied = self._apply(context, waiting, position, entry, budget)
@@ -306,8 +241,7 @@ class Projection:
         if stored.revision != run.revision:
             raise ProjectedElsewhere(f"another collector has projected run {run.id} meanwhile; it is read anew")
         run.take_ingested(stored)
-        if self._owner is not None:
-            run.owner, run.owned_until = self._owner, self._clock() + OWNER_SECONDS
+        self._ownership.prolong(run)
         context.write(repositories)
         waiting.save(repositories)
         status = run_status(run, now=context.now, deadlines=deadlines)
@@ -389,37 +323,11 @@ def _mark_data(context: RunContext, status: str) -> list[Alert]:
     return context.alerts.mark_data(is_lost=is_silent, why=why, now=context.now)
 
 
-def _is_in_quarantine(run: Run, now: float) -> bool:
-    return run.quarantined_at is not None and now - run.quarantined_at < QUARANTINE_SECONDS
-
-
 def _place_acknowledgement(run_id: str, position: int, attempt: int, step: int) -> Callable[[Repositories], None]:
     def write(repositories: Repositories) -> None:
         repositories.alerts.place_acknowledgement(run_id, position, attempt=attempt, step=step)
 
     return write
-
-
-def _read_log(context: RunContext, waiting: WaitingSteps) -> Iterator[tuple[int, LogEntry]]:
-    """Yield the entries that follow the run's position, each with the position at which it ends."""
-    run, repositories = context.run, context.repositories
-    records, is_end = repositories.records.after(
-        run.id, run.position, limit=RECORDS_PER_SLICE, max_bytes=BYTES_PER_SLICE
-    )
-    waiting.look_up(records)
-    end = run.log_end if is_end else records[-1].batch
-    others: dict[int, LogEntry] = {}
-    others |= repositories.runs.attempts_begun(run.id, after=run.position)
-    others |= repositories.alerts.acknowledgements_after(run.id, run.position)
-    entries: list[tuple[int, int, LogEntry]] = [
-        (position, position, entry) for position, entry in others.items() if position <= end
-    ]
-    for batch, group in groupby(records, key=lambda record: record.batch):
-        of_batch = list(group)
-        entries.append((of_batch[0].position, batch, of_batch))
-    for _, position, entry in sorted(entries, key=lambda entry: entry[0]):
-        yield position, entry
-    run.position = max(run.position, end)
 
 
 def _add_actions(context: RunContext, stored: StoredRecord) -> None:

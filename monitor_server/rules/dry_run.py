@@ -95,7 +95,7 @@ def dry_run(
     """
     result, machine = DryRun(), Machine(rule, MachineState("", 0))
     ranges, deadline = repositories.steps.ranges(run_id), clock() + MAX_DRY_RUN_SECONDS
-    for attempt in repositories.runs.attempts(run_id):
+    for attempt in repositories.attempts.ordinals(run_id):
         first, last = ranges.get(attempt, (0, -1))
         begin, end = max(from_step, first), min(to_step, last)
         # The steps of all attempts lie beside each other, so that each attempt is only looked for where it has steps.

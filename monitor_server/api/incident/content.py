@@ -61,14 +61,14 @@ def read_incident(reading: Repositories, alert_id: str, *, now: float, deadlines
     """
     row = reading.alerts.view(alert_id)
     run_id = "" if row is None else row["run_id"]
-    run_row = reading.runs.view(run_id, now=now, deadlines=deadlines)
+    run_row = reading.run_views.find(run_id, now=now, deadlines=deadlines)
     if row is None or run_row is None:
         raise UnknownAlert.by_id(alert_id)
     alert = alert_item(row)
     seen = reading.steps.signals(run_id)
     explained = attribution(reading, alert_of(row))
     names = _choose_signals(alert, explained, seen)
-    ordinals = reading.runs.attempts(run_id)
+    ordinals = reading.attempts.ordinals(run_id)
     saved = reading.detector_states.load(run_id)
     return Incident(
         written_at=now,

@@ -205,7 +205,7 @@ def _request_item(request: StoredRequest) -> RequestItem:
 def acknowledgements(run_id: str, reading: Reading) -> ItemList[AcknowledgementItem]:
     """List acknowledgements in order, each with the step that detection had seen: a replay needs both."""
     require_run(reading, run_id)
-    ordinals = reading.runs.attempts(run_id)
+    ordinals = reading.attempts.ordinals(run_id)
     given = [
         asdict(stored) | {"attempt": ordinals[stored.attempt or 0][0]}
         for stored in reading.alerts.acknowledgements(run_id)

@@ -24,7 +24,7 @@ def marks(run_id: str, reading: Reading) -> ItemList[MarkItem]:
     require_run(reading, run_id)
     acknowledged = [given for given in reading.alerts.acknowledgements(run_id) if given.step is not None]
     found = [
-        *list(attempt_marks(reading.runs.attempt_spans(run_id)))[-MAX_MARKS:],
+        *list(attempt_marks(reading.attempts.spans(run_id)))[-MAX_MARKS:],
         *map(action_mark, reading.actions.page(run_id, limit=MAX_MARKS)),
         *map(acknowledgement_mark, acknowledged[-MAX_MARKS:]),
         *map(comment_mark, reading.alert_history.comments_at_steps(run_id, limit=MAX_MARKS)),

@@ -52,7 +52,7 @@ def runs(
     if project is not None and not asking.reaches(project):
         return ItemList(items=[])
     return item_list(
-        lambda most: reading.runs.page(
+        lambda most: reading.run_views.page(
             now=collector.clock(),
             deadlines=collector.settings.deadlines,
             limit=most,
@@ -102,7 +102,7 @@ def attempts(run_id: str, reading: Reading) -> ItemList[AttemptItem]:
     return ItemList(
         items=[
             AttemptItem(attempt=ordinal, number=number, world_size=world_size)
-            for number, (ordinal, world_size) in reading.runs.attempts(run_id).items()
+            for number, (ordinal, world_size) in reading.attempts.ordinals(run_id).items()
         ]
     )
 
@@ -148,7 +148,7 @@ def steps(
 ) -> ItemList[StepItem]:
     """List steps with all their signals, in ascending order."""
     require_run(reading, run_id)
-    ordinals = reading.runs.attempts(run_id)
+    ordinals = reading.attempts.ordinals(run_id)
 
     def item(step: Step) -> StepItem:
         return StepItem(
@@ -184,7 +184,7 @@ def responses(
 ) -> ItemList[ResponseItem]:
     """List sampled responses with their tokens, the newest first."""
     require_run(reading, run_id)
-    ordinals = reading.runs.attempts(run_id)
+    ordinals = reading.attempts.ordinals(run_id)
 
     def item(stored: StoredResponse) -> ResponseItem:
         return response_item(run_id, stored, attempt=ordinals[stored.attempt][0])
@@ -216,7 +216,7 @@ def phases(run_id: str, reading: Reading) -> ItemList[PhaseItem]:
 def actions(run_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[ActionItem]:
     """List what the trainer did about alerts, would have done, or could not do, the newest first."""
     require_run(reading, run_id)
-    ordinals = reading.runs.attempts(run_id)
+    ordinals = reading.attempts.ordinals(run_id)
 
     def item(row: dict[str, Any]) -> ActionItem:
         return ActionItem.model_validate(row | {"attempt": ordinals[row["attempt"]][0]})
@@ -236,7 +236,7 @@ def read_detail(collector: Collector, run_id: str) -> RunDetail:
 
 
 def _detail(reading: Reading, collector: Collector, run_id: str) -> RunDetail:
-    row = reading.runs.view(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
+    row = reading.run_views.find(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
     if row is None:
         raise UnknownRun.by_id(run_id)
     return run_detail(row, reading.steps.signals(run_id))

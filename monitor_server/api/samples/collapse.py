@@ -55,7 +55,7 @@ class SamplePlayer:
     def _is_played(self, run_id: str) -> bool:
         settings = self._collector.settings
         with self._collector.store.read() as reading:
-            run = reading.runs.view(run_id, now=self._collector.clock(), deadlines=settings.deadlines)
+            run = reading.run_views.find(run_id, now=self._collector.clock(), deadlines=settings.deadlines)
         return run is not None and run["status"] == "finished"
 
     async def _play(self) -> None:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from monitor_server.api.schemas.base import Schema
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
-from monitor_server.store.repositories.runs import AttemptSpan
+from monitor_server.store.repositories.attempts import AttemptSpan
 
 __all__ = ["MarkItem", "acknowledgement_mark", "action_mark", "attempt_marks", "comment_mark"]
 

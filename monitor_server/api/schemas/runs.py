@@ -10,7 +10,7 @@ from monitor_server.alerts.liveness import shown_phase
 from monitor_server.api.schemas.base import Schema
 from monitor_server.detection.protocol import Phase
 from monitor_server.store.encoding.stored_json import read_object
-from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL, read_recent
+from monitor_server.store.repositories.recent_steps import SPARKLINE_SIGNAL, read_recent
 from trainer_hooks.wire import Capability
 
 __all__ = [

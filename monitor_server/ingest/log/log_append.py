@@ -212,13 +212,13 @@ class Log:
 
     def _enter(self, repositories: Repositories, valid: ValidBatch, *, now: float) -> Run:
         """Bring the run to what the batch says of it; each change of it takes a position in the log."""
-        batch, runs = valid.batch, repositories.runs
-        run = runs.lock(valid.run_id) or self._add_run(repositories, valid, now=now)
+        batch, attempts = valid.batch, repositories.attempts
+        run = repositories.runs.lock(valid.run_id) or self._add_run(repositories, valid, now=now)
         is_newer = batch.attempt > run.attempt
         if is_newer:
             run.attempt, run.ended, run.last_step_at = batch.attempt, None, now
         run.last_seen = now
-        world_size = runs.enter_attempt(
+        world_size = attempts.enter(
             run.id, batch.attempt, world_size=batch.world_size, now=now, position=run.log_end + 1
         )
         if world_size is None:
@@ -235,7 +235,7 @@ class Log:
             run.world_size, run.capability = world_size or batch.world_size, batch.capability
             run.source = batch.source or run.source
             if valid.config is not None and batch.config:
-                runs.save_config(run.id, batch.attempt, valid.config, describe=describe_changes)
+                attempts.save_config(run.id, batch.attempt, valid.config, describe=describe_changes)
             # The hello of rank 0's process, which has started again; what a dead process has left may come late.
             is_hello = batch.config is not None and not batch.records and batch.end is None
             if is_hello:

@@ -17,8 +17,8 @@ from monitor_server.projection.steps.detection import Tracker
 from monitor_server.projection.steps.rank_merging import merge_records
 from monitor_server.projection.steps.waiting import WaitingSteps
 from monitor_server.settings import Settings
+from monitor_server.store.repositories.recent_steps import SPARKLINE_SIGNAL, Recent
 from monitor_server.store.repositories.records import StepBounds, StoredStep
-from monitor_server.store.repositories.runs import SPARKLINE_SIGNAL, Recent
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks import wire
 

@@ -13,14 +13,17 @@ from monitor_server.store.repositories.action_requests import ActionRequests
 from monitor_server.store.repositories.alert_history import AlertHistory
 from monitor_server.store.repositories.alerts import Alerts
 from monitor_server.store.repositories.api_keys import ApiKeys
+from monitor_server.store.repositories.attempts import Attempts
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.detection import DetectorStates, Phases
 from monitor_server.store.repositories.notification_queue import NotificationQueue
+from monitor_server.store.repositories.projection_queue import ProjectionQueue
 from monitor_server.store.repositories.recorded_settings import RecordedSettings
 from monitor_server.store.repositories.records import Records
 from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.retention import Retention
 from monitor_server.store.repositories.rules import Rules
+from monitor_server.store.repositories.run_views import RunViews
 from monitor_server.store.repositories.runs import Runs
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.series.reading import Series
@@ -41,6 +44,9 @@ class Repositories:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.runs = Runs(connection)
+        self.run_views = RunViews(connection)
+        self.attempts = Attempts(connection)
+        self.projection_queue = ProjectionQueue(connection)
         self.records = Records(connection)
         self.responses = Responses(connection)
         self.waiting = Waiting(connection)

@@ -3,7 +3,7 @@
 import pytest
 
 from monitor_server.api.schemas.marks import attempt_marks
-from monitor_server.store.repositories.runs import AttemptSpan
+from monitor_server.store.repositories.attempts import AttemptSpan
 from tests.live import eventually
 
 

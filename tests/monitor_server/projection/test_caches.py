@@ -7,7 +7,7 @@ import pytest
 from monitor_server.ingest.log import known_runs, log_append
 from monitor_server.ingest.log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
-from monitor_server.projection import slices
+from monitor_server.projection import ownership, slices
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps import waiting
 from monitor_server.projection.steps.detection import Tracker
@@ -31,6 +31,7 @@ def log(clock, monkeypatch):
 def projection(clock, scripted, monkeypatch):
     """A projection whose caches have three entries each."""
     monkeypatch.setattr(slices, "MAX_CACHED_RUNS", BOUND)
+    monkeypatch.setattr(ownership, "MAX_OWNED_RUNS", BOUND)
     monkeypatch.setattr(waiting, "MAX_CACHED_RUNS", BOUND)
     return Projection(Tracker(scripted, max_runs=BOUND), settings=Settings(), clock=clock, owner="this")
 

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from monitor_server.projection.events import StepCompleted
-from monitor_server.projection.slices import OWNER_SECONDS, Projection
+from monitor_server.projection.ownership import OWNER_SECONDS
+from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
 

@@ -9,7 +9,7 @@ import sqlalchemy
 
 from monitor_server.ingest.log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
-from monitor_server.projection import slices
+from monitor_server.projection import log_entries
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
@@ -193,7 +193,7 @@ def test_late_records_of_thousands_of_steps_are_mended_together(bench, clock):
 
 def test_a_slice_reads_a_bounded_number_of_bytes(bench, monkeypatch):
     """A log of large records is read batch by batch."""
-    monkeypatch.setattr(slices, "BYTES_PER_SLICE", 10_000)
+    monkeypatch.setattr(log_entries, "BYTES_PER_SLICE", 10_000)
     for number in range(3):
         bench.append([{"step": number, "scalars": {f"signal/{place}": 1.0 for place in range(400)}}])
     assert bench.project() == 3

@@ -56,7 +56,7 @@ def test_a_reset_hides_an_attempt_at_once_and_its_rows_are_removed_in_slices(
     assert after["attempts"] == 2
     with store.read() as repositories:
         assert {step.attempt for step in repositories.steps.page(filled, from_step=0, limit=2_000)} == {1}
-        assert set(repositories.runs.attempts(filled)) == {1}
+        assert set(repositories.attempts.ordinals(filled)) == {1}
         assert {attempt for attempt, _ in repositories.waiting.first(filled, limit=10)} <= {1}
         (column,) = repositories.series.read(filled, ["reward/mean"])
         assert column.values.min() >= 0

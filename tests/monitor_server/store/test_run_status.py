@@ -33,5 +33,5 @@ def test_the_function_and_the_filter_agree(store, fields, now):
     run = Run(id=name, name=name, **COMMON, **fields)
     with store.write() as repositories:
         repositories.runs.add(run)
-        found = repositories.runs.view(name, now=now, deadlines=DEADLINES)
+        found = repositories.run_views.find(name, now=now, deadlines=DEADLINES)
     assert found["status"] == run_status(run, now=now, deadlines=DEADLINES)

@@ -14,7 +14,7 @@ from monitor_server.errors import DatabaseUnusable, Unavailable
 from monitor_server.store import database
 from monitor_server.store.database import Store
 from monitor_server.store.encoding.packing import columns, pack, unpack
-from monitor_server.store.repositories.runs import Recent
+from monitor_server.store.repositories.recent_steps import Recent
 from monitor_server.store.tables import metadata
 
 NAMES = [f"s{place}" for place in range(6)]

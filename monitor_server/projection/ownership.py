@@ -1,0 +1,73 @@
+"""Which runs this projector owns, where several projectors share the database."""
+
+from collections.abc import Callable
+
+from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.runs import Run
+
+__all__ = ["OWNER_SECONDS", "Ownership"]
+
+# A run stays with the collector that has its detectors in memory; a collector that dies is succeeded this much later.
+OWNER_SECONDS = 3.0
+MAX_OWNED_RUNS = 512
+
+
+class Ownership:
+    """Claims runs for one projector; each slice that it commits makes its ownership of the run last longer."""
+
+    def __init__(self, owner: str | None, *, clock: Callable[[], float]) -> None:
+        """Build it.
+
+        Args:
+            owner: The name of this projector; None where it is alone with the database and owns every run.
+            clock: Returns seconds since the epoch.
+        """
+        self._owner = owner
+        self._clock = clock
+        self._until: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def forget(self, run_id: str | None = None) -> None:
+        """Read anew who owns a run, or every run."""
+        if run_id is None:
+            self._until.clear()
+        else:
+            self._until.pop(run_id, None)
+
+    def claim(self, store: Store, run_id: str) -> bool:
+        """Make this projector the owner of a run; return False while another is, or where there is no such run.
+
+        While the last slice's ownership lasts nothing is read, because no other projector takes the run.
+        """
+        if self._owner is None or self._until.get(run_id, 0.0) > self._clock():
+            return True
+        with store.read() as repositories:
+            run, now = repositories.runs.find(run_id), self._clock()
+        if run is None or run.owner == self._owner:
+            return run is not None
+        if run.owner is not None and (run.owned_until or 0.0) > now:
+            return False
+        with store.write() as repositories:
+            return repositories.projection_queue.claim(run_id, self._owner, now=now, until=now + OWNER_SECONDS)
+
+    def prolong(self, run: Run) -> None:
+        """Let the ownership of a run that is about to be saved begin anew."""
+        if self._owner is not None:
+            run.owner, run.owned_until = self._owner, self._clock() + OWNER_SECONDS
+
+    def confirm(self, run: Run) -> None:
+        """Count on the ownership of a run that has been saved."""
+        if self._owner is None or run.owned_until is None:
+            return
+        if len(self._until) >= MAX_OWNED_RUNS:
+            self._until.clear()
+        self._until[run.id] = run.owned_until
+
+    def release(self, repositories: Repositories) -> None:
+        """Leave all runs of this projector to others."""
+        self._until.clear()
+        if self._owner is not None:
+            repositories.projection_queue.release(self._owner)

@@ -1,0 +1,68 @@
+"""Sets a run aside that cannot be projected, so that the others go on."""
+
+from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
+from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.projection.events import Event
+from monitor_server.projection.run_context import RunContext
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.runs import Run
+
+__all__ = ["QUARANTINE_SECONDS", "is_in_quarantine", "quarantine"]
+
+QUARANTINE_SECONDS = 600.0
+DEGRADED = "monitor_degraded"
+
+
+def is_in_quarantine(run: Run, now: float) -> bool:
+    """Whether a run is not tried again yet."""
+    return run.quarantined_at is not None and now - run.quarantined_at < QUARANTINE_SECONDS
+
+
+def quarantine(
+    repositories: Repositories, run_id: str, error: Exception, *, now: float, record_transitions: RecordTransitions
+) -> list[Event]:
+    """Quarantine a run that cannot be projected; its records are stored, and other runs are not affected.
+
+    Args:
+        repositories: The store, in a transaction.
+        run_id: The run.
+        error: Why it cannot be projected.
+        now: In seconds since the epoch.
+        record_transitions: Writes whom to notify of the alert.
+
+    Returns:
+        The events to publish after the commit.
+    """
+    run = repositories.runs.lock(run_id)
+    if run is None:
+        return []
+    run.quarantined_at, run.quarantine_reason = now, f"{type(error).__name__}: {error}"
+    context = RunContext(
+        repositories=repositories,
+        run=run,
+        alerts=Lifecycle(repositories.alerts, run.id),
+        positions={},
+        now=now,
+        is_watched=True,
+    )
+    step = run.last_step or 0
+    finding = Finding(
+        kind=DEGRADED,
+        severity=Severity.CRITICAL,
+        step=step,
+        score=1.0,
+        threshold=0.0,
+        summary=(
+            f"this run cannot be processed after step {step} ({type(error).__name__}): its records are stored, no "
+            f"detector sees them; it is tried again every {QUARANTINE_SECONDS / 60:.0f} minutes and after a reset"
+        ),
+        evidence={"error": type(error).__name__, "detail": str(error), "position": run.position},
+    )
+    changed = context.alerts.reconcile(
+        [finding], phase=run.phase, step=step, now=now, concerns=lambda kind: kind == DEGRADED
+    )
+    context.alerts.save(repositories, now=now)
+    record_transitions(repositories, run, context.alerts.transitions)
+    context.add_alerts([context.alerts.as_saved(alert) for alert in changed])
+    repositories.runs.save_projection(run)
+    return context.events

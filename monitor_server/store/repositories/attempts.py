@@ -1,0 +1,121 @@
+"""The attempts of runs: each launch of a training under the name of one run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, bindparam, func, insert, select, update
+
+from monitor_server.errors import DeletionUnderWay
+from monitor_server.store.repositories.removed_attempts import REMOVED
+from monitor_server.store.tables import attempts, records, runs
+
+__all__ = ["AttemptSpan", "Attempts"]
+
+_ATTEMPTS = (
+    select(attempts.c.attempt, attempts.c.world_size)
+    .where(attempts.c.run_id == bindparam("run"), attempts.c.world_size != REMOVED)
+    .order_by(attempts.c.attempt)
+)
+_OF_ATTEMPT = (records.c.run_id == attempts.c.run_id) & (records.c.attempt == attempts.c.attempt)
+_SPANS = (
+    select(
+        attempts.c.first_seen,
+        attempts.c.has_config,
+        attempts.c.config_change,
+        select(func.min(records.c.step)).where(_OF_ATTEMPT).scalar_subquery().label("first_step"),
+        select(func.max(records.c.step)).where(_OF_ATTEMPT).scalar_subquery().label("last_step"),
+    )
+    .where(attempts.c.run_id == bindparam("run"), attempts.c.world_size != REMOVED)
+    .order_by(attempts.c.attempt)
+)
+_ATTEMPT = select(attempts.c.world_size, attempts.c.has_config).where(
+    attempts.c.run_id == bindparam("run"), attempts.c.attempt == bindparam("attempt")
+)
+_BEGUN = select(attempts.c.position, attempts.c.attempt).where(
+    attempts.c.run_id == bindparam("run"),
+    attempts.c.position > bindparam("after"),
+    attempts.c.world_size != REMOVED,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSpan:
+    """The steps that an attempt has recorded, None where it has none.
+
+    ``config_change`` says where its configuration differs from the one before, empty where it does not; None where
+    there was none before.
+    """
+
+    first_seen: float
+    has_config: bool
+    config_change: str | None
+    first_step: int | None
+    last_step: int | None
+
+
+class Attempts:
+    """Reads and writes attempts."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def save_config(self, run_id: str, attempt: int, config: bytes, *, describe: Callable[[bytes, bytes], str]) -> None:
+        """Write a run's configuration, once in an attempt, and where it differs from the one before.
+
+        Args:
+            run_id: The run.
+            attempt: The attempt.
+            config: The configuration as JSON.
+            describe: Returns in words where two configurations differ.
+        """
+        row = self._connection.execute(_ATTEMPT, {"run": run_id, "attempt": attempt}).one()
+        if not row.has_config:
+            before = self._connection.execute(select(runs.c.config).where(runs.c.id == run_id)).scalar()
+            here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
+            change = None if before is None else describe(before, config)
+            self._connection.execute(update(attempts).where(here), {"has_config": True, "config_change": change})
+            self._connection.execute(update(runs).where(runs.c.id == run_id), {"config": config})
+
+    def enter(self, run_id: str, attempt: int, *, world_size: int, now: float, position: int) -> int | None:
+        """Keep an attempt, and return the largest world size that any of its ranks had sent; None if it is new.
+
+        Raises:
+            DeletionUnderWay: If the attempt was removed and rows of it are still stored.
+        """
+        row = self._connection.execute(_ATTEMPT, {"run": run_id, "attempt": attempt}).one_or_none()
+        if row is None:
+            values = {"run_id": run_id, "attempt": attempt, "world_size": world_size}
+            self._connection.execute(
+                insert(attempts), values | {"first_seen": now, "position": position, "has_config": False}
+            )
+            return None
+        if row.world_size == REMOVED:
+            raise DeletionUnderWay(f"attempt {attempt} of run {run_id} is being removed by a reset; send again later")
+        if row.world_size < world_size:
+            self.set_world_size(run_id, attempt, world_size)
+        return max(int(row.world_size), world_size)
+
+    def set_world_size(self, run_id: str, attempt: int, world_size: int) -> None:
+        """Write how many ranks an attempt has."""
+        here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
+        self._connection.execute(update(attempts).where(here), {"world_size": world_size})
+
+    def begun(self, run_id: str, *, after: int) -> dict[int, int]:
+        """Return position and number of the attempts that began after a position of the log."""
+        rows = self._connection.execute(_BEGUN, {"run": run_id, "after": after})
+        return {position: attempt for position, attempt in rows}  # noqa: C416 - rows are not pairs to mypy
+
+    def mark_removed(self, run_id: str, *, above: int) -> None:
+        """Hide every attempt above one from readers; `Retention.remove_attempt_rows` then removes what they hold."""
+        here = (attempts.c.run_id == run_id) & (attempts.c.attempt > above)
+        self._connection.execute(update(attempts).where(here), {"world_size": REMOVED})
+
+    def ordinals(self, run_id: str) -> dict[int, tuple[int, int]]:
+        """Return each attempt's ordinal, from 1, and world size."""
+        rows = self._connection.execute(_ATTEMPTS, {"run": run_id})
+        return {attempt: (ordinal, world_size) for ordinal, (attempt, world_size) in enumerate(rows, start=1)}
+
+    def spans(self, run_id: str) -> list[AttemptSpan]:
+        """Return the steps of each attempt, the oldest attempt first."""
+        rows = self._connection.execute(_SPANS, {"run": run_id}).mappings()
+        return [AttemptSpan(**{str(name): value for name, value in row.items()}) for row in rows]

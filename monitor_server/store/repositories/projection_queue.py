@@ -1,0 +1,47 @@
+"""The runs whose logs wait to be projected, and which projector owns each."""
+
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from monitor_server.store.tables import runs
+
+__all__ = ["ProjectionQueue"]
+
+_BEHIND = select(runs.c.id).where(
+    runs.c.log_end > runs.c.position, runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
+)
+_QUARANTINED = select(runs.c.id).where(runs.c.quarantined_at.is_not(None), runs.c.deleted_at.is_(None))
+_QUARANTINED_BEFORE = _QUARANTINED.where(runs.c.quarantined_at < bindparam("before"))
+
+
+class ProjectionQueue:
+    """Reads which runs wait, and writes who owns them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def unprojected(self) -> int:
+        """Return how many entries of all logs wait to be projected; those of quarantined runs do not."""
+        query = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(
+            runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
+        )
+        return int(self._connection.execute(query).scalar_one())
+
+    def behind(self) -> list[str]:
+        """Return the runs whose log is not projected to its end."""
+        return list(self._connection.execute(_BEHIND).scalars())
+
+    def quarantined(self, *, before: float | None = None) -> list[str]:
+        """Return the runs that the projector gave up, all or those given up before a time."""
+        if before is None:
+            return list(self._connection.execute(_QUARANTINED).scalars())
+        return list(self._connection.execute(_QUARANTINED_BEFORE, {"before": before}).scalars())
+
+    def claim(self, run_id: str, owner: str, *, now: float, until: float) -> bool:
+        """Make a projector the owner of a run until a time; return False while another is."""
+        is_free = runs.c.owner.is_(None) | (runs.c.owned_until <= now) | (runs.c.owner == owner)
+        query = update(runs).where(runs.c.id == run_id, is_free)
+        return self._connection.execute(query, {"owner": owner, "owned_until": until}).rowcount == 1
+
+    def release(self, owner: str) -> None:
+        """Leave all runs of a projector to others."""
+        self._connection.execute(update(runs).where(runs.c.owner == owner), {"owner": None, "owned_until": None})
