@@ -167,6 +167,7 @@ def _enforcement(collector: Collector, proxies: TrustedProxies | None) -> Callab
         is_https=settings.is_https,
     )
     limits = RateLimits(requests=settings.key_requests_per_second, bytes_=settings.key_bytes_per_second)
+    collector.exposition.watch_caches({"callers": lambda: len(limits)})
     return lambda app: Enforcement(app, identification=identification, limits=limits, store=collector.store)
 
 

@@ -16,6 +16,7 @@ from monitor_server.detection.calibration import Calibration
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.log.log_append import Log
+from monitor_server.ingest.validation.records import record_caches
 from monitor_server.ingest.writer import Writer
 from monitor_server.instrumentation.spans import OpenSpan
 from monitor_server.notifications.configuration.current import CurrentFile
@@ -145,9 +146,10 @@ def build_collector(
         on_commit=projector.notify if is_projecting else lambda _: None,
         on_failure=log_.forget,
     )
+    policy = Policy(settings, clock=clock)
     retention = RetentionWorker(
         store,
-        Policy(settings, clock=clock),
+        policy,
         interval_seconds=settings.retention_seconds,
         on_removed=lambda removed: exposition.removed(removed.table, removed.rows),
     )
@@ -158,13 +160,12 @@ def build_collector(
         store, channels=lambda: [] if file is None else list(file.file.channels), clock=clock
     )
     exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
-    exposition.watch_caches(log_.caches | (projector.caches if is_projecting else {}))
     exposition.watch_projector(
         queued_runs=lambda: projector.queued_runs,
         waiters=lambda: projector.waiters,
         record_bytes=lambda: projection.waiting_bytes,
     )
-    return Collector(
+    collector = Collector(
         settings=settings,
         clock=clock,
         store=store,
@@ -186,6 +187,21 @@ def build_collector(
         span=span,
         oidc=None if settings.role not in {"all", "web"} else OidcSignIn.of(settings, clock=clock),
     )
+    exposition.watch_caches(
+        {
+            **record_caches(settings),
+            **log_.caches,
+            **(projector.caches if is_projecting else {}),
+            **(collector.oidc.caches if collector.oidc is not None else {}),
+            "runs_with_rules": lambda: known_rules.current.remembered_runs,
+            "retention_runs": lambda: policy.thinned_runs,
+            "recent_verdicts": lambda: len(collector.recent_verdicts),
+            "link_addresses": lambda: len(collector.link_limits),
+            "streams": lambda: broadcast.subscriptions,
+            "stream_events": lambda: broadcast.queued_events,
+        }
+    )
+    return collector
 
 
 def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[Sequence[Event]], None]:

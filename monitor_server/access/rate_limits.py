@@ -35,6 +35,9 @@ class RateLimits:
             OrderedDict()
         )  # what is left of requests, of bytes, and since when
 
+    def __len__(self) -> int:
+        return len(self._levels)
+
     def count_request(self, caller: str) -> None:
         """Count a request.
 
@@ -86,6 +89,9 @@ class AddressLimits:
         self._what = what
         self._per_address = RateLimits(requests=per_address, bytes_=0, time=time)
         self._altogether = RateLimits(requests=altogether, bytes_=0, time=time)
+
+    def __len__(self) -> int:
+        return len(self._per_address)
 
     def count(self, address: str) -> None:
         """Count a request.

@@ -73,6 +73,9 @@ class RecentVerdicts:
         self._clock = clock
         self._read: OrderedDict[str, tuple[float, Verdict | None]] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._read)
+
     def is_recent(self, run_id: str) -> bool:
         """Whether the store was read for a run a moment ago."""
         read = self._read.get(run_id)

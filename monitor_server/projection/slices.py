@@ -114,6 +114,7 @@ class Projection:
             "compacted_runs": lambda: len(self._compacted),
             "owned_runs": lambda: len(self._ownership),
             "full_steps": lambda: self._completion.full_steps,
+            "mended_runs": lambda: self._completion.mended_runs,
             "detector_runs": lambda: self._tracker.runs_in_memory,
             "rule_runs": lambda: self._tracker.rules.runs_in_memory,
         }

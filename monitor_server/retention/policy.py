@@ -57,6 +57,11 @@ class Policy:
         self._thinned: dict[str, int | None] = {}  # the newest step of a run whose old responses are removed
 
     @property
+    def thinned_runs(self) -> int:
+        """How many runs it remembers, at most `MAX_THINNED_RUNS`."""
+        return len(self._thinned)
+
+    @property
     def deletes_runs(self) -> bool:
         """Whether runs are deleted by their age."""
         return self._settings.run_days is not None

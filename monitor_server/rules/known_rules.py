@@ -33,6 +33,11 @@ class RuleSet:
     rules: tuple[EnabledRule, ...] = ()
     _by_run: dict[str, tuple[EnabledRule, ...]] = field(default_factory=dict)
 
+    @property
+    def remembered_runs(self) -> int:
+        """The runs whose rules are selected already, at most `MAX_REMEMBERED_RUNS`."""
+        return len(self._by_run)
+
     def of_run(self, run_id: str, project: str) -> tuple[EnabledRule, ...]:
         """Return the rules that concern a run: of rules of one name the one that is the most specific.
 

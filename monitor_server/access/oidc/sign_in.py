@@ -46,6 +46,11 @@ class OidcSignIn:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="rlvitals-oidc")
         self._waiting = 0
 
+    @property
+    def caches(self) -> dict[str, Callable[[], int]]:
+        """What returns the number of entries of each cache."""
+        return {"sign_in_addresses": lambda: len(self.limits), "used_sign_ins": lambda: len(self._used)}
+
     @classmethod
     def of(cls, settings: Settings, *, clock: Callable[[], float]) -> "OidcSignIn | None":
         """Return what the settings say, or None if nobody signs in by OpenID Connect.

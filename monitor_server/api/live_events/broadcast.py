@@ -56,6 +56,11 @@ class Subscription:
         self._has_news = asyncio.Event()
         self._closed = False
 
+    @property
+    def queued_events(self) -> int:
+        """How many events wait for this subscriber, at most ``size``."""
+        return len(self._events)
+
     def offer(self, event: _QueuedEvent) -> None:
         """Queue an event; the oldest is dropped if the queue is full."""
         if self._run_id in (None, event.run_id) and self._project in (None, event.project):
@@ -126,6 +131,16 @@ class Broadcast:
     def has_subscribers(self) -> bool:
         """Whether anyone listens."""
         return bool(self._subscriptions)
+
+    @property
+    def subscriptions(self) -> int:
+        """How many listen, at most ``max_subscriptions``."""
+        return len(self._subscriptions)
+
+    @property
+    def queued_events(self) -> int:
+        """How many events wait for their subscribers, at most ``queue_size`` for each."""
+        return sum(each.queued_events for each in tuple(self._subscriptions))
 
     def publish(self, events: Iterable[Event]) -> None:
         """Queue events for all subscribers; may be called from any thread, and never waits."""

@@ -84,6 +84,7 @@ class Log:
             "log_runs": lambda: len(self._known),
             "log_steps": lambda: len(self._shapes),
             "log_shared_runs": lambda: len(self._shared),
+            "thinned_runs": lambda: self._responses.thinned_runs,
         }
 
     def forget(self, run_id: str | None = None) -> None:

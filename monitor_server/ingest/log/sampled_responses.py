@@ -22,6 +22,11 @@ class SampledResponses:
         self._settings = settings
         self._thinned: dict[str, int] = {}
 
+    @property
+    def thinned_runs(self) -> int:
+        """How many runs it remembers, at most `MAX_CACHED_RUNS`."""
+        return len(self._thinned)
+
     def append(self, repositories: Repositories, run_id: str, batch: wire.Batch, records: Sequence[ValidRecord]) -> int:
         """Store the sampled responses of new records, thin old ones, and return how many were refused."""
         refused = sum(record.refused_responses for record in records)

@@ -53,6 +53,9 @@ class Layouts:
     def __init__(self) -> None:
         self._layouts: dict[int, _Layout] = {}
 
+    def __len__(self) -> int:
+        return len(self._layouts)
+
     def find(self, raw: msgspec.Raw) -> tuple[Head, tuple[str, ...]] | None:
         """Return the head and the names of a record with a known layout, which `wire.encode` makes; or None.
 

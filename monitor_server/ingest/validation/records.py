@@ -6,7 +6,7 @@ and it is decoded once. What is wrong with a record is a `RecordError`, which re
 
 import functools
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -89,8 +89,7 @@ class RecordReader:
     def __init__(self, settings: Settings, media_type: str) -> None:
         self._settings = settings
         self._media_type = media_type
-        self._valid_names = _valid_names(settings.max_name_chars)
-        self._layouts = _layouts(settings.max_name_chars, settings.max_signals)
+        self._valid_names, self._layouts = _caches(settings)
         self._responses = ResponseReader(settings, media_type)
         name_bytes = text_bytes(settings.max_name_chars)
         self._most_bytes = {
@@ -239,9 +238,19 @@ def _check_head(record: wire.Record | Head) -> None:
         raise InvalidRecord(f"time must lie in 0 to {LARGEST_TIME} seconds since the epoch, got {record.time}")
 
 
+def record_caches(settings: Settings) -> dict[str, Callable[[], int]]:
+    """Return what returns the number of entries of each cache that reading records fills."""
+    names, layouts = _caches(settings)
+    return {"valid_names": lambda: len(names), "record_layouts": lambda: len(layouts)}
+
+
 def is_name(name: str, *, max_chars: int) -> bool:
     """Whether a signal, run or project may be called this: printable, not empty, without outer blanks."""
     return len(name) <= max_chars and _is_clean(name)
+
+
+def _caches(settings: Settings) -> tuple[set[str], Layouts]:
+    return _valid_names(settings.max_name_chars), _layouts(settings.max_name_chars, settings.max_signals)
 
 
 @functools.lru_cache(maxsize=16)

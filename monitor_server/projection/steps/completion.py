@@ -105,6 +105,11 @@ class Completion:
         """Of how many steps beyond the bounds it is remembered what is merged."""
         return len(self._ends)
 
+    @property
+    def mended_runs(self) -> int:
+        """Of how many runs the mended steps are remembered, at most `MAX_FULL_STEPS`."""
+        return len(self._mended)
+
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._ends.clear()

@@ -1,0 +1,113 @@
+"""Each cache of a collector has a bound, which `/metrics` and docs/operations.md name."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from monitor_server.access import rate_limits
+from monitor_server.ingest.log import known_runs, log_append, sampled_responses
+from monitor_server.ingest.validation import layouts, records
+from monitor_server.projection import projector, slices
+from monitor_server.projection.steps import completion, waiting
+from monitor_server.retention import policy
+from monitor_server.retention.policy import SILENT_SECONDS
+from monitor_server.rules import known_rules
+from tests.live import eventually
+from tests.monitor_server.retention.runs import sampled
+from trainer_hooks import wire
+
+BOUND = 3
+RUNS = 5
+NAMES_BOUND = 20
+BOUNDS = (
+    (known_runs, "MAX_RUNS"),
+    (log_append, "MAX_CACHED_STEPS"),
+    (sampled_responses, "MAX_CACHED_RUNS"),
+    (layouts, "MAX_LAYOUTS"),
+    (slices, "MAX_CACHED_RUNS"),
+    (waiting, "MAX_CACHED_RUNS"),
+    (completion, "MAX_FULL_STEPS"),
+    (projector, "MAX_VERDICTS"),
+    (known_rules, "MAX_REMEMBERED_RUNS"),
+    (policy, "MAX_THINNED_RUNS"),
+    (rate_limits, "MOST_CALLERS"),
+)
+# Whose bound the runs of the test reach; the detectors' is a parameter, and others need several collectors or sign-ins.
+FULL = {
+    "log_runs", "log_steps", "thinned_runs", "record_layouts", "signal_positions", "waiting_runs", "compacted_runs",
+    "verdicts", "runs_with_rules",
+}  # fmt: skip
+OTHERS = {
+    "log_shared_runs", "valid_names", "owned_runs", "full_steps", "mended_runs", "detector_runs", "rule_runs",
+    "runs_of_others", "retention_runs", "recent_verdicts", "link_addresses", "callers", "streams", "stream_events",
+}  # fmt: skip
+SIGN_IN = {"sign_in_addresses", "used_sign_ins"}
+
+
+def _entries(live):
+    text = live.pool.request("GET", f"{live.url}/metrics").data.decode()
+    found = re.findall(r'^rlvitals_cached_entries\{cache="(\w+)"\} (\S+)$', text, re.MULTILINE)
+    return {name: int(float(size)) for name, size in found}
+
+
+def _batch(run, step):
+    """Return a step of a run with a summary, a response and signals of names that no other run has."""
+    scalars = {f"{run}/{'s' * place}{step}": 0.5 for place in range(1, 9 + step)}
+    plain = wire.Record(step=2 * step, scalars=scalars)
+    rich = wire.Record(
+        step=2 * step + 1,
+        summaries={"loss": wire.Moments(count=1, sum=1.0)},
+        responses=[sampled(text="t")],
+    )
+    return wire.encode(
+        wire.Batch(
+            schema_version=wire.SCHEMA_VERSION,
+            run=run,
+            records=[msgspec.Raw(wire.encode(record)) for record in (plain, rich)],
+        )
+    )
+
+
+@pytest.fixture
+def live(start_collector, scripted, clock, monkeypatch):
+    """A collector whose caches have room for three runs."""
+    for module, name in BOUNDS:
+        monkeypatch.setattr(module, name, BOUND)
+    monkeypatch.setattr(records, "MAX_CACHED_NAMES", NAMES_BOUND)
+    return start_collector(engine=scripted, clock=clock, retention_seconds=0.02, max_name_chars=77, response_steps=1)
+
+
+def test_no_cache_grows_beyond_its_bound(live, clock):
+    """Five runs in turns: nothing is lost, and what `/metrics` shows is at most the bound."""
+    rule = {"name": "high", "condition": "threshold", "signal": "reward/mean", "operator": ">", "value": 1.0}
+    made = live.pool.request("POST", f"{live.url}/api/v1/rules", json={"rule": rule, "by": "ann"})
+    assert made.status == 200, made.data
+    largest = {}
+    for step in range(3):
+        for run in map(str, range(RUNS)):
+            answer = live.post(_batch(run, step), media_type=wire.MSGPACK)
+            assert answer.status == 200, answer.data
+            for name, size in _entries(live).items():
+                largest[name] = max(largest.get(name, 0), size)
+    clock.now += SILENT_SECONDS + 1  # the responses of silent runs are thinned by retention
+    largest["retention_runs"] = eventually(lambda: _entries(live)["retention_runs"])
+    assert {name for name, size in largest.items() if size == BOUND} >= FULL, largest
+    unbounded_here = {"detector_runs", "rule_runs"}
+    assert largest.pop("valid_names") <= NAMES_BOUND
+    assert max(size for name, size in largest.items() if name not in unbounded_here) == BOUND, largest
+    for run in live.get("/runs")["items"]:
+        assert run["last_step"] == 5
+
+
+def test_the_page_names_each_cache(live):
+    """The table of docs/operations.md has a row for each."""
+    page = Path("docs/operations.md").read_text(encoding="utf-8")
+    rows = {
+        name
+        for row in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", page, re.MULTILINE)
+        for name in re.findall(r"\w+", row)
+    }
+    assert _entries(live).keys() == FULL | OTHERS
+    assert rows >= FULL | OTHERS | SIGN_IN
