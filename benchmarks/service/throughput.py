@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -19,6 +20,8 @@ __all__ = ["collectors_table", "ingest_table", "lag_table", "projector_table"]
 
 PORT = 18_790
 SENDERS = 8
+# With everything in the process, and with ingest alone, as `rlvitals serve --role ingest` runs beside a projector.
+ROLES = {"all": "", "ingest": ", role ingest"}
 RUNS = 8
 PEER_TIMEOUT_SECONDS = 120
 # So many that a projector does not reach each of them within the 3 s for which it owns a run.
@@ -42,11 +45,11 @@ def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, 
         with process([sys.executable, "-c", CEILING, str(PORT)], PORT) as url:
             ceiling = rate(url, SENDERS, seconds, label="bare") * STEPS_PER_BATCH
         found["bare FastAPI route, decodes only"].append(ceiling)
-        for kind, create in kinds.items():
-            with process(collector(create()), PORT) as url:
+        for (kind, create), (role, label) in product(kinds.items(), ROLES.items()):
+            with process(collector(create(), role=role), PORT) as url:
                 stored = rate(url, SENDERS, seconds, label=f"round-{number}") * STEPS_PER_BATCH
-            found.setdefault(f"rlvitals, {kind}", []).append(stored)
-            ratios.setdefault(f"rlvitals, {kind}", []).append(stored / ceiling)
+            found.setdefault(f"rlvitals, {kind}{label}", []).append(stored)
+            ratios.setdefault(f"rlvitals, {kind}{label}", []).append(stored / ceiling)
     for peer in ("trackio", "mlflow"):
         found[f"{peer} server, by its own client"] = _peer(peers, peer, seconds)
     rows = [
