@@ -43,7 +43,7 @@ def test_a_cure_meets_the_bar_alive_at_twice_the_uncured_life_and_at_equal_rewar
     [
         ("half-lr", [dies(300, reward=0.5)] * 5, ["no", "300", "3.00", "5/5", "no"]),  # a smaller step in disguise
         ("placebo-0.1", [dies(300)] * 3 + [dies(150)] * 2, ["yes", "300", "3.00", "3/5", "no"]),
-        ("kl-0.01", [dies(300)] * 4, ["yes", "300", "3.00", "4/4", "too few seeds"]),
+        ("kl-0.01", [dies(300), dies(301)], ["yes", "300.5", "3.00", "2/2", "too few seeds"]),
         ("ppo", [dies(200)] * 5, ["yes", "200", "2.00", "0/5", "no"]),  # dead at that very step
         ("llds-0.1", [[0.6] * 200] * 5, ["yes", "over 200", "over 2.00", "5/5", "yes"]),
         ("clip-higher", [[0.6] * 150] * 5, ["yes", "over 150", "over 1.50", "0/5, 5 not observed", "no"]),

@@ -76,8 +76,9 @@ def _row(arm: str, runs: dict[int, _Run], uncured: dict[int, _Run]) -> tuple[str
     """Format an arm's row, and return whether it meets the bar."""
     target = LIFE_FACTOR * median(run.life for run in uncured.values())
     # Of two seeds with the same life, a collapse comes first: the other run lived longer.
-    middle = sorted(runs.values(), key=lambda run: (run.life, not run.has_collapsed))[len(runs) // 2]
-    over = "" if middle.has_collapsed else "over "
+    ordered = sorted(runs.values(), key=lambda run: (run.life, not run.has_collapsed))
+    middle = [ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]]
+    life, over = fmean(run.life for run in middle), "" if all(run.has_collapsed for run in middle) else "over "
     alive = sum(run.life > target or (run.life == target and not run.has_collapsed) for run in runs.values())
     unknown = sum(not run.has_collapsed and run.life < target for run in runs.values())
     rewards = [run.reward for run in runs.values()]
@@ -91,8 +92,8 @@ def _row(arm: str, runs: dict[int, _Run], uncured: dict[int, _Run]) -> tuple[str
         f"{median(rewards):.2f} ({min(rewards):.2f} to {max(rewards):.2f})",
         "–" if arm == "grpo" else _differences(differences),
         "yes" if is_equal else "no" if differences else "–",
-        f"{over}{middle.life}",
-        f"{over}{middle.life / (target / LIFE_FACTOR):.2f}",
+        f"{over}{life:g}",
+        f"{over}{life * LIFE_FACTOR / target:.2f}",
         f"{alive}/{len(runs)}" + (f", {unknown} not observed" if unknown else ""),
         "–" if arm == "grpo" else "yes" if meets else "no" if is_many else "too few seeds",
     ]
