@@ -17,7 +17,7 @@ from trainer_hooks.probes.paired import Paired
 from trainer_hooks.recording.response_candidates import gather_candidates
 from trainer_hooks.recording.response_selection import Candidates, SamplingInterval
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals import Reduced, fetch, reduce
+from trainer_hooks.signals import FamiliarTokens, Reduced, fetch, reduce
 from trainer_hooks.signals.families import paired as paired_family
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary
@@ -46,6 +46,7 @@ class InputReader:
         self._interval = SamplingInterval(responses, response_seconds)
         self._generator = random.Random(seed)  # noqa: S311 - no secret
         self._pool = CopyPool()
+        self._familiar = FamiliarTokens()
 
     def read(
         self,
@@ -116,7 +117,8 @@ class InputReader:
             rollouts = Rollouts(**rollouts)
         if rollouts.library.is_host:
             return rollouts
-        return reduce(rollouts, *([self._gather_candidates] if self._interval.is_due(now) else []))
+        more = [self._gather_candidates] if self._interval.is_due(now) else []
+        return reduce(rollouts, *more, familiar=self._familiar)
 
     def _gather_candidates(self, tokens: ActionTokens) -> Pending[Candidates]:
         rows = len(tokens.lengths)

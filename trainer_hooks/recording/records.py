@@ -18,7 +18,7 @@ from trainer_hooks.recording.response_sampler import ResponseSampler
 from trainer_hooks.recording.response_selection import Candidates, SamplingInterval, offer_all
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.signals import Reduced, finish_summaries, reduce
+from trainer_hooks.signals import FamiliarTokens, Reduced, finish_summaries, reduce
 from trainer_hooks.wire import ActionReport, Capability, Extreme, Moments, Record, Summary, encode
 
 __all__ = ["Measurement", "RecordBuilder"]
@@ -86,6 +86,7 @@ class RecordBuilder:
             on_loss=lambda detail: drops.count("responses", detail),
         )
         self._interval = SamplingInterval(settings.responses, settings.response_seconds)
+        self._familiar = FamiliarTokens()
         self._spool_bytes = spool_bytes
         self._rank = settings.rank
         self._attempt = settings.attempt
@@ -168,7 +169,7 @@ class RecordBuilder:
                 reduced = rollouts
             else:
                 more = [offer_all] if self._interval.is_due(now) else []
-                reduced = reduce(rollouts, *more).fetch()
+                reduced = reduce(rollouts, *more, familiar=self._familiar).fetch()
             return reduced, reduced.finish()
         except RolloutsError as error:
             self._count_bad_rollouts(error)

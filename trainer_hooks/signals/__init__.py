@@ -16,6 +16,7 @@ from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.families import (
     displacement,
     entropy,
+    familiarity,
     finite,
     grounding,
     length,
@@ -27,11 +28,12 @@ from trainer_hooks.signals.families import (
     text,
     tools,
 )
+from trainer_hooks.signals.families.familiarity import FamiliarTokens
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary
 from trainer_hooks.wire import Summary, merge_summaries
 
-__all__ = ["NAMES", "Reduced", "fetch", "finish_summaries", "reduce", "summarise"]
+__all__ = ["NAMES", "FamiliarTokens", "Reduced", "fetch", "finish_summaries", "reduce", "summarise"]
 
 FAMILIES: Mapping[Callable[[ActionTokens], dict[str, PendingSummary]], tuple[str, ...]] = {
     reward.compute: reward.NAMES,
@@ -47,7 +49,7 @@ FAMILIES: Mapping[Callable[[ActionTokens], dict[str, PendingSummary]], tuple[str
     similarity.compute: similarity.NAMES,
     finite.compute: finite.NAMES,
 }
-NAMES = tuple(name for names in FAMILIES.values() for name in names)
+NAMES = (*(name for names in FAMILIES.values() for name in names), *familiarity.NAMES)
 
 
 class Reduced(NamedTuple):
@@ -95,12 +97,15 @@ class Reduced(NamedTuple):
         return finish_summaries(self.pending)
 
 
-def reduce(rollouts: Rollouts, *extra: Callable[[ActionTokens], Pending[Any]]) -> Reduced:
+def reduce(
+    rollouts: Rollouts, *extra: Callable[[ActionTokens], Pending[Any]], familiar: FamiliarTokens | None = None
+) -> Reduced:
     """Reduce rollouts to every signal that they allow, on the device of the arrays and without waiting for it.
 
     Args:
         rollouts: This rank's responses of the step.
         extra: Functions that compute more from the action tokens.
+        familiar: The tokens of the first steps of this process, which it counts; None leaves its signals out.
 
     Raises:
         RolloutsError: If arrays in this process's memory contradict each other.
@@ -109,7 +114,8 @@ def reduce(rollouts: Rollouts, *extra: Callable[[ActionTokens], Pending[Any]]) -
     with np.errstate(all="ignore"):
         rollouts.check()
         tokens = ActionTokens.of(rollouts)
-        summaries = [item for family in FAMILIES for item in family(tokens).items()]
+        families = [*FAMILIES, *([] if familiar is None else [familiar.compute])]
+        summaries = [item for family in families for item in family(tokens).items()]
         more = tuple(compute(tokens) for compute in extra)
     checks = (("", check) for check in rollouts.library.deferred_checks)
     return Reduced(rollouts.library, (*checks, *summaries), rollouts.capability, more)
@@ -133,11 +139,12 @@ def finish_summaries(pending: Iterable[tuple[str, PendingSummary]]) -> dict[str,
     return merge_summaries((name, summary) for name, summary in finished if summary is not None)
 
 
-def summarise(rollouts: Rollouts) -> dict[str, Summary]:
+def summarise(rollouts: Rollouts, *, familiar: FamiliarTokens | None = None) -> dict[str, Summary]:
     """Compute every signal that these rollouts allow, as summaries that merge exactly over ranks.
 
     Args:
         rollouts: This rank's responses of the step.
+        familiar: The tokens of the first steps of this process, as for `reduce`.
 
     Returns:
         Summaries by signal name; each name is one of `NAMES`.
@@ -145,4 +152,4 @@ def summarise(rollouts: Rollouts) -> dict[str, Summary]:
     Raises:
         RolloutsError: If the arrays contradict each other.
     """
-    return reduce(rollouts).fetch().finish()
+    return reduce(rollouts, familiar=familiar).fetch().finish()

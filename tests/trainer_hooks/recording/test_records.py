@@ -42,6 +42,16 @@ def test_a_record_has_the_numbers_and_names_of_its_step():
     assert record.scalars == {"lr": 0.5}
 
 
+def test_a_record_compares_its_tokens_with_those_of_the_first_steps():
+    """The builder counts the tokens of 20 steps; the next has the share that they did not have."""
+    records, _ = builder()
+    steps = [Rollouts(**ARRAYS, token_ids=[[5, 6], [5, 0]])] * 20 + [Rollouts(**ARRAYS, token_ids=[[5, 9], [9, 0]])]
+    encoded = [records.encode(measurement(number, step)) for number, step in enumerate(steps)]
+    before, after = (decode_record(item.body).summaries for item in encoded[-2:])
+    assert "text/unseen_frac" not in before
+    assert after["text/unseen_frac"].value() == pytest.approx(2 / 3)
+
+
 def test_a_lower_step_starts_a_new_attempt_and_resets_the_health():
     """The same step again starts no new attempt, and the sequence numbers continue."""
     drops = DropCounter()

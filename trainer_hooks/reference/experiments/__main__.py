@@ -6,7 +6,7 @@ repeated.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,10 +26,13 @@ from trainer_hooks.reference.experiments.tables.drift import drift_table
 from trainer_hooks.reference.experiments.tables.evidence import (
     acceleration_table,
     eval_table,
+    gwhes_action_table,
     gwhes_table,
     searches_table,
 )
+from trainer_hooks.reference.experiments.tables.fair import FAIR_ARMS, fair_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
+from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
 from trainer_hooks.reference.experiments.tables.question import is_probed, question_table
 from trainer_hooks.reference.experiments.tables.rescue import rescue_table
 from trainer_hooks.reference.experiments.tables.siblings import siblings_table
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    names = [*EXPERIMENTS, "evidence", "healthy", "rescue", "search"]
+    names = [*EXPERIMENTS, *_OTHER_TABLES]
     parser = argparse.ArgumentParser(prog="python -m trainer_hooks.reference.experiments", description=__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", type=_one_of(names), help=f"{', '.join(names)}; none: the table of all arms"
@@ -97,7 +100,8 @@ def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
     if name == "rescue":
         base = replace(base, steps=RESCUED_STEPS.get(given.preset, base.steps))
         return rescue_jobs(base, given.arms or RESCUES, given.seeds, _runs(given, "rescue"))
-    return arm_jobs(base, given.arms or EXPERIMENTS[name].arms, given.seeds, _runs(given))
+    arms = FAIR_ARMS if name == "fair" else EXPERIMENTS[name].arms
+    return arm_jobs(base, given.arms or arms, given.seeds, _runs(given))
 
 
 def _runs(given: argparse.Namespace, kind: str = "runs") -> Path:
@@ -123,16 +127,8 @@ def _run(jobs: Sequence[Job]) -> None:
 
 
 def _tables(name: str, given: argparse.Namespace) -> str:
-    if name == "healthy":
-        return healthy_table(given.out / "healthy")
-    if name == "search":
-        return drift_table(given.out / "search", HYPOTHESES)
-    if name == "rescue":
-        folder = _runs(given, "rescue")
-        forks = [cost_table(folder), forks_table(folder)] if read_runs(folder, "fork") else []
-        return "\n\n".join([rescue_table(folder, _runs(given)), *forks])
-    if name == "evidence":
-        return _evidence(_runs(given))
+    if name in _OTHER_TABLES:
+        return _OTHER_TABLES[name](given)
     arms = EXPERIMENTS[name].arms
     tables = [table(_runs(given), arms)]
     if name in ("dynamics", "sizes"):
@@ -150,15 +146,37 @@ def _tables(name: str, given: argparse.Namespace) -> str:
     return "\n\n".join(tables)
 
 
-def _evidence(folder: Path) -> str:
+def _rescue(given: argparse.Namespace) -> str:
+    folder = _runs(given, "rescue")
+    forks = [cost_table(folder), forks_table(folder)] if read_runs(folder, "fork") else []
+    return "\n\n".join([rescue_table(folder, _runs(given)), *forks])
+
+
+def _evidence(given: argparse.Namespace) -> str:
     """Print what recorded runs hold about the mechanism; nothing is trained."""
+    folder = _runs(given)
     tables = {
         "GWHES (eq. 9) at the probes, by thirds of the way to the collapse": gwhes_table(folder, ["grpo"]),
+        "GWHES by action": gwhes_action_table(folder, ["grpo", *PROBE_ARMS]),
+        "Displacement by question (Fig. 3)": question_table(folder, ["grpo"]),
         "Accelerating displacement (Def. 5.1)": acceleration_table(folder, ["grpo"]),
+        "The gradient norm at the first fall of the reward (Fig. 7)": drop_table(folder, ["grpo"]),
+        "Held-out reward beside the paper's (Tables 1 and 2)": paper_table(folder),
         "Held-out reward": eval_table(folder, ARMS),
         "Valid searches a response (Fig. 9)": searches_table(folder, ARMS),
     }
-    return "\n\n".join(f"{title}:\n\n{text}" for title, text in tables.items())
+    recorded = {title: text for title, text in tables.items() if text.count("\n") > 1}
+    return "\n\n".join(f"{title}:\n\n{text}" for title, text in recorded.items())
+
+
+_OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
+    "evidence": _evidence,
+    "fair": lambda given: fair_table(_runs(given)),
+    "healthy": lambda given: healthy_table(given.out / "healthy"),
+    "rescue": _rescue,
+    "search": lambda given: drift_table(given.out / "search", HYPOTHESES),
+}
+"""What is printed of runs that are no experiment of the catalogue."""
 
 
 def _draw(name: str, given: argparse.Namespace) -> None:

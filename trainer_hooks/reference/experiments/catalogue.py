@@ -78,8 +78,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "lambda": Experiment("Weight of LLDS (Fig. 8)", ("grpo", "llds-0.01", "llds-0.1"), _OUTCOME | _ENTROPY | _GRADIENT),
     "masking": Experiment(
-        "Answer masking, the gate by action, and the number of searches (Fig. 9)",
-        ("grpo", "llds-0.1", "llds-0.1-action", "llds-ma-0.1"),
+        "Answer masking, the gate by action and without a gate, and the number of searches (Fig. 9)",
+        ("grpo", "llds-0.1", "llds-0.1-action", "llds-ma-0.1", "lld-0.1"),
         _OUTCOME | {"valid searches a response": "tools/calls * tools/valid_frac"} | _ENTROPY,
     ),
     "multipliers": Experiment(

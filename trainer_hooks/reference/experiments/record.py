@@ -19,6 +19,7 @@ from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.run.trainer import StepResult, Trainer
+from trainer_hooks.signals import FamiliarTokens
 
 __all__ = ["Row", "read", "record", "write"]
 
@@ -54,15 +55,16 @@ def record(
     contexts = FixedContexts.sampled(config, model) if fixed else None
     trainer = Trainer(config, model)
     part = path.with_suffix(".part")
-    rows = _resume(trainer, part)
+    familiar = FamiliarTokens()
+    rows = _resume(trainer, familiar, part)
     while trainer.step_number < config.steps and not _is_finished(rows, after_collapse):
-        row = _row(trainer.step(), config)
+        row = _row(trainer.step(), config, familiar)
         if contexts is not None:
             row |= contexts.scores(model)
         rows.append(_round(row))
         report(f"{path.name.removesuffix('.jsonl.gz')} {trainer.step_number}/{config.steps}")
         if trainer.step_number % KEEP_EVERY == 0:
-            _keep(trainer, rows, part)
+            _keep(trainer, familiar, rows, part)
     write(rows, path)
     part.unlink(missing_ok=True)
 
@@ -82,8 +84,8 @@ def read(path: Path) -> list[Row]:
         return [json.loads(text) for text in file]
 
 
-def _row(result: StepResult, config: Config) -> Row:
-    row: Row = {"step": result.step} | numbers(result, clip=config.reported_clip)
+def _row(result: StepResult, config: Config, familiar: FamiliarTokens) -> Row:
+    row: Row = {"step": result.step} | numbers(result, clip=config.reported_clip, familiar=familiar)
     return row | _probed_questions(result)
 
 
@@ -125,13 +127,14 @@ def _settings(config: Config) -> dict[str, str]:
     return {name: str(value) for name, value in asdict(config).items()}
 
 
-def _keep(trainer: Trainer, rows: list[Row], part: Path) -> None:
+def _keep(trainer: Trainer, familiar: FamiliarTokens, rows: list[Row], part: Path) -> None:
     unfinished = part.with_suffix(".partial")
-    torch.save({"settings": _settings(trainer.config), "rows": rows, "trainer": trainer.state()}, unfinished)
+    kept = {"rows": rows, "trainer": trainer.state(), "familiar": familiar.state()}
+    torch.save(kept | {"settings": _settings(trainer.config)}, unfinished)
     unfinished.replace(part)
 
 
-def _resume(trainer: Trainer, part: Path) -> list[Row]:
+def _resume(trainer: Trainer, familiar: FamiliarTokens, part: Path) -> list[Row]:
     """Restore the trainer of an interrupted run of the same settings, and return its rows."""
     if not part.exists():
         return []
@@ -139,5 +142,7 @@ def _resume(trainer: Trainer, part: Path) -> list[Row]:
     if kept["settings"] != _settings(trainer.config):
         return []
     trainer.load_state(kept["trainer"])
+    if "familiar" in kept:  # not in a state that an earlier version kept
+        familiar.load_state(kept["familiar"])
     rows: list[Row] = kept["rows"]
     return rows

@@ -14,6 +14,7 @@ from trainer_hooks.reference.run.forks.forking import Forked, Forking
 from trainer_hooks.reference.run.forks.reports import fork_reports
 from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rollouts, step_warnings
 from trainer_hooks.reference.run.trainer import StepResult, Trainer
+from trainer_hooks.signals import FamiliarTokens
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["Loop"]
@@ -58,6 +59,7 @@ class Loop:
         self._unhelped = 0
         self._reports: list[ActionReport] = []
         self._active_warnings: set[str] = set()
+        self._familiar = FamiliarTokens()
 
     @property
     def rollbacks(self) -> int:
@@ -128,7 +130,8 @@ class Loop:
     def _report_step(self, result: StepResult, phase: str) -> None:
         config = self.config
         if config.log is not None:
-            values = numbers(result, clip=self.trainer.learner.config.reported_clip, ranks=self.ranks)
+            clip = self.trainer.learner.config.reported_clip
+            values = numbers(result, clip=clip, ranks=self.ranks, familiar=self._familiar)
             if self.ranks.rank == 0:
                 append_log(config.log, result.step, values)
         if result.step % LINE_EVERY == 0 or result.step == 1:

@@ -11,7 +11,7 @@ from torch import Tensor
 from trainer_hooks import Rollouts
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.run.trainer import StepResult
-from trainer_hooks.signals import summarise
+from trainer_hooks.signals import FamiliarTokens, summarise
 from trainer_hooks.wire import Summary, merge_summaries
 
 __all__ = ["append_log", "line", "numbers", "rollouts", "step_warnings"]
@@ -50,10 +50,15 @@ def rollouts(
 
 
 def numbers(
-    result: StepResult, *, clip: float | tuple[float, float] | None, ranks: Ranks = SINGLE_PROCESS
+    result: StepResult,
+    *,
+    clip: float | tuple[float, float] | None,
+    ranks: Ranks = SINGLE_PROCESS,
+    familiar: FamiliarTokens | None = None,
 ) -> dict[str, float]:
     """Compute every signal of a step by its canonical name, over all ranks, as the collector would show it."""
-    shards: list[dict[str, Summary]] = ranks.gather(summarise(Rollouts(**rollouts(result, clip=clip))))
+    found = summarise(Rollouts(**rollouts(result, clip=clip)), familiar=familiar)
+    shards: list[dict[str, Summary]] = ranks.gather(found)
     summaries = merge_summaries(item for shard in shards for item in shard.items())
     values = {name: summary.value() for name, summary in summaries.items()}
     seen = {name: value for name, value in values.items() if value is not None}

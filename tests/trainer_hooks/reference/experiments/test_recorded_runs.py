@@ -18,9 +18,12 @@ from trainer_hooks.reference.experiments.tables.drift import drift_table
 from trainer_hooks.reference.experiments.tables.evidence import (
     acceleration_table,
     eval_table,
+    gwhes_action_table,
     gwhes_table,
     searches_table,
 )
+from trainer_hooks.reference.experiments.tables.fair import fair_table
+from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
 from trainer_hooks.reference.experiments.tables.question import question_table
 from trainer_hooks.reference.experiments.tables.rescue import rescue_table
 from trainer_hooks.reference.experiments.tables.sweep import (
@@ -120,10 +123,17 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     for folder in (STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant"):
         assert gwhes_table(folder, ["grpo"]) in page
         assert acceleration_table(folder, ["grpo"]) in page
+        assert drop_table(folder, ["grpo"]) in page
+    for folder in (FOLDER, STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant"):
+        assert fair_table(folder) in page
+    for folder in (SPIRAL, EXPERIMENTS / "runs-constant"):
+        assert question_table(folder, ["grpo"]) in page
+    assert paper_table(STUBBORN) in page
     assert eval_table(STUBBORN, ARMS) in page
     assert searches_table(STUBBORN, ARMS) in page
     probes = EXPERIMENTS.parent / "probes"
     for swept in (probes / "runs-stubborn", probes / "runs", probes / "runs-spiral"):
+        assert gwhes_action_table(swept, ["grpo-sweep"]) in page
         assert sweep_table(swept, ["grpo-sweep"]) in page
         assert decomposition_table(swept, ["grpo-sweep"]) in page
     for swept in (probes / "runs", probes / "runs-spiral"):

@@ -4,17 +4,26 @@ A signal that a recording does not have is shown as a dash: it was not observed.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
 
 from trainer_hooks.reference.experiments.measures import accelerating_stretch, collapse_step, series
+from trainer_hooks.reference.experiments.record import Row
 from trainer_hooks.reference.experiments.tables.arms import read_runs
 from trainer_hooks.reference.experiments.tables.question import STAGES
 
-__all__ = ["acceleration_table", "eval_table", "gwhes_table", "searches_table"]
+__all__ = [
+    "acceleration_table",
+    "eval_table",
+    "gwhes_action_table",
+    "gwhes_table",
+    "held_out_rewards",
+    "searches_table",
+]
 
 GWHES = "similarity/gwhes"
+ACTIONS_SHOWN = 8
 BEST_STEPS = 20
 
 
@@ -22,14 +31,7 @@ def gwhes_table(folder: Path, arms: Iterable[str]) -> str:
     """Format a row for each third of an arm's runs: probes, their median mean G (eq. 9), and how many exceed 0."""
     lines = ["| arm | third | probes | median G | lowest | highest | G > 0 |", "|---|---|---|---|---|---|---|"]
     for arm in arms:
-        seeds = read_runs(folder, arm)
-        pooled: dict[str, list[float]] = {stage: [] for stage in STAGES}
-        for rows in seeds.values():
-            end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
-            for at, row in enumerate(rows[: end - 1]):
-                if GWHES in row:
-                    pooled[STAGES[len(STAGES) * at // (end - 1)]].append(row[GWHES])
-        for stage, values in pooled.items():
+        for stage, values in _by_third(read_runs(folder, arm), GWHES).items():
             if values:
                 middle, low, high = (_signed(value) for value in (median(values), min(values), max(values)))
                 above = sum(value > 0 for value in values)
@@ -37,16 +39,38 @@ def gwhes_table(folder: Path, arms: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
+def gwhes_action_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each action and third of an arm's runs: probes, median mean G, and how many exceed 0.
+
+    Recordings that have G summed over actions only are left out.
+    """
+    lines = ["| arm | action | third | probes | median G | G > 0 |", "|---|---|---|---|---|---|"]
+    for arm in arms:
+        seeds = read_runs(folder, arm)
+        for action in range(ACTIONS_SHOWN):
+            for stage, values in _by_third(seeds, f"{GWHES}_action{action}").items():
+                if values:
+                    above = sum(value > 0 for value in values)
+                    cells = f"{len(values)} | {_signed(median(values))} | {above}/{len(values)}"
+                    lines.append(f"| {arm} | {action} | {stage} | {cells} |")
+    return "\n".join(lines)
+
+
 def eval_table(folder: Path, arms: Iterable[str]) -> str:
     """Format a row for each arm: the mean held-out reward of the first, best and last 20 steps, over seeds."""
     lines = ["| arm | seeds | first 20 steps | best 20 steps | last 20 steps |", "|---|---|---|---|---|"]
     for arm in arms:
-        means = [_stretches(series(rows, "eval/reward")) for rows in read_runs(folder, arm).values()]
-        present = [found for found in means if found]
+        present = held_out_rewards(folder, arm)
         if present:
             columns = " | ".join(_median_and_range(values) for values in zip(*present, strict=True))
             lines.append(f"| {arm} | {len(present)} | {columns} |")
     return "\n".join(lines)
+
+
+def held_out_rewards(folder: Path, arm: str) -> list[tuple[float, float, float]]:
+    """Compute each seed's mean held-out reward over the first, the best and the last 20 steps."""
+    means = [_stretches(series(rows, "eval/reward")) for rows in read_runs(folder, arm).values()]
+    return [found for found in means if found]
 
 
 def searches_table(folder: Path, arms: Iterable[str]) -> str:
@@ -76,6 +100,17 @@ def acceleration_table(folder: Path, arms: Iterable[str]) -> str:
             collapse = collapse_step(series(rows, "reward/mean")) or "–"
             lines.append(f"| {arm} | {seed} | {stretch} | {change} | {collapse} |")
     return "\n".join(lines)
+
+
+def _by_third(seeds: Mapping[int, Sequence[Row]], name: str) -> dict[str, list[float]]:
+    """Pool a signal over seeds by thirds of each run up to its collapse, or to its end where it has none."""
+    pooled: dict[str, list[float]] = {stage: [] for stage in STAGES}
+    for rows in seeds.values():
+        end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
+        for at, row in enumerate(rows[: end - 1]):
+            if name in row:
+                pooled[STAGES[len(STAGES) * at // (end - 1)]].append(row[name])
+    return pooled
 
 
 def _stretches(values: Sequence[float]) -> tuple[float, float, float] | None:

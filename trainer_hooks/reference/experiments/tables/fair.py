@@ -1,0 +1,107 @@
+"""The fair test: does a cure keep runs alive at equal reward, or is it a smaller step in disguise?
+
+Arms are compared with the uncured arm of the same model, seed by seed, over their first 50 steps. Seeds share their
+first questions. An arm meets the bar of the paper's claim if, at equal reward there, four of five seeds are alive at
+twice the uncured arm's median life.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from trainer_hooks.reference.experiments.measures import collapse_step, series
+from trainer_hooks.reference.experiments.record import Row
+from trainer_hooks.reference.experiments.tables.arms import read_runs
+
+__all__ = ["FAIR_ARMS", "fair_table"]
+
+FAIR_ARMS = (
+    "grpo", "lld-0.1", "llds-0.01", "llds-0.1", "llds-0.1-action", "llds-release", "llds-ma-0.1", "nthr", "kl-0.001",
+    "kl-0.01", "placebo-0.1", "half-lr", "quarter-lr", "clip-higher", "ppo", "kl-cov", "stare", "acpo", "llds-narrow",
+    "llds-wide", "llds-strong",
+)  # fmt: skip
+"""The arms that the test asks for, controls among them."""
+
+UNCURED = {"llds-narrow": "grpo-narrow", "llds-wide": "grpo-wide", "llds-strong": "grpo-strong"}
+"""The arm that another is compared with, where that is not ``grpo``."""
+
+FIRST_STEPS = 50
+EQUAL_REWARD = 0.03
+"""Largest median difference of equal rewards; uncured seeds of a regime differ by 0.03 to 0.06 among each other."""
+LIFE_FACTOR = 2.0
+LEAST_SEEDS, LEAST_SHARE = 5, 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run's mean reward over the first steps, and its life: to its collapse, or over the steps recorded."""
+
+    reward: float
+    life: int
+    has_collapsed: bool
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> "_Run":
+        rewards = series(rows, "reward/mean")
+        collapse = collapse_step(rewards)
+        return cls(fmean(rewards[:FIRST_STEPS]), collapse or len(rows), collapse is not None)
+
+
+def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:
+    """Format a row for each arm with runs, then which arms meet the bar, and which were not run."""
+    head = (
+        "| arm | seeds | reward, first 50 steps | difference, by seed | equal | median life | times the uncured life |"
+    )
+    lines = [f"{head} alive at twice it | meets the bar |", "|---|---|---|---|---|---|---|---|---|"]
+    met, missing = [], []
+    for arm in arms:
+        runs = {seed: _Run.of(rows) for seed, rows in read_runs(folder, arm).items()}
+        uncured = {seed: _Run.of(rows) for seed, rows in read_runs(folder, UNCURED.get(arm, "grpo")).items()}
+        if not runs or not uncured:
+            missing.append(arm)
+            continue
+        row, meets = _row(arm, runs, uncured)
+        lines.append(row)
+        met += [arm] if meets else []
+    lines += [
+        "",
+        f"- Arms that meet the bar: {', '.join(met) or 'none'}.",
+        f"- Not run: {', '.join(missing) or 'none'}.",
+    ]
+    return "\n".join(lines)
+
+
+def _row(arm: str, runs: dict[int, _Run], uncured: dict[int, _Run]) -> tuple[str, bool]:
+    """Format an arm's row, and return whether it meets the bar."""
+    target = LIFE_FACTOR * median(run.life for run in uncured.values())
+    # Of two seeds with the same life, a collapse comes first: the other run lived longer.
+    ordered = sorted(runs.values(), key=lambda run: (run.life, not run.has_collapsed))
+    middle = [ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]]
+    life, over = fmean(run.life for run in middle), "" if all(run.has_collapsed for run in middle) else "over "
+    alive = sum(run.life > target or (run.life == target and not run.has_collapsed) for run in runs.values())
+    unknown = sum(not run.has_collapsed and run.life < target for run in runs.values())
+    rewards = [run.reward for run in runs.values()]
+    differences = [run.reward - uncured[seed].reward for seed, run in runs.items() if seed in uncured]
+    is_equal = bool(differences) and abs(median(differences)) <= EQUAL_REWARD
+    is_many = len(runs) >= LEAST_SEEDS
+    meets = is_equal and is_many and alive >= LEAST_SHARE * len(runs)
+    cells = [
+        arm,
+        str(len(runs)),
+        f"{median(rewards):.2f} ({min(rewards):.2f} to {max(rewards):.2f})",
+        "–" if arm == "grpo" else _differences(differences),
+        "yes" if is_equal else "no" if differences else "–",
+        f"{over}{life:g}",
+        f"{over}{life * LIFE_FACTOR / target:.2f}",
+        f"{alive}/{len(runs)}" + (f", {unknown} not observed" if unknown else ""),
+        "–" if arm == "grpo" else "yes" if meets else "no" if is_many else "too few seeds",
+    ]
+    return f"| {' | '.join(cells)} |", meets and arm != "grpo"
+
+
+def _differences(values: Sequence[float]) -> str:
+    if not values:
+        return "no seed in common"
+    low, middle, high = (f"{value:+.3f}".replace("-", "−") for value in (min(values), median(values), max(values)))
+    return f"{middle} ({low} to {high})"

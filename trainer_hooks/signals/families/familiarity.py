@@ -1,0 +1,74 @@
+"""Collapse into another language or script, measured on token ids alone: are the sampled tokens those of the beginning?
+
+The reference is the tokens that this process saw in its first steps, counted in a fixed number of bins.
+"""
+
+from typing import Any, Final
+
+from trainer_hooks.arrays import HOST, Array
+from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.summary_builders import PendingSummary, only_if, share
+
+__all__ = ["FIRST_STEPS", "NAMES", "FamiliarTokens"]
+
+NAMES = ("text/unseen_frac", "text/usual_frac")
+# A step has thousands of tokens: after these many, nearly all that a run uses in its own language have occurred.
+FIRST_STEPS: Final = 20
+# Above every id of the largest vocabularies (256,000), so that ids hardly ever share a bin; 2 MiB of counts.
+BINS: Final = 1 << 18
+
+
+class FamiliarTokens:
+    """Counts the tokens of the first steps, and compares those of every later step with them.
+
+    Keep one for each process and give it to `reduce` at every step. Its size is fixed. On a device it stays there, and
+    no operation waits.
+    """
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._counts: Array = 0.0
+        self._tables: tuple[Array, Array, Array] | None = None
+
+    def compute(self, tokens: ActionTokens) -> dict[str, PendingSummary]:
+        """Compute the shares of unseen and of usual tokens; nothing in the first steps, which are counted instead."""
+        if tokens.rollouts.token_ids is None:
+            return {}
+        library, counted = tokens.library, tokens.layout.counted
+        bins = tokens.take(tokens.rollouts.token_ids) & (BINS - 1)
+        if self._steps < FIRST_STEPS:
+            self._steps += 1
+            self._counts = self._counts + library.sum_by(counted, bins, BINS)
+            return {}
+        if self._tables is None:
+            self._tables = _tables(tokens, self._counts)
+        has_any, is_seen, is_usual = self._tables
+        whole = library.count(counted)
+        shares = {
+            "text/unseen_frac": share(library.count(counted & ~is_seen[bins]), whole),
+            "text/usual_frac": share(library.count(counted & is_usual[bins]), whole),
+        }
+        return only_if(library, has_any, shares)
+
+    def state(self) -> dict[str, Any]:
+        """Return the steps and the counts so far as plain numbers, for a run on the host that is to be continued."""
+        counted = {} if self._steps == 0 else {int(place): float(self._counts[place]) for place in self._nonzero()}
+        return {"steps": self._steps, "counts": counted}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self._steps, self._tables = state["steps"], None
+        self._counts = HOST.xp.zeros(BINS)
+        for place, count in state["counts"].items():
+            self._counts[place] = count
+
+    def _nonzero(self) -> Array:
+        return HOST.select_places(self._counts > 0)
+
+
+def _tables(tokens: ActionTokens, counts: Array) -> tuple[Array, Array, Array]:
+    """Return whether there are counts, which bins have one, and the most frequent bins that make up half of them."""
+    xp, total = tokens.xp, counts.sum()
+    descending = -tokens.library.sort(-counts)
+    rank = (xp.cumsum(descending, axis=0) < total / 2).sum()
+    return total > 0, counts > 0, (counts > 0) & (counts >= xp.take(descending, rank))
