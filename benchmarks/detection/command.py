@@ -73,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             development=options.development,
             workers=options.workers,
             peers=options.peers,
+            kept=options.kept,
         )
         sections["a"] = report_a.sections(authored)
         numbers["a"] = suite_a.numbers(authored)
@@ -135,6 +136,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=0, help="suite a: seeds to pass over, for a fresh look")
     parser.add_argument("--development", action="store_true", help="suite a: development seeds, as while building")
     parser.add_argument("--workers", type=int, default=1, help="suite a: processes")
+    parser.add_argument(
+        "--kept", type=Path, help="suite a: folder that keeps what is done, so that an interrupted suite continues"
+    )
     parser.add_argument("--recordings", type=Path, default=RECORDINGS, help=f"suite b (default: {RECORDINGS})")
     parser.add_argument("--induced", type=Path, default=INDUCED, help=f"suite d (default: {INDUCED})")
     parser.add_argument("--corpus", type=Path, action="append", help="suite c: folder of labelled logs, repeatable")
