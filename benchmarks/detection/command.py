@@ -46,7 +46,7 @@ environment.
 **Which data are a test.** The test seeds of suite A begin at 7,000,000. Seeds from 1,000,000 to 6,999,999 were reported
 or inspected before, so numbers on them are not a test any more. The rules of suite C were chosen on open logs by
 leaving one repository out; hidden logs are scored by those who hold them. No rule was chosen on suite B, nor on the
-unseen seeds and causes of suite D. Suite B was looked at for the false alarms of the rules that are new in `builtin-10`.
+unseen seeds and causes of suite D. Suite B was looked at for the false alarms of the rules that `builtin-10` added.
 
 **Which rules.** Suite A alone and suites B, C and D were scored with `builtin-10`. Suite A beside its peers, with the
 curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take hours.
