@@ -15,6 +15,7 @@ from benchmarks.detection.authored import (
     generator_hash,
 )
 from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD
+from benchmarks.detection.peers import PEERS
 from benchmarks.detection.phases import score_phases
 from benchmarks.detection.runs import Group
 from benchmarks.detection.scores import LevelScore, Miss, caught_by, misses, score_level, twin_auroc
@@ -24,6 +25,7 @@ from benchmarks.detection.tables import Section, Table, interval, percent
 from benchmarks.detection.targets import targets_table
 from benchmarks.detection.traces import Trace
 from benchmarks.detection.workers import Traces
+from monitor_server.detection.base_classes.detector import CALIBRATION
 
 __all__ = ["sections"]
 
@@ -35,7 +37,7 @@ def sections(suite: AuthoredSuite) -> list[Section]:
     scores = {name: {level: score_level(traces, level) for level in LEVELS} for name, traces in suite.runs.items()}
     return [
         Section(
-            title="Suite A: authored runs",
+            title="Suite A: authored runs" + (", beside peers" if _has_peers(suite) else ""),
             notes=[_provenance(suite)],
             tables=[
                 targets_table(suite.runs, suite.microseconds),
@@ -51,7 +53,7 @@ def sections(suite: AuthoredSuite) -> list[Section]:
             ],
         ),
         Section(
-            title="Suite A: every displacement run missed",
+            title="Suite A: every displacement run missed" + (", beside peers" if _has_peers(suite) else ""),
             notes=["A miss is a run on which no alarm opened from the onset t₁ to the collapse T_c."],
             tables=[_miss_table(name, suite.runs[name]) for name in (ENGINE, ENGINE_STANDARD)],
         ),
@@ -66,9 +68,13 @@ def _provenance(suite: AuthoredSuite) -> str:
     return (
         f"{count[Group.BENIGN]} benign runs ({rows:,} rows), {count[Group.DISPLACEMENT]} displacement runs, "
         f"{count[Group.FAILURE]} runs of other failures. Generator {generator_hash()}, {which} seeds "
-        f"{suite.seeds.start} to {suite.seeds.stop - 1}. Intervals are exact, 95 %. Peers saw the first "
-        f"{min(PEER_RUNS, len(suite.seeds))} seeds of each kind."
+        f"{suite.seeds.start} to {suite.seeds.stop - 1}. Detectors {CALIBRATION}. Intervals are exact, 95 %."
+        + (f" Peers saw the first {min(PEER_RUNS, len(suite.seeds))} seeds of each kind." if _has_peers(suite) else "")
     )
+
+
+def _has_peers(suite: AuthoredSuite) -> bool:
+    return bool(set(PEERS.values()) & suite.runs.keys())
 
 
 def _level_table(title: str, scores: dict[str, dict[str, LevelScore]], level: str) -> Table:

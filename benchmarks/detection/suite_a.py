@@ -54,7 +54,9 @@ class AuthoredSuite:
     microseconds: Sequence[float]
 
 
-def collect(*, runs: int, first: int = 0, development: bool, workers: int, peers: Path | None = None) -> AuthoredSuite:
+def collect(
+    *, runs: int, first: int = 0, development: bool, workers: int, peers: Path | None = None, kept: Path | None = None
+) -> AuthoredSuite:
     """Run every candidate over suite A.
 
     Args:
@@ -63,11 +65,12 @@ def collect(*, runs: int, first: int = 0, development: bool, workers: int, peers
         development: Use development seeds; the test seeds are for what is reported.
         workers: Processes.
         peers: Interpreter of the peers' environment; they see the first `PEER_RUNS` seeds. None leaves them out.
+        kept: Folder in which the traces of each run are kept, so that an interrupted suite continues where it was.
     """
     seeds = (DEVELOPMENT_SEEDS if development else TEST_SEEDS)[first : first + runs]
     fewer = seeds[: max(1, round(runs * FAILURE_SHARE))]
-    traces = authored_traces([*benign_kinds(), *displacement_kinds()], seeds, workers=workers)
-    for name, found in authored_traces(failure_kinds(), fewer, workers=workers).items():
+    traces = authored_traces([*benign_kinds(), *displacement_kinds()], seeds, workers=workers, kept=kept)
+    for name, found in authored_traces(failure_kinds(), fewer, workers=workers, kept=kept).items():
         traces[name].extend(found)
     traces["random, our rate"] = _random(traces[ENGINE])
     if peers is not None:
@@ -78,7 +81,7 @@ def collect(*, runs: int, first: int = 0, development: bool, workers: int, peers
     return AuthoredSuite(
         seeds=seeds,
         runs=traces,
-        twins={twin: twin_traces(twin, fewer, workers=workers) for twin in TWINS},
+        twins={twin: twin_traces(twin, fewer, workers=workers, kept=kept) for twin in TWINS},
         probes=len(probes),
         restart_mismatches=restart_mismatches(probes),
         duplicate_mismatches=duplicate_mismatches(probes),

@@ -1,4 +1,4 @@
-"""Suite D: failures induced in TRL at a known step, each beside its healthy twin. Half of the seeds chose nothing."""
+"""Suite D: failures induced in TRL at a known step, each beside its healthy twin. What chose no rule stands apart."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.detection.engine import ENGINE_STANDARD, engines
-from benchmarks.detection.induced.pairs import CHANNELS, LOST_ROWS, LOST_SHARE, Pair, pairs
+from benchmarks.detection.induced.pairs import CHANNELS, LOST_ROWS, LOST_SHARE, Half, Pair, pairs
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Truth
 from benchmarks.detection.tables import Section, Table, interval, percent
@@ -19,17 +19,23 @@ __all__ = ["Scored", "collect", "numbers", "section"]
 SUDDEN_ROWS = 5  # after the onset, within which a sudden failure is to be paged
 EARLY_ROW = 15  # a baseline has barely formed by then
 LEAD_ROWS = 20  # before the loss, by which a slow failure is to be warned
-HALVES = {"open": True, "unseen": False}
+TITLES = {
+    Half.OPEN: "Open seeds: rules were chosen on them",
+    Half.UNSEEN_SEEDS: "Unseen seeds of the same causes",
+    Half.UNSEEN_CAUSES: "Causes that were added when the rules were fixed",
+}
 
 _NOTE = """{pairs} pairs of a run of TRL's GRPOTrainer and its healthy twin of the same seed: the same to the last bit
 before the onset. A tiny Qwen2 puts six letters into order. A run has failed if its quality, the mean probability of the
 right answer on 64 held-out problems, lies under {share:.0%} of its twin's in {rows} successive rows; the loss is the
 first of these. {unfailed} runs did not fail; they are left out, and their twins are not. Hooks: all that the callback
 sends, with the paired channel and without. Log: what TRL prints. Pairs of odd numbers are unseen: no rule was chosen on
-them. Only their seeds differ from those of the open pairs, and this table showed their delays under `builtin-9` to
-those who made the rules of `builtin-10`. An alarm before the onset earns no lead; those rows are the twin's, where it
-counts as false. Leads are rows from the first warning since the onset to the loss, 0 where there is none before it.
-Intervals are exact, 95 %."""
+them, and they are counted and not listed one by one. Only their seeds differ from those of the open pairs, and an
+earlier edition of this page showed their delays under `builtin-9` to those who made the rules of `builtin-10`. A cause
+that was added when the rules were fixed has chosen nothing either. Its pairs are listed, so that the next rules need
+other causes for a test. An alarm before the onset earns no lead; those rows are the twin's, where it counts as false.
+Leads are rows from the first warning since the onset to the loss, 0 where there is none before it. Intervals are exact,
+95 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,23 +106,31 @@ def section(found: Found) -> Section:
         rows=LOST_ROWS,
         unfailed=sum(not scored.pair.has_failed for scored in first),
     )
-    rows = [
-        [name, half, *_cells([scored for scored in scores if scored.pair.is_open is is_open])]
-        for name, scores in found.items()
-        for half, is_open in HALVES.items()
-    ]
-    whole = Table(title="By candidate and half", header=_HEADER, rows=rows)
-    return Section(title=title, notes=[note], tables=[whole, *(_failures(*item) for item in found.items())])
+    tables = []
+    for half, title_of_half in TITLES.items():
+        scored_of_half = {name: _of(scores, half) for name, scores in found.items()}
+        if not any(scored_of_half.values()):
+            continue
+        rows = [[name, *_cells(scores)] for name, scores in scored_of_half.items()]
+        tables.append(Table(title=title_of_half, header=_HEADER, rows=rows))
+        if half is not Half.UNSEEN_SEEDS:
+            tables += [_failures(f"{name}, {half}", scores) for name, scores in scored_of_half.items()]
+    return Section(title=title, notes=[note], tables=tables)
 
 
 def numbers(found: Found) -> dict[str, object]:
     """Return the scores of suite D as JSON values, each count with its total."""
     return {
-        f"{name}, {half}": {label: list(_count(half_scores, kept, holds)) for label, (kept, holds) in _MEASURES.items()}
+        f"{name}, {half}": {
+            label: list(_count(_of(scores, half), kept, holds)) for label, (kept, holds) in _MEASURES.items()
+        }
         for name, scores in found.items()
-        for half, is_open in HALVES.items()
-        for half_scores in ([scored for scored in scores if scored.pair.is_open is is_open],)
+        for half in Half
     }
+
+
+def _of(scores: Sequence[Scored], half: Half) -> list[Scored]:
+    return [scored for scored in scores if scored.pair.half is half]
 
 
 def _is_sudden(scored: Scored) -> bool:
@@ -146,7 +160,7 @@ _MEASURES: dict[str, tuple[Callable[[Scored], bool], Callable[[Scored], bool]]] 
     "twins warned": (lambda _: True, lambda scored: len(scored.healthy.openings("warn")) > 0),
     "twins paged": (lambda _: True, lambda scored: len(scored.healthy.openings("page")) > 0),
 }
-_HEADER = ("candidate", "seeds", *_MEASURES, "slow: median lead")
+_HEADER = ("candidate", *_MEASURES, "slow: median lead")
 
 
 def _count(

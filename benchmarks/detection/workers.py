@@ -1,15 +1,19 @@
-"""Runs through candidates, over processes, with progress on standard error."""
+"""Runs through candidates, over processes, with progress on standard error. What is done can be kept and resumed."""
 
+import functools
+import pickle
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
-from benchmarks.detection.authored import make_run, make_twins
+from benchmarks.detection.authored import generator_hash, make_run, make_twins
 from benchmarks.detection.baselines import baselines
 from benchmarks.detection.engine import engines
 from benchmarks.detection.runs import LabelledRun
 from benchmarks.detection.traces import Candidate, Trace
+from monitor_server.detection.base_classes.detector import CALIBRATION
 
 __all__ = ["Traces", "authored_traces", "trace_run", "twin_traces"]
 
@@ -28,14 +32,22 @@ def trace_run(run: LabelledRun, candidates: Sequence[Candidate]) -> Traces:
     }
 
 
-def authored_traces(kinds: Sequence[str], seeds: Sequence[int], *, workers: int) -> Traces:
-    """Make every kind with every seed, and return the traces of our engine and the baselines."""
-    return _collect(_authored_job, [(kind, seed) for seed in seeds for kind in kinds], workers)
+def authored_traces(kinds: Sequence[str], seeds: Sequence[int], *, workers: int, kept: Path | None = None) -> Traces:
+    """Make every kind with every seed, and return the traces of our engine and the baselines.
+
+    Args:
+        kinds: Of the authored runs.
+        seeds: Of each kind.
+        workers: Processes.
+        kept: Folder in which the traces of each run are kept, so that an interrupted call continues where it was. They
+            belong to one set of detectors and one generator. None keeps nothing.
+    """
+    return _collect(_authored_job, [(kind, seed) for seed in seeds for kind in kinds], workers, kept)
 
 
-def twin_traces(twin: str, seeds: Sequence[int], *, workers: int) -> Traces:
+def twin_traces(twin: str, seeds: Sequence[int], *, workers: int, kept: Path | None = None) -> Traces:
     """Make matched pairs, and return the traces of our engine and the baselines: dying, living, dying, living, …."""
-    return _collect(_twin_job, [(twin, seed) for seed in seeds], workers)
+    return _collect(_twin_job, [(twin, seed) for seed in seeds], workers, kept)
 
 
 def _authored_job(job: Job) -> Traces:
@@ -47,11 +59,29 @@ def _twin_job(job: Job) -> Traces:
     return {name: dead[name] + alive[name] for name in dead}
 
 
+def _resumed(work: Callable[[Job], Traces], folder: Path, job: Job) -> Traces:
+    """Return the traces that were kept for a job, or do it and keep them."""
+    name, seed = job
+    path = folder / f"{work.__name__.strip('_')}-{name.replace('/', '-')}-{seed}.pickle"
+    if path.exists():
+        found: Traces = pickle.loads(path.read_bytes())  # noqa: S301 - this module wrote it
+        return found
+    traces = work(job)
+    whole = path.with_suffix(".whole")
+    whole.write_bytes(pickle.dumps(traces))
+    whole.replace(path)  # an interruption leaves no half of a file
+    return traces
+
+
 def _candidates() -> list[Candidate]:
     return [*engines(), *baselines()]
 
 
-def _collect(work: Callable[[Job], Traces], jobs: Sequence[Job], workers: int) -> Traces:
+def _collect(work: Callable[[Job], Traces], jobs: Sequence[Job], workers: int, kept: Path | None) -> Traces:
+    if kept is not None:
+        folder = kept / f"{CALIBRATION}-{generator_hash()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        work = functools.partial(_resumed, work, folder)
     collected: Traces = {}
     begin = shown = time.monotonic()
     with ProcessPoolExecutor(workers) as pool:

@@ -55,6 +55,7 @@ class Engine:
         self._forecaster = Forecaster()
         self._forecast: Forecast | None = None
         self._phase = Phase.WARMUP
+        self._capability = self._phases.capability
         self._findings: Sequence[Finding] = ()
         self._newest: tuple[int, int] | None = None  # attempt, step
 
@@ -66,9 +67,8 @@ class Engine:
             found = self._group.update(observation)
             self._findings = self._gate.update(observation, _keep_most_severe(found))
             self._phase = self._phases.update(observation.signals, self._findings)
-            self._forecast = self._forecaster.forecast(
-                self._detectors, self._findings, self._phase, self._phases.capability
-            )
+            self._capability = self._phases.capability
+            self._forecast = self._forecaster.forecast(self._detectors, self._findings, self._phase, self._capability)
             if self._page_budget is not None:  # last: a page that is held back changes neither phase nor forecast
                 self._findings = self._page_budget.update(self._findings)
             for kind in observation.acknowledged:
@@ -76,7 +76,7 @@ class Engine:
         return Assessment(
             step=observation.step,
             phase=self._phase,
-            capability=self._phases.capability,
+            capability=self._capability,
             findings=self._findings,
             forecast=self._forecast,
         )
@@ -125,6 +125,7 @@ class Engine:
         if engine._page_budget is not None:
             engine._page_budget.load(state.get("page_budget", {}))
         engine._phases.load(state["phases"])
+        engine._capability = engine._phases.capability
         engine._forecaster.load(state.get("forecaster", {}))
         if (forecast := state.get("forecast")) is not None:
             engine._forecast = Forecast(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["FAILURES", "Cause", "Failure"]
+__all__ = ["FAILURES", "LATER_CAUSES", "Cause", "Failure"]
 
 
 class Cause(StrEnum):
@@ -34,6 +34,34 @@ class Cause(StrEnum):
     """This share of problems is graded by a wrong answer, the letters in reverse order."""
     LOW_PRECISION = "low_precision"
     """Weights are rounded to so many bits of mantissa after each update: bfloat16 has 7, float8_e4m3 has 3."""
+    UNENDING = "unending"
+    """This share of responses cannot end: the sampler masks the token that ends them."""
+    OPTIMISER_RESET = "optimiser_reset"
+    """The state of the optimiser is discarded before each update."""
+    UNZEROED_GRADIENTS = "unzeroed_gradients"
+    """The gradients of a step are added to those of the step before."""
+    TOKENISER_SHIFT = "tokeniser_shift"
+    """The letters of this share of problems have the token ids of their successors."""
+    ADVANTAGE_SIGN = "advantage_sign"
+    """The advantages are multiplied by 1 − 2 · level, and the logged rewards stay right."""
+    ADVANTAGE_ORDER = "advantage_order"
+    """This share of responses gets the advantage of another response, and the logged rewards stay right."""
+    ADVANTAGE_EPSILON = "advantage_epsilon"
+    """Advantages are divided by a deviation without an epsilon, so that groups of equal rewards give 0 / 0."""
+
+
+# Causes that were added when the rules of builtin-10 were fixed. No rule was made with them in mind.
+LATER_CAUSES = frozenset(
+    {
+        Cause.UNENDING,
+        Cause.OPTIMISER_RESET,
+        Cause.UNZEROED_GRADIENTS,
+        Cause.TOKENISER_SHIFT,
+        Cause.ADVANTAGE_SIGN,
+        Cause.ADVANTAGE_ORDER,
+        Cause.ADVANTAGE_EPSILON,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,4 +108,16 @@ FAILURES: Sequence[Failure] = (
     Failure(cause=Cause.POISONED_ANSWERS, level=0.8, ramp=40),
     Failure(cause=Cause.LOW_PRECISION, level=7),
     Failure(cause=Cause.LOW_PRECISION, level=3),
+    # The place of a failure is part of its seeds, so new ones stand at the end.
+    Failure(cause=Cause.UNENDING, level=1),
+    Failure(cause=Cause.OPTIMISER_RESET, level=1),
+    Failure(cause=Cause.UNZEROED_GRADIENTS, level=1),
+    Failure(cause=Cause.TOKENISER_SHIFT, level=1),
+    Failure(cause=Cause.ADVANTAGE_SIGN, level=1),
+    Failure(cause=Cause.ADVANTAGE_ORDER, level=1),
+    Failure(cause=Cause.ADVANTAGE_EPSILON, level=1),
+    Failure(cause=Cause.UNENDING, level=1, ramp=50),
+    Failure(cause=Cause.TOKENISER_SHIFT, level=1, ramp=50),
+    Failure(cause=Cause.ADVANTAGE_SIGN, level=1, ramp=50),
+    Failure(cause=Cause.ADVANTAGE_ORDER, level=1, ramp=50),
 )

@@ -7,6 +7,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl import GRPOTrainer
 
+from benchmarks.detection.induced.advantages import broken_advantages
 from benchmarks.detection.induced.failures import Cause, Failure
 from benchmarks.detection.induced.setting import Setting
 from benchmarks.detection.induced.task import Problems, quality
@@ -14,7 +15,6 @@ from benchmarks.detection.induced.task import Problems, quality
 __all__ = ["InducedTrainer", "Inducing"]
 
 UNCLIPPED = 1e6
-POISONED_STEPS = 3
 
 
 class Inducing(TrainerCallback):
@@ -25,6 +25,7 @@ class Inducing(TrainerCallback):
         self.qualities: list[float] = []
         self.step = 1
         self._setting, self._failure, self._held_out = setting, failure, held_out
+        self._kept: list[torch.Tensor] = []  # gradients that were not zeroed
 
     @property
     def amount(self) -> float:
@@ -54,6 +55,29 @@ class Inducing(TrainerCallback):
             args.max_grad_norm = UNCLIPPED
         elif cause is Cause.POISONED_BATCH:
             args.max_grad_norm = UNCLIPPED
+        elif cause is Cause.OPTIMISER_RESET:
+            trainer.optimizer.state.clear()
+
+    def on_pre_optimizer_step(
+        self,
+        args: TrainingArguments,  # noqa: ARG002 - transformers' signature
+        state: TrainerState,  # noqa: ARG002
+        control: TrainerControl,  # noqa: ARG002
+        **_: object,
+    ) -> None:
+        """Keep the gradients, clipped as they are, where nothing sets them to zero."""
+        if self._failure is not None and self._failure.cause is Cause.UNZEROED_GRADIENTS and self.amount:
+            self._kept = [torch.zeros(()) if g is None else g.clone() for g in self._gradients()]
+
+    def add_kept(self) -> None:
+        """Add the gradients of the step before to those of a backward pass."""
+        with torch.no_grad():
+            for gradient, kept in zip(self._gradients(), self._kept, strict=False):
+                if gradient is not None:
+                    gradient.add_(kept)
+
+    def _gradients(self) -> list[torch.Tensor | None]:
+        return [value.grad for value in self.trainer.model.parameters()]
 
     def on_step_end(
         self,
@@ -69,21 +93,30 @@ class Inducing(TrainerCallback):
         found = quality(model, self._held_out)
         self.qualities.append(found if math.isfinite(found) else 0.0)
 
-    @property
-    def poison(self) -> float:
-        """By how much the advantages of this step are multiplied."""
-        if self._failure is None or self._failure.cause is not Cause.POISONED_BATCH:
-            return 1.0
-        return -self._failure.level if 0 <= self.step - self._setting.onset < POISONED_STEPS else 1.0
+    def advantages(self, right: torch.Tensor) -> torch.Tensor:
+        """Return the advantages that the step trains on."""
+        if self._failure is None:
+            return right
+        age, group = self.step - self._setting.onset, self._setting.options["num_generations"]
+        return broken_advantages(right, self._failure, self.amount, age=age, group=group)
 
 
 class InducedTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
-    """TRL's trainer; only the advantages of a poisoned batch are changed."""
+    """TRL's trainer; only the advantages of a batch, and gradients that nothing sets to zero, are changed."""
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        inducing = next(c for c in self.callback_handler.callbacks if isinstance(c, Inducing))
-        return batch | {"advantages": batch["advantages"] * inducing.poison}
+        return batch | {"advantages": self._inducing.advantages(batch["advantages"])}
+
+    def training_step(self, *arguments: Any, **named: Any) -> torch.Tensor:  # noqa: ANN401 - transformers' signature
+        """Train on a batch, and add the gradients that were kept."""
+        loss: torch.Tensor = super().training_step(*arguments, **named)
+        self._inducing.add_kept()
+        return loss
+
+    @property
+    def _inducing(self) -> Inducing:
+        return next(c for c in self.callback_handler.callbacks if isinstance(c, Inducing))
 
 
 @torch.no_grad()

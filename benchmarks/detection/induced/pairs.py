@@ -4,18 +4,31 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from benchmarks.detection.induced.failures import LATER_CAUSES
 from benchmarks.detection.runs import Group, LabelledRun, Truth
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.steps import observations
 
-__all__ = ["CHANNELS", "LOST_ROWS", "LOST_SHARE", "Pair", "pairs"]
+__all__ = ["CHANNELS", "LOST_ROWS", "LOST_SHARE", "Half", "Pair", "pairs"]
 
 CHANNELS = ("hooks", "log")
 LOST_SHARE = 0.75  # of the twin's quality
 LOST_ROWS = 10
+
+
+class Half(StrEnum):
+    """A part of the recordings, by what was known of it when rules were chosen."""
+
+    OPEN = "open seeds"
+    """Pairs of even numbers, which may be looked at."""
+    UNSEEN_SEEDS = "unseen seeds"
+    """Pairs of odd numbers, of the same causes."""
+    UNSEEN_CAUSES = "unseen causes"
+    """Pairs of causes that were added when the rules were fixed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +38,14 @@ class Pair:
     Attributes:
         failure: Name of the failure.
         is_sudden: Whether it has its full level at once.
-        is_open: Whether its seed may be looked at while rules are chosen; those of odd numbers may not.
+        half: Which part of the recordings it belongs to.
         failing: Its truth is `Group.FAILURE`, or `Group.UNSCORED` where the run did not fail.
         healthy: The twin.
     """
 
     failure: str
     is_sudden: bool
-    is_open: bool
+    half: Half
     failing: LabelledRun
     healthy: LabelledRun
 
@@ -83,7 +96,7 @@ def _pair(failing: list[dict[str, Any]], healthy: list[dict[str, Any]], channel:
     return Pair(
         failure=meta["failure"],
         is_sudden=meta["is_sudden"],
-        is_open=meta["number"] % 2 == 0,
+        half=_half(meta),
         failing=LabelledRun(name=name, truth=truth, observations=_observed(rows, channel)),
         healthy=LabelledRun(
             name=f"{name}, twin",
@@ -91,6 +104,12 @@ def _pair(failing: list[dict[str, Any]], healthy: list[dict[str, Any]], channel:
             observations=_observed(twins, channel),
         ),
     )
+
+
+def _half(meta: Mapping[str, Any]) -> Half:
+    if meta["cause"] in LATER_CAUSES:
+        return Half.UNSEEN_CAUSES
+    return Half.UNSEEN_SEEDS if meta["number"] % 2 else Half.OPEN
 
 
 def _loss(qualities: Sequence[float], twins: Sequence[float], onset: int) -> int | None:

@@ -9,11 +9,12 @@ from trl import GRPOTrainer
 
 from benchmarks.detection.induced.decoding import Decoder
 from benchmarks.detection.induced.failures import Cause, Failure
-from benchmarks.detection.induced.task import BLANK, END, LETTERS, Problems
+from benchmarks.detection.induced.task import BLANK, END, LETTERS, Problems, shifted
 
 __all__ = ["LONGEST", "Sampler"]
 
 LONGEST = 12  # tokens of a response; an answer has 7
+NEVER = -1e9  # the score of a token that is masked
 
 
 class Sampler:
@@ -39,6 +40,9 @@ class Sampler:
         ids = torch.tensor([self._ids[prompt] for prompt in prompts])
         dead = round(level(Cause.DEAD_ENVIRONMENT) * len(prompts))
         ids[:dead, :LETTERS] = BLANK
+        moved = round(level(Cause.TOKENISER_SHIFT) * len(prompts))
+        ids[:moved, :LETTERS] = shifted(ids[:moved, :LETTERS])
+        unending = round(level(Cause.UNENDING) * len(prompts))
         model = trainer.accelerator.unwrap_model(trainer.model)
         drift = level(Cause.SAMPLER_DRIFT)
         temperature = 1.0
@@ -48,7 +52,7 @@ class Sampler:
         try:
             if drift:
                 self._disturb(model, drift)
-            tokens, logprobs = self._sampled(model, ids, temperature, self._random)
+            tokens, logprobs = self._sampled(model, ids, temperature, self._random, unending)
         finally:
             with torch.no_grad():
                 for value, original in zip(model.parameters(), kept, strict=False):
@@ -79,13 +83,20 @@ class Sampler:
 
     @torch.no_grad()
     def _sampled(
-        self, model: Qwen2ForCausalLM, ids: torch.Tensor, temperature: float, random: torch.Generator
+        self,
+        model: Qwen2ForCausalLM,
+        ids: torch.Tensor,
+        temperature: float,
+        random: torch.Generator,
+        unending: int = 0,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         decoder = Decoder(model, ids.shape[1] + LONGEST)
         newest, tokens, logprobs = ids, [], []
         ended = torch.zeros(len(ids), dtype=torch.bool)
         for _ in range(LONGEST):
-            scores = (decoder(newest) / temperature).log_softmax(dim=-1)
+            logits = decoder(newest) / temperature
+            logits[:unending, END] = NEVER
+            scores = logits.log_softmax(dim=-1)
             # Weights that are not finite any more sample anything, as an inference engine would.
             usable = torch.nan_to_num(scores, nan=-30.0, neginf=-30.0, posinf=0.0).softmax(dim=-1)
             newest = torch.multinomial(usable, 1, generator=random)

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-__all__ = ["BLANK", "END", "LETTERS", "Problems", "places_right", "quality", "tokenizer", "warm_model"]
+__all__ = ["BLANK", "END", "LETTERS", "Problems", "places_right", "quality", "shifted", "tokenizer", "warm_model"]
 
 LETTERS = 6  # of a problem
 MAX_STARTED_STEPS, STARTED_BATCH, STARTED_RATE = 3000, 64, 1e-3
@@ -52,6 +52,11 @@ def tokenizer() -> PreTrainedTokenizerFast:
         padding_side="left",
         model_input_names=["input_ids", "attention_mask"],
     )
+
+
+def shifted(letters: Tensor) -> Tensor:
+    """Return the token ids of letters as a tokenizer would give them whose vocabulary is moved on by one letter."""
+    return (letters - FIRST_LETTER + 1) % (len(WORDS) - FIRST_LETTER) + FIRST_LETTER
 
 
 def warm_model(seed: int, target: float, held_out: Problems) -> Qwen2ForCausalLM:

@@ -14,6 +14,7 @@ from monitor_server.detection.statistics.state import Stateful
 __all__ = ["CALIBRATION", "DetectorGroup", "StreamDetector"]
 
 CALIBRATION = "builtin-10"  # names the set of thresholds that this version ships
+ROWS_PER_SELECTION = 64
 
 
 class RowOrder(Stateful):
@@ -65,6 +66,11 @@ class StreamDetector(Stateful):
 
     def __init__(self) -> None:
         self._order = RowOrder()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no later row of the run can change the detector or give a finding."""
+        return False
 
     @property
     def attempt(self) -> int | None:
@@ -158,14 +164,24 @@ class DetectorGroup:
             for detector in self._detectors:
                 detector._prepare(observation)  # noqa: SLF001 - of this module
         order.advance(observation)
-        if observation.signals.keys() != self._names:
+        if observation.signals.keys() != self._names or (self._concerned and not observation.step % ROWS_PER_SELECTION):
             self._select(observation.signals)
         findings: list[Finding] = []
         for detector in self._concerned:
-            findings += detector._observe(observation)  # noqa: SLF001 - of this module
+            found = detector._observe(observation)  # noqa: SLF001 - of this module
+            if found:
+                findings += found
         return findings
 
     def _select(self, signals: Mapping[str, float]) -> None:
-        """Select the detectors that a row with these signals concerns; most runs send the same ones in every row."""
+        """Select the detectors that a row with these signals concerns; most runs send the same ones in every row.
+
+        A check of the first rows that is over concerns no row any more, so that the selection is made anew at times.
+        """
         self._names = dict.fromkeys(signals).keys()
-        self._concerned = [d for d in self._detectors if not d.skips_rows_without or any(n in signals for n in d.reads)]
+        self._concerned = [
+            detector
+            for detector in self._detectors
+            if not detector.has_ended
+            and (not detector.skips_rows_without or any(name in signals for name in detector.reads))
+        ]

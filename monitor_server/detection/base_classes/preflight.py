@@ -33,6 +33,11 @@ class PreflightDetector(StreamDetector):
         self.first: int | None = None
         self.is_over = False
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a row without the condition has ended the check."""
+        return self.is_over
+
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         found = None if self.is_over else self._read(observation.signals)
         if found is None:

@@ -80,16 +80,16 @@ class ShiftDetector(StreamDetector):
         self.from_level, self.opened = None, None
 
     def _build_finding(self, observation: Observation) -> Finding:
-        departure = self.departure
+        departure, level = self.departure, self.departure.level
         return self._finding(
             observation,
-            f"{self.what} went from {self.from_level:.3g} to {departure.level:.3g} since step {self.opened}.",
+            f"{self.what} went from {self.from_level:.3g} to {level:.3g} since step {self.opened}.",
             signal=self.signal,
             baseline=self.from_level,
             window=len(departure.values),
             statistic=departure.score,
             threshold=self.size.errors,
-            level=departure.level,
+            level=level,
             deviation=departure.deviation,
             agreeing=self._list_agreeing(),
             missing=[name for name in self.reads[:1] if finite(observation.signals, name) is None],

@@ -37,11 +37,13 @@ class Controls(Stateful):
         signals = observation.signals
         calls, valid = finite(signals, CALLS), finite(signals, VALID)
         searches = calls if calls is None or valid is None else calls * valid
-        for name, value in (("length", finite(signals, LENGTH)), ("searches", searches)):
-            self.unobserved[name] += 1
-            if value is not None:
-                self.unobserved[name] = 0
-                self.averages[name].update(value)
+        length, unobserved, averages = finite(signals, LENGTH), self.unobserved, self.averages
+        unobserved["length"] = 0 if length is not None else unobserved["length"] + 1
+        unobserved["searches"] = 0 if searches is not None else unobserved["searches"] + 1
+        if length is not None:
+            averages["length"].update(length)
+        if searches is not None:
+            averages["searches"].update(searches)
         cross = finite(signals, CROSS)
         if cross is not None:
             self.displacement += cross

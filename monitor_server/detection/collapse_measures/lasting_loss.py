@@ -57,7 +57,7 @@ class LastingLoss(StreamDetector):
         found = self.loss.update(value)
         errors, baseline = self._measure_errors(value)
         self.rows += 1
-        is_rare = found < self.WARNING and (self.loss.baseline or 0.0) >= self.least
+        is_rare = found < self.WARNING and (self.loss.baseline or 0.0) >= self.least  # at nearly no row
         if is_rare or errors > self.MOST_ERRORS:
             if self.opened is None:
                 self.opened, self.from_level = observation.step, (self.loss.baseline if is_rare else baseline) or 0.0

@@ -50,7 +50,9 @@ class Mechanisms(Stateful):
         self.channels = {name: Departure(CHANNELS[name][2]) for name in followed}
         self.left = dict.fromkeys(followed, 0)
         self._departed: dict[str, list[str]] = {}
-        self._followed = [(name, *CHANNELS[name][:2], self.channels[name]) for name in followed]
+        self._followed = [
+            (name, *CHANNELS[name][:2], self.channels[name], self.channels[name].update) for name in followed
+        ]
 
     def update(self, observation: Observation) -> dict[str, list[str]]:
         """Process one step and return the departed mechanisms, each with the channels that departed."""
@@ -58,9 +60,10 @@ class Mechanisms(Stateful):
         self._departed = moved
         signals, left = observation.signals, self.left
         self.policy.update(finite(signals, PAIRED))
-        for name, mechanism, signal, channel in self._followed:
-            value = signals.get(signal)
-            departs = value is not None and -LARGEST < value < LARGEST and channel.update(value)
+        get = signals.get
+        for name, mechanism, signal, channel, update in self._followed:
+            value = get(signal)
+            departs = value is not None and -LARGEST < value < LARGEST and update(value)
             if departs and (name not in ENTROPY_CHANNELS or self.policy.explains(channel.change)):
                 left[name] = HELD_ROWS
             elif left[name]:

@@ -1,12 +1,13 @@
 """Loss of reward: the newest rewards all lie far below those before, and rarely if ever did so before."""
 
-from bisect import bisect_left, insort
+import math
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from monitor_server.detection.statistics.rarity import MOST_ROWS, rarity
-from monitor_server.detection.statistics.robust import median, sorted_median
+from monitor_server.detection.statistics.rarity import MOST_ROWS
+from monitor_server.detection.statistics.robust import sorted_median
 from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["RewardLoss"]
@@ -33,49 +34,59 @@ class RewardLoss(Stateful):
 
     def __init__(self, share: float) -> None:
         self._share = share
-        self._ordered: list[float] = []  # the rewards in ascending order
+        self._largest = -math.inf
         self.rewards: deque[float] = deque(maxlen=WINDOW + MOST_ROWS)
         self.floor = 0.0
         self.rarity = 1.0
         self.baseline: float | None = None
 
     def update(self, reward: float) -> float:
-        """Add one reward and return the rarity, 1 where the newest rewards are not low."""
-        if len(self.rewards) == WINDOW + MOST_ROWS:
-            del self._ordered[bisect_left(self._ordered, self.rewards[0])]
-        self.rewards.append(reward)
-        insort(self._ordered, reward)
-        self.floor = min(self.floor, reward)
+        """Add one reward and return the rarity, 1 where the newest rewards are not low.
+
+        No baseline is larger than the largest reward, which decides nearly every row.
+        """
+        rewards = self.rewards
+        leaving = rewards[0] if len(rewards) == WINDOW + MOST_ROWS else -math.inf
+        rewards.append(reward)
+        if reward >= self._largest:
+            self._largest = reward
+        elif leaving >= self._largest:
+            self._largest = max(rewards)
+        if reward < self.floor:  # noqa: PLR1730 - cheaper than a call
+            self.floor = reward
         self.rarity = 1.0
-        if len(self._ordered) < LEAST + 2 or reward >= sorted_median(self._ordered):
-            return self.rarity
-        if not self._may_be_low():
-            return self.rarity
-        values = list(self.rewards)
+        if reward < self.floor + self._share * (self._largest - self.floor):
+            self._measure(reward)
+        return self.rarity
+
+    def _measure(self, reward: float) -> None:
+        """Measure the rarity of rewards of which the newest may be low."""
+        ordered = sorted(self.rewards)
+        if len(ordered) < LEAST + 2 or reward >= sorted_median(ordered) or not self._may_be_low(ordered):
+            return
+        values, floor, mildest = list(self.rewards), self.floor, reward
         for rows in range(2, MOST_ROWS + 1):
-            before = values[:-rows][-WINDOW:]
+            before = sorted(values[:-rows][-WINDOW:])
             if len(before) < LEAST:
                 break
-            baseline = median(before)
-            bound = self.floor + self._share * (baseline - self.floor)
-            if baseline - self.floor > LEAST_SPAN and max(values[-rows:]) < bound:
-                found = rarity([*before, *values[-rows:]], falls=True, rows=(rows,))
+            mildest = max(mildest, values[-rows])
+            baseline = sorted_median(before)
+            if baseline - floor > LEAST_SPAN and mildest < floor + self._share * (baseline - floor):
+                # The rarity of these rows, with a baseline that is in order.
+                found = ((bisect_right(before, mildest) + 1) / (len(before) + 2)) ** rows
                 if found < self.rarity:
                     self.rarity, self.baseline = found, baseline
-        return self.rarity
 
     @property
     def largest(self) -> float:
-        """The largest value that is kept; there must be one."""
-        return self._ordered[-1]
+        """The largest value that is kept; minus infinity while there is none."""
+        return self._largest
 
-    def _may_be_low(self) -> bool:
+    def _may_be_low(self, ordered: Sequence[float]) -> bool:
         """Return whether the two newest rewards lie under the largest bound that any of the baselines can have.
 
-        Of n ordered values, the upper median of any k of them is at most the value at place n - ⌈k / 2⌉, from 0. This
-        one comparison decides nearly every row.
+        Of n ordered values, the upper median of any k of them is at most the value at place n - ⌈k / 2⌉, from 0.
         """
-        ordered = self._ordered
         fewest = max(LEAST, min(WINDOW, len(ordered) - MOST_ROWS))
         largest = ordered[len(ordered) - (fewest + 1) // 2]
         return max(self.rewards[-1], self.rewards[-2]) < self.floor + self._share * (largest - self.floor)
@@ -83,10 +94,10 @@ class RewardLoss(Stateful):
     def restart(self) -> None:
         """Discard the rewards, because they changed their meaning."""
         self.rewards.clear()
-        self._ordered.clear()
+        self._largest = -math.inf
         self.floor, self.rarity, self.baseline = 0.0, 1.0, None
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore a saved state; the order is built again from the rewards."""
+        """Restore a saved state; the largest reward is found again."""
         super().load(state)
-        self._ordered = sorted(self.rewards)
+        self._largest = max(self.rewards, default=-math.inf)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from monitor_server.detection.base_classes.readings import finite, first_finite
+from monitor_server.detection.base_classes.readings import LARGEST, first_finite
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Cusum
@@ -49,7 +49,7 @@ class Surge(Stateful):
         history, cusum = self.history, self.cusum
         innovation = history.innovation(x, trend=self._trend, enough=cusum.largest_to_zero)
         history.append(x)
-        if innovation is not None and (innovation > 0.0 or cusum.value > 0.0):  # else it stays 0
+        if innovation is not None and (innovation or cusum.value):  # else it stays 0
             cusum.update(innovation, step)
 
     @property
@@ -58,11 +58,11 @@ class Surge(Stateful):
         value = self.cusum.value
         if value == 0.0:
             return 0.0
+        if self._least_rise == -math.inf:
+            return value if self.history.has_baseline else 0.0
         baseline, values = self.history.baseline(), self.history.values
         if baseline is None:
             return 0.0
-        if self._least_rise == -math.inf:
-            return value
         recent = sorted((values[-1], values[-2], values[-3]))[1]  # a median, so that spikes do not count
         return 0.0 if recent - baseline < self._least_rise else value
 
@@ -78,18 +78,21 @@ def update_surge(*, turn: int, floor: float, factor: float) -> Surge:
     return Surge(turn=turn, slack=0.8, floor=floor, momentum=False, length=60, lag=8, trend=False, least_rise=least)
 
 
-def read_channels(signals: Mapping[str, float]) -> dict[str, float]:
+def read_channels(signals: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return the channels that this step holds, each with the sign that makes a rise bad."""
-    found: dict[str, float] = {}
-    if (entropy := finite(signals, "entropy/mean")) is not None:
-        found["entropy"] = entropy
-    if (likelihood := finite(signals, "likelihood/correct")) is not None:
-        found["unlikelihood"] = -likelihood
-    if (paired := finite(signals, "entropy/paired_delta")) is not None:
-        found["paired"] = paired
+    get = signals.get
+    found: list[tuple[str, float]] = []
+    entropy, likelihood, paired = get("entropy/mean"), get("likelihood/correct"), get("entropy/paired_delta")
+    gradient, ratio = get("grad/norm"), first_finite(signals, RATIOS)
+    if entropy is not None and -LARGEST < entropy < LARGEST:
+        found.append(("entropy", entropy))
+    if likelihood is not None and -LARGEST < likelihood < LARGEST:
+        found.append(("unlikelihood", -likelihood))
+    if paired is not None and -LARGEST < paired < LARGEST:
+        found.append(("paired", paired))
     # A norm of exactly 0 comes from a batch of groups without variance and is not a small gradient.
-    if (gradient := finite(signals, "grad/norm")) is not None and gradient > 0.0:
-        found["gradient"] = math.log(gradient)
-    if (ratio := first_finite(signals, RATIOS)) is not None and ratio[1] > 0.0:
-        found["ratio"] = math.log(ratio[1])
+    if gradient is not None and 0.0 < gradient < LARGEST:
+        found.append(("gradient", math.log(gradient)))
+    if ratio is not None and ratio[1] > 0.0:
+        found.append(("ratio", math.log(ratio[1])))
     return found

@@ -37,8 +37,8 @@ class AccuracyLoss(LastingLoss):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         findings = super()._observe(observation)
-        reward = finite(observation.signals, REWARD)
-        if self.opened is None and reward is not None:
+        reward = finite(observation.signals, REWARD) if self.opened is None else None
+        if reward is not None:
             self.reward = reward if self.reward is None else self.reward + self.WEIGHT * (reward - self.reward)
         return findings
 

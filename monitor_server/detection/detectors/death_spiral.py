@@ -109,17 +109,19 @@ class DeathSpiral(StreamDetector):
         self.calm = 0
         self.muted = 0
         self.active = False
+        self._measured: tuple[float, float, float] | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         if self.muted:
             self.muted -= 1
         begins = self.warm_up.update(observation)
-        for name, value in read_channels(observation.signals).items():
+        channels, levels, step = self.channels, self.levels, observation.step
+        for name, value in read_channels(observation.signals):
             if not (self.muted and name in LEAST_FACTORS):
-                self.channels[name].update(value, observation.step)
-            if name in self.levels and not begins:
-                self.levels[name].update(value, observation.step)
-        a, b, drift = self.acceleration, self.surge, self.drift
+                channels[name].update(value, step)
+            if name in levels and not begins:
+                levels[name].update(value, step)
+        self._measured = a, b, drift = self.acceleration, self.surge, self.drift
         rule = self._rule(a, b, drift)
         if rule:
             self._open(observation.step, drift, rule)
@@ -128,14 +130,20 @@ class DeathSpiral(StreamDetector):
         return [self._build_finding(observation, a, b, drift)] if self.active else ()
 
     @property
+    def measured(self) -> tuple[float, float, float]:
+        """A, B and D at the newest step."""
+        return (self.acceleration, self.surge, self.drift) if self._measured is None else self._measured
+
+    @property
     def acceleration(self) -> float:
         """A: how far the likelihood side has run ahead of its prediction, in standard errors."""
         channels = self.channels
         if self._paired_drift.is_observed:
             return channels["paired"].value
-        if not channels["unlikelihood"].history.seen:
-            return channels["entropy"].value
-        return min(channels["unlikelihood"].value, channels["entropy"].value)
+        entropy = channels["entropy"].value
+        if not entropy or not channels["unlikelihood"].history.seen:
+            return entropy
+        return min(channels["unlikelihood"].value, entropy)
 
     @property
     def surge(self) -> float:

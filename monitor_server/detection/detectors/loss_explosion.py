@@ -50,9 +50,12 @@ class LossExplosion(StreamDetector):
             self.rewards.append(abs(reward))
         if loss is None:
             return ()
-        baseline = self.history.baseline()
+        has_baseline = self.history.has_baseline
+        baseline = self.history.baseline() if abs(loss) > self.LARGE or self.left else None
         self.history.append(abs(loss))
-        if baseline is None:
+        if baseline is None:  # nearly every row: there is none, or the loss is not large
+            if has_baseline:
+                self.since, self.worst, self.absurd = None, 0.0, False
             return ()
         unit = max(1.0, self.rewards.baseline() or 0.0) ** 2
         is_estimate = reference is not None and reference >= abs(loss)

@@ -39,7 +39,8 @@ class NonFinite(StreamDetector):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         signals = observation.signals
-        bad = [name for name in VITAL if not isfinite(signals.get(name, 0.0))]
+        get = signals.get
+        bad = [name for name in VITAL if not isfinite(get(name, 0.0))]
         if not bad and signals.get(COUNTER, 0.0) > 0.0:
             bad = [COUNTER]
         if bad:

@@ -50,6 +50,7 @@ class PairedDrift(StreamDetector):
     severity = Severity.WARNING
     reads = (SIGNAL, ENTROPY, LIKELIHOOD)
     QUIET_ROWS, QUIET_DISPLAY_ROWS = 15, 5
+    SLACK = 0.25
 
     def __init__(
         self, *, threshold: float = 0.72, display: float = 0.4, least_sum: float = 6.0, least_rise: float = 0.03
@@ -60,7 +61,7 @@ class PairedDrift(StreamDetector):
         self._least_sum = least_sum
         self._least_rise = least_rise
         self.history = History(length=80, lag=0, floor=1e-5)
-        self.cusum = Cusum(slack=0.25, cap=4.0)
+        self.cusum = Cusum(slack=self.SLACK, cap=4.0)
         self.excess = Excess(turn=4)
         self.controls = Controls()
         self.unpaired = 0  # rows since the channel was observed
@@ -88,12 +89,15 @@ class PairedDrift(StreamDetector):
         if not self.history.has_scale:
             return ()
         # The first scale comes after a few values. They count too, because fast failures leave no rows to spare.
-        waiting = list(self.history.values) if self.history.is_just_known else [delta]
-        for value in waiting:
-            self._accumulate(value, observation.step)
-        lasts = self.cusum.value > self._least_sum and self.rise >= self._least_rise
+        if self.history.is_just_known:
+            for value in list(self.history.values):
+                self._accumulate(value, observation.step)
+        else:
+            self._accumulate(delta, observation.step)
+        total = self.cusum.value
+        lasts = total > self._least_sum and self.rise >= self._least_rise
         statistic = self.statistic if lasts else 0.0
-        self.quiet = self.quiet + 1 if self.cusum.value < self._least_sum / 3 else 0
+        self.quiet = self.quiet + 1 if total < self._least_sum / 3 else 0
         self.active = statistic > self._threshold or (self.active and self.quiet < self.QUIET_ROWS)
         self.suspected = statistic > self._display or (self.suspected and self.quiet < self.QUIET_DISPLAY_ROWS)
         return [self._build_finding(observation)] if self.active or self.suspected else ()
@@ -109,6 +113,10 @@ class PairedDrift(StreamDetector):
         return self.excess.weight * self.cusum.value * self.rise
 
     def _accumulate(self, delta: float, step: int) -> None:
+        # A sum of 0 stays 0 while nothing passes its slack, and the least that the scale can be decides most rows.
+        if self.cusum.value == 0.0 and delta <= self.SLACK * self.history.least_scale:
+            self.rise, self.half_way = 0.0, None
+            return
         scale = self.history.scale or 1.0
         if self.cusum.update(delta / scale, step) == 0.0:
             self.rise, self.half_way = 0.0, None

@@ -46,10 +46,10 @@ class Plateau(StreamDetector):
         if reward is None:
             return ()
         self.history.append(reward)
-        if self.history.scale is None:
+        if not self.history.has_scale:
             return ()
-        if self.history.seen % EVERY == 0:
-            self._update_alarm(self.history.scale, observation.step)
+        if self.history.seen % EVERY == 0 and (scale := self.history.scale) is not None:
+            self._update_alarm(scale, observation.step)
         return [self._build_finding(observation)] if self.since is not None else ()
 
     def _update_alarm(self, scale: float, step: int) -> None:

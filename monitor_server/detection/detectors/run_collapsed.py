@@ -7,7 +7,7 @@ from itertools import repeat
 from operator import sub
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import LARGEST, finite
 from monitor_server.detection.collapse_measures.mechanisms import Mechanisms
 from monitor_server.detection.collapse_measures.reward_loss import RewardLoss
 from monitor_server.detection.detectors.joint_departure import JointDeparture
@@ -81,7 +81,8 @@ class RunCollapsed(StreamDetector):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         # The distance to the reference grows in healthy runs too, so it is not evidence of a collapse.
-        departed = {name for name in self.mechanisms.update(observation) if name not in UNCOUNTED}
+        left = self.mechanisms.update(observation)
+        departed = {name for name in left if name not in UNCOUNTED} if left else set()
         moved = departed | self._find_silent(observation) | self._find_changes_since_best(observation)
         reward = finite(observation.signals, REWARD)
         if reward is None:
@@ -90,7 +91,8 @@ class RunCollapsed(StreamDetector):
         is_unprecedented = self.loss.update(reward) < self.RARITY
         self.rewards.append(reward)
         self._squares = None
-        self.floor = min(self.floor, reward)
+        if reward < self.floor:  # noqa: PLR1730 - cheaper than a call
+            self.floor = reward
         values = list(self.rewards)
         newest = sorted(values[-self.LEVEL_ROWS[0] :])
         self.level = newest[2] if len(newest) == self.LEVEL_ROWS[0] else sorted_median(newest)
@@ -114,10 +116,11 @@ class RunCollapsed(StreamDetector):
     def _find_changes_since_best(self, observation: Observation) -> set[str]:
         """Return the mechanisms far above their level at the best reward; a window would follow slow changes."""
         changed = set()
-        signals, averages, at_best = observation.signals, self.averages, self.at_best
+        get, averages, at_best = observation.signals.get, self.averages, self.at_best
         for name, signal in SINCE_BEST.items():
-            value = finite(signals, signal)
-            level = averages[name].value if value is None else averages[name].update(value)
+            value, average = get(signal), averages[name]
+            is_finite = value is not None and -LARGEST < value < LARGEST
+            level = average.update(value) if is_finite and value is not None else average.value
             before = at_best.get(name)
             if level is not None and before is not None and level > CHANGED * before > 0.0:
                 changed.add(name)
@@ -125,7 +128,7 @@ class RunCollapsed(StreamDetector):
 
     def _update_alarm(self, moved: set[str], step: int, *, suddenly: bool, fell: bool) -> None:
         share = self._share()
-        low = share < self.SHARE and self._is_low()
+        low = share < self.SHARE and self._is_low()  # at nearly no row
         self.below = self.below + 1 if low else 0
         if not (low or fell or self.active):
             self.since, self.agreeing = None, []

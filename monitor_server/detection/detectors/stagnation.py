@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import LARGEST
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.robust import line
@@ -47,20 +47,18 @@ class Stagnation(StreamDetector):
         self.since: int | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
+        get = observation.signals.get
         for name, history in self.histories.items():
-            value = finite(observation.signals, name)
-            if value is not None:
+            value = get(name)
+            if value is not None and -LARGEST < value < LARGEST:
                 history.append(value)
-        reward = _slope(self.histories[REWARD], above=0.0)
-        rises = reward is not None and reward > self.SLOPE_95  # the other lines are needed only then
-        slopes = {name: s for name, h in self.histories.items() if (s := _slope(h)) is not None} if rises else {}
-        likelihood = [slopes[name] for name in CHANNELS if name in slopes]
-        holds = bool(likelihood) and max(map(abs, likelihood)) < 1.0
+        holds = self._rises() and self._stands_still()
         self.lasting = self.lasting + 1 if holds else 0
         if self.lasting == 1:
             self.since = observation.step
         if self.lasting < self.ROWS:
             return ()
+        slopes = {name: s for name, history in self.histories.items() if (s := _slope(history)) is not None}
         return [
             self._finding(
                 observation,
@@ -77,6 +75,28 @@ class Stagnation(StreamDetector):
             )
         ]
 
+    def _rises(self) -> bool:
+        """Return whether the reward rises beyond its noise, and there is something to compare it with."""
+        history = self.histories[REWARD]
+        if not history.has_scale or not any(self.histories[name].has_baseline for name in CHANNELS):
+            return False
+        slope = _line_slope(history)
+        # The least that the scale can be decides most rows, and costs less than the scale.
+        if slope is None or slope <= self.SLOPE_95 * history.least_scale:
+            return False
+        return slope / (history.scale or math.inf) > self.SLOPE_95
+
+    def _stands_still(self) -> bool:
+        """Return whether at least one signal of the likelihood side is known, and none of them has a slope."""
+        is_known = False
+        for name in CHANNELS:
+            slope = _slope(self.histories[name])
+            if slope is not None:
+                if abs(slope) >= 1.0:
+                    return False
+                is_known = True
+        return is_known
+
     def _rebaseline(self) -> None:
         for history in self.histories.values():
             history.clear()
@@ -87,12 +107,17 @@ class Stagnation(StreamDetector):
             self._rebaseline()
 
 
-def _slope(history: History, *, above: float = -math.inf) -> float | None:
-    """Return the slope of the kept values in its standard errors; None where it is unknown or not ``above`` a bound."""
-    values = history.lagged()
-    if not values or not history.has_scale:
+def _line_slope(history: History) -> float | None:
+    """Return the slope of the kept values times √Σ(t − t̄)², whose standard error is the noise; None if unknown."""
+    if not history.has_baseline:
         return None
-    slope = line(values)[1]
-    scale = history.scale if slope > above else None
+    values = history.lagged()
     n = len(values)
-    return slope * math.sqrt(n * (n * n - 1) / 12) / scale if scale else None
+    return line(values)[1] * math.sqrt(n * (n * n - 1) / 12)
+
+
+def _slope(history: History) -> float | None:
+    """Return the slope of the kept values in its standard errors; None where it is unknown."""
+    slope = _line_slope(history) if history.has_scale else None
+    scale = history.scale
+    return slope / scale if slope is not None and scale else None

@@ -1,6 +1,7 @@
 """The evidence of a forecast: a few numbers that the detectors have computed anyway, each 0 where nothing is wrong."""
 
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
@@ -30,6 +31,7 @@ STRONGEST = 100.0
 DRIFT_UNIT, PAIRED_UNIT = 0.1, 0.72  # nat per token; the threshold of `PairedDrift`
 MOST_DEPARTURES, MOST_WARNINGS = 4.0, 3.0
 NEWEST, BEFORE, LEAST_FALL = 3, 25, 0.02
+PREFIXES = {severity: f"{severity} " for severity in Severity}
 
 
 class Evidence(Stateful):
@@ -46,39 +48,46 @@ class Evidence(Stateful):
     def update(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> dict[str, float]:
         """Read the evidence after the detectors have processed a row; numbers that are 0 are left out."""
         self.rows += 1
-        return {name: value for name, value in self._read(detectors, findings).items() if value > 0.0}
-
-    def _read(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> dict[str, float]:
         spiral, drift, collapsed = detectors["death_spiral"], detectors["paired_drift"], detectors["run_collapsed"]
         assert isinstance(spiral, DeathSpiral)  # noqa: S101 - the registry names them so
         assert isinstance(drift, PairedDrift)  # noqa: S101
         assert isinstance(collapsed, RunCollapsed)  # noqa: S101
-        return {
-            "drift": math.log1p(max(0.0, spiral.drift) / DRIFT_UNIT),
-            "paired_drift": math.log1p(max(0.0, drift.statistic) / PAIRED_UNIT) if drift.is_observed else 0.0,
-            "acceleration": math.log1p(spiral.acceleration),
-            "surge": math.log1p(spiral.surge),
-            "departures": min(MOST_DEPARTURES, len(collapsed.mechanisms.departed)),
-            "fall": _fall(list(collapsed.rewards), collapsed.floor),
-        } | self._read_alarms(findings)
+        found: dict[str, float] = {}
+        acceleration, surge, drifted = spiral.measured
+        if drifted > 0.0:
+            found["drift"] = math.log1p(drifted / DRIFT_UNIT)
+        if drift.rise > 0.0 and drift.is_observed and (statistic := drift.statistic) > 0.0:
+            found["paired_drift"] = math.log1p(statistic / PAIRED_UNIT)
+        if acceleration > 0.0:
+            found["acceleration"] = math.log1p(acceleration)
+        if surge > 0.0:
+            found["surge"] = math.log1p(surge)
+        if departed := collapsed.mechanisms.departed:
+            found["departures"] = min(MOST_DEPARTURES, len(departed))
+        if (fall := _fall(collapsed.rewards, collapsed.floor)) > 0.0:
+            found["fall"] = fall
+        found.update(self._read_alarms(findings))
+        return found
 
     def _read_alarms(self, findings: Sequence[Finding]) -> dict[str, float]:
-        alarms = {f"{f.severity} {f.kind}": f for f in findings if f.severity is not Severity.INFO}
-        self.opened = {name: self.opened.get(name, self.rows) for name in alarms}
+        alarms = {PREFIXES[f.severity] + f.kind: f for f in findings if f.severity is not Severity.INFO}
         if not alarms:
+            self.opened = {}
             return {}
+        self.opened = {name: self.opened.get(name, self.rows) for name in alarms}
         newness = {name: 0.5 ** ((self.rows - row) / HALF_LIFE) for name, row in self.opened.items()}
-        return {
+        read = {
             "warnings": min(MOST_WARNINGS, sum(newness.values())),
             "strength": max(math.log(min(f.strength, STRONGEST)) * newness[name] for name, f in alarms.items()),
             "critical": max((newness[n] for n, f in alarms.items() if f.severity is Severity.CRITICAL), default=0.0),
         }
+        return {name: value for name, value in read.items() if value > 0.0}
 
 
-def _fall(rewards: list[float], floor: float) -> float:
+def _fall(rewards: deque[float], floor: float) -> float:
     """Return the share of the reward that the newest 3 rows have lost, against the 20 rows that end 5 rows ago."""
-    earlier = rewards[-BEFORE : -NEWEST - 2]
-    if len(earlier) < NEWEST:
+    if len(rewards) < 2 * NEWEST + 2:
         return 0.0
-    before, now = median(earlier), median(rewards[-NEWEST:])
+    newest = list(rewards)[-BEFORE:]
+    before, now = median(newest[: -NEWEST - 2]), median(newest[-NEWEST:])
     return min(1.0, max(0.0, (before - now) / (before - floor))) if before - floor > LEAST_FALL else 0.0

@@ -40,10 +40,16 @@ class HazardModel:
     intercepts: Sequence[float]
     weights: Sequence[Mapping[str, float]]
     base_rates: tuple[float, ...] = field(init=False)
+    _weighing: tuple[Mapping[str, float], ...] = field(init=False, repr=False)  # the weights above 0
+    _unaided: Forecast = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Compute the base rates once, because every forecast has them."""
+        """Compute once what every forecast has: the base rates, and the forecast without evidence."""
+        weighing = tuple({name: weight for name, weight in weights.items() if weight} for weights in self.weights)
+        object.__setattr__(self, "_weighing", weighing)
         object.__setattr__(self, "base_rates", self._probabilities({}))
+        unaided = Forecast(probabilities=self.base_rates, base_rates=self.base_rates, drivers={}, model=self.name)
+        object.__setattr__(self, "_unaided", unaided)
 
     def forecast(self, evidence: Mapping[str, float]) -> Forecast:
         """Compute the forecast of a row.
@@ -53,10 +59,13 @@ class HazardModel:
         >>> [round(p, 2) for p in forecast.probabilities], [round(p, 2) for p in forecast.base_rates], forecast.drivers
         ([0.27, 0.47, 0.61], [0.02, 0.04, 0.05], {'fall': 20.085536923187668})
         """
-        ratios = {name: math.exp(self.weights[1].get(name, 0.0) * value) for name, value in evidence.items()}
+        if not evidence or not any(self._weighing):
+            return self._unaided
+        weights = self._weighing[1]
+        ratios = {name: math.exp(weights[name] * value) for name, value in evidence.items() if name in weights}
         strongest = sorted(ratios, key=lambda name: -ratios[name])[:DRIVERS]
         return Forecast(
-            probabilities=self._probabilities(evidence) if evidence else self.base_rates,
+            probabilities=self._probabilities(evidence),
             base_rates=self.base_rates,
             drivers={name: ratios[name] for name in strongest if ratios[name] >= LEAST_RATIO},
             model=self.name,
@@ -64,8 +73,8 @@ class HazardModel:
 
     def _probabilities(self, evidence: Mapping[str, float]) -> tuple[float, ...]:
         alive, found = 1.0, []
-        for intercept, weights in zip(self.intercepts, self.weights, strict=True):
-            log_odds = intercept + sum(weights.get(name, 0.0) * value for name, value in evidence.items())
+        for intercept, weights in zip(self.intercepts, self._weighing, strict=True):
+            log_odds = intercept + sum([weights[name] * value for name, value in evidence.items() if name in weights])
             alive *= 1.0 / (1.0 + math.exp(log_odds))
             found.append(1.0 - alive)
         return tuple(found)

@@ -4,15 +4,14 @@ This is the building block of the detectors that need only a trainer's own metri
 matters. Four rows of baseline are enough, because half of the failures in real logs come before row 20.
 """
 
-from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import sub
 from typing import Any
 
-from monitor_server.detection.statistics.rarity import rarity
+from monitor_server.detection.statistics.rarity import is_rarer
 from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, sorted_median
 from monitor_server.detection.statistics.state import Stateful
 
@@ -21,6 +20,9 @@ __all__ = ["Departure", "Size", "second_largest"]
 WINDOW = 40  # rows of baseline
 LEAST = 4  # rows of baseline that a departure needs
 SMALLEST_DEVIATION = 1e-12  # keeps the score of a constant signal finite
+# Rows for which one look at the baseline serves: each row moves a median by one place at most.
+ROWS_PER_LOOK = 16
+ROUNDING = 1e-9  # relative; far more than the rounding of a difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,108 +80,125 @@ class Departure(Stateful):
     def __init__(self, size: Size) -> None:
         self._size = size
         self._rows = size.rows
-        self._length = WINDOW + size.rows + 1
         self._falls = size.is_fall
-        self._least = size.least
-        self._factor = size.factor
-        self.values: deque[float] = deque(maxlen=self._length)
-        self._before: list[float] = []
+        self.values: deque[float] = deque(maxlen=WINDOW + size.rows + 1)
         self.floor = 0.0
-        self.level: float | None = None
-        self.baseline: float | None = None
         self.deviation = 0.0
         self.score = 0.0
         self.departs = False
+        self._limit = 0.0  # no departure while none of the newest rows passes it
+        self._rows_left = 0  # for which the limit holds
+        self._passing = 0  # rows in which one that passed the limit is still among the newest
 
     def update(self, x: float) -> bool:
         """Add one finite value and return whether the signal has departed.
 
-        A step updates tens of departures, and nearly all end at the first comparison below. This is why the window is
-        moved on and its medians are taken here without a call, and why the baseline is kept sorted.
+        A step updates tens of departures, and nearly all end at a comparison with a limit that holds for some rows.
+        Only where one of the newest rows passes it are they compared with the baseline itself.
         """
-        x += 0.0  # -0.0 becomes 0.0: the two sort alike and would make the order depend on history
+        x += 0.0  # -0.0 becomes 0.0, so that the order of a sorted baseline is always the same
         if x < self.floor:  # noqa: PLR1730 - cheaper than a call
             self.floor = x
-        values, before, rows = self.values, self._before, self._rows
-        held = len(values)
-        if held == self._length:
-            del before[bisect_left(before, values[0])]
-        values.append(x)
-        if held > rows:
-            insort(before, values[-rows - 2])
-        self.departs = False
-        count = len(before)
-        if count < LEAST:
-            return False
-        half = count // 2
-        self.baseline = baseline = before[half] if count % 2 else (before[half - 1] + before[half]) / 2
-        if rows == 2:  # noqa: PLR2004 - the two usual numbers of rows need no call either
-            level = (x + values[-2]) / 2
-        elif rows == 3:  # noqa: PLR2004
-            level = sorted((x, values[-2], values[-3]))[1]
-        else:
-            level = self._level()
-        self.level = level
-        factor = self._factor
-        if self._falls:
-            floor = self.floor
-            if baseline - level <= self._least or level - floor >= factor * (baseline - floor):
+        self.values.append(x)
+        if self._rows_left:
+            self._rows_left -= 1
+            if (x < self._limit) if self._falls else (x > self._limit):
+                self._passing = self._rows - 1
+            elif self._passing:
+                self._passing -= 1
+            else:
+                self.departs = False
                 return False
-        # Rises count from zero: a signal that can be negative has no natural multiple.
-        elif level - baseline <= self._least or (factor != 1.0 and level <= factor * baseline):
-            return False
-        self.departs = self._is_large() and self._is_beyond_noise() and self._is_rare()
+        self.departs = self._compare()
         return self.departs
 
-    def _level(self) -> float:
-        values = self.values
-        return sorted_median(sorted([values[-row] for row in range(1, self._rows + 1)]))
+    def _compare(self) -> bool:
+        """Compare the level with the baseline, and note the limit for the next rows where it is due."""
+        values, rows, size = list(self.values), self._rows, self._size
+        newest = values[-rows:]
+        before = sorted(values[: -rows - 1])
+        if len(before) < LEAST:
+            return False
+        if not self._rows_left:
+            self._look_ahead(before, newest)
+        baseline, level = sorted_median(before), sorted_median(sorted(newest))
+        change = baseline - level if self._falls else level - baseline
+        if change <= size.least or not self._is_beyond(level, baseline):
+            return False
+        # Every one of the newest rows must be large too, where the size says so.
+        if size.each and not all(self._is_beyond(value, baseline) for value in newest):
+            return False
+        spread = MAD_TO_SIGMA * sorted_median(sorted(map(abs, map(sub, before, repeat(baseline)))))
+        self.deviation = deviation = spread * (1.0 + 4.0 / len(before)) + size.noise
+        self.score = change / max(deviation, SMALLEST_DEVIATION)
+        if change <= size.errors * deviation:
+            return False
+        return size.rarity >= 1.0 or is_rarer(values, size.rarity, falls=self._falls)
+
+    def _is_beyond(self, level: float, baseline: float) -> bool:
+        """Return whether a level passes the factor. Rises count from 0: what can be negative has no multiple."""
+        size = self._size
+        if self._falls:
+            return level - self.floor < size.factor * (baseline - self.floor)
+        return size.factor == 1.0 or level > size.factor * baseline
+
+    def _look_ahead(self, before: Sequence[float], newest: Sequence[float]) -> None:
+        """Note a limit on the newest rows below which no level departs, and for how many rows it holds.
+
+        After k rows a median lies between the values that were k places below and above it.
+        """
+        size, half = self._size, len(before) // 2
+        self._rows_left = rows = min(ROWS_PER_LOOK, half - 1)
+        if self._falls:
+            most, floor = before[half + rows], self.floor
+            margin = ROUNDING * (abs(most) + abs(floor) + size.least)
+            self._limit = min(most - size.least, floor + size.factor * (most - floor)) + margin
+            passes = min(newest) < self._limit
+        else:
+            least = before[half - 1 - rows]
+            self._limit = least + size.least - ROUNDING * (abs(least) + size.least)
+            if size.factor != 1.0:
+                self._limit = max(self._limit, size.factor * least)
+            passes = max(newest) > self._limit
+        self._passing = self._rows - 1 if passes else 0
+
+    @property
+    def baseline(self) -> float | None:
+        """Median of the window before; None while it has too few rows."""
+        before = sorted(list(self.values)[: -self._rows - 1])
+        return sorted_median(before) if len(before) >= LEAST else None
+
+    @property
+    def level(self) -> float | None:
+        """Median of the newest rows; None while there is no baseline."""
+        if len(self.values) - self._rows - 1 < LEAST:
+            return None
+        return sorted_median(sorted(list(self.values)[-self._rows :]))
 
     def restart(self) -> None:
         """Discard the baseline, because the signal changed its meaning."""
         self.values.clear()
-        self._before.clear()
-        self.floor, self.level, self.baseline, self.departs = 0.0, None, None, False
+        self.floor, self.departs = 0.0, False
+        self._rows_left = self._passing = 0
 
     @property
     def change(self) -> float:
         """The level's difference from the baseline, 0 before there is one."""
         return (self.level or 0.0) - (self.baseline or 0.0)
 
-    def _change(self) -> float:
-        return -self.change if self._size.is_fall else self.change
-
     @property
     def strength(self) -> float:
         """The newest score over the number of deviations required."""
         return self.score / self._size.errors
 
-    def _is_large(self) -> bool:
-        """Return whether the newest rows are large too, where each of them must be."""
-        return not self._size.each or all(self._is_beyond(self.values[-row]) for row in range(1, self._size.rows + 1))
-
-    def _is_beyond(self, level: float) -> bool:
-        size, baseline = self._size, self.baseline or 0.0
-        if size.is_fall:
-            return level - self.floor < size.factor * (baseline - self.floor)
-        return size.factor == 1.0 or level > size.factor * baseline
-
-    def _is_beyond_noise(self) -> bool:
-        baseline = self.baseline or 0.0
-        before, change = self._before, self._change()
-        spread = MAD_TO_SIGMA * sorted_median(sorted(map(abs, map(sub, before, repeat(baseline)))))
-        self.deviation = spread * (1.0 + 4.0 / len(before)) + self._size.noise
-        self.score = change / max(self.deviation, SMALLEST_DEVIATION)
-        return change > self._size.errors * self.deviation
-
-    def _is_rare(self) -> bool:
-        falls = self.change < 0.0
-        return self._size.rarity >= 1.0 or rarity(self.values, falls=falls) < self._size.rarity
+    def state(self) -> dict[str, Any]:
+        """Return the values, and for readers the level and the baseline that follow from them."""
+        return super().state() | {"level": self.level, "baseline": self.baseline}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore a saved state; the sorted baseline is built again from the values."""
+        """Restore a saved state; the limit is found again at the next value."""
         super().load(state)
-        self._before = sorted(list(self.values)[: -(self._size.rows + 1)])
+        self._rows_left = self._passing = 0
 
 
 def second_largest(strengths: Iterable[float]) -> float:

@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from monitor_server.detection.statistics.robust import line, long_run_factor, noise_scale, sorted_median
+from monitor_server.detection.statistics.robust import line, long_run_factor, noise_scale
 from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["History"]
 
 EVERY_ROW_UNTIL = 20  # values; from then on the scale is estimated on every 8th row
 ROWS_PER_ESTIMATE = 8
+ROUNDING = 1e-9  # relative; far more than the rounding of a product
 
 
 class History(Stateful):
@@ -52,20 +53,20 @@ class History(Stateful):
         self._floor = floor
         self._scale: float | None = None
         self._waiting: list[float] | None = None  # values whose noise is estimated when the scale is read
+        self._noise: float | None = None  # of those values, without the long-run factor, once it was needed
         self.values: deque[float] = deque(maxlen=length)
         self.seen = 0
 
     def append(self, x: float) -> None:
         """Add one value and, when it is due, mark the values for an estimate of the noise scale."""
-        values = self.values
-        ordered = self._ordered
+        values, ordered, lag = self.values, self._ordered, self._lag
         if ordered is not None:
             if len(values) == self._length:
                 del ordered[bisect_left(ordered, values[0])]
-            if not self._lag:
+            if not lag:
                 insort(ordered, x + 0.0)
-            elif len(values) >= self._lag:
-                insort(ordered, values[-self._lag] + 0.0)
+            elif len(values) >= lag:
+                insort(ordered, values[-lag] + 0.0)
         values.append(x)
         self.seen = seen = self.seen + 1
         if (
@@ -73,7 +74,7 @@ class History(Stateful):
             and (seen % ROWS_PER_ESTIMATE == self._turn or seen <= EVERY_ROW_UNTIL)
             and len(values) >= self._least
         ):
-            self._waiting = list(values)
+            self._waiting, self._noise = list(values), None
 
     @property
     def scale(self) -> float | None:
@@ -87,13 +88,30 @@ class History(Stateful):
             self._waiting = None
             small_sample = 1.0 + 4.0 / len(values)
             long_run = long_run_factor(values) if self._momentum else 1.0
-            self._scale = max(self._floor, noise_scale(values) * long_run * small_sample)
+            noise = noise_scale(values) if self._noise is None else self._noise
+            self._noise = None
+            self._scale = max(self._floor, noise * long_run * small_sample)
         return self._scale
+
+    @property
+    def least_scale(self) -> float:
+        """A number that the noise scale is not below; it costs less, as the long-run factor is at least 1."""
+        values = self._waiting
+        if values is None:
+            return (1.0 - ROUNDING) * (self._scale or self._floor)
+        if self._noise is None:
+            self._noise = noise_scale(values)
+        return (1.0 - ROUNDING) * max(self._floor, self._noise * (1.0 + 4.0 / len(values)))
 
     @property
     def has_scale(self) -> bool:
         """Whether there is a noise scale."""
         return self._waiting is not None or self._scale is not None
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether there are enough values for a baseline."""
+        return len(self.values) - self._lag >= self._least
 
     @property
     def is_just_known(self) -> bool:
@@ -113,12 +131,15 @@ class History(Stateful):
 
     def baseline(self) -> float | None:
         """Return the median of the lagged window, or None while there are too few values."""
-        if len(self.values) - self._lag < self._least:
+        count = len(self.values) - self._lag
+        if count < self._least:
             return None
-        if self._ordered is None:
+        ordered = self._ordered
+        if ordered is None:
             # -0.0 becomes 0.0: the two sort alike and would make the order depend on when it is built.
-            self._ordered = sorted([value + 0.0 for value in self.lagged()])
-        return sorted_median(self._ordered)
+            self._ordered = ordered = sorted([value + 0.0 for value in self.lagged()])
+        half = count // 2
+        return ordered[half] if count % 2 else (ordered[half - 1] + ordered[half]) / 2
 
     def innovation(self, x: float, *, trend: bool = True, enough: float = -math.inf) -> float | None:
         """Return how far ``x``, the next value, lies above its prediction, in standard errors of the prediction.
@@ -127,13 +148,15 @@ class History(Stateful):
         and the smaller of the two errors is returned. The standard error of a line grows with the distance:
         σ √(1 + 1/n + (t − t̄)² / Σ(tᵢ − t̄)²). A short history can therefore raise an alarm, but only on a large error.
         The line is not computed where the median alone gives less than ``enough``, below which the caller needs no
-        smaller number. Where ``enough`` is positive and ``x`` is not above the median, the scale is not computed
-        either, and the result is 0.
+        smaller number. Where ``enough`` is positive and ``x`` is not above the median, or not by as much with the least
+        that the scale can be, the scale is not computed either, and the result is 0.
         """
         baseline = self.baseline()
-        if baseline is None or not self.has_scale:
+        if baseline is None or (self._waiting is None and self._scale is None):
             return None
         if x <= baseline and enough > 0.0:
+            return 0.0
+        if enough > 0.0 and (x - baseline) < enough * self.least_scale:
             return 0.0
         scale = self.scale or self._floor
         against_level = (x - baseline) / scale
@@ -155,5 +178,5 @@ class History(Stateful):
         """Restore a saved state; the order is built again from the values."""
         super().load(state)
         if "scale" in state:
-            self._scale, self._waiting = state["scale"], None
+            self._scale, self._waiting, self._noise = state["scale"], None, None
         self._ordered = None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice, repeat
 from operator import ge, le
 
-__all__ = ["MOST_ROWS", "rarity"]
+__all__ = ["MOST_ROWS", "is_rarer", "rarity"]
 
 MOST_ROWS = 6  # newest rows that are compared
 LEAST = 4  # rows to compare with
@@ -42,3 +42,24 @@ def rarity(values: Sequence[float], *, falls: bool, rows: Sequence[int] = range(
             as_extreme = sum(map(le if falls else ge, newest[m:], repeat(mildest)))
             smallest = min(smallest, ((as_extreme + 1) / (before + 2)) ** m)
     return smallest
+
+
+def is_rarer(values: Sequence[float], bound: float, *, falls: bool) -> bool:
+    """Return whether the `rarity` of the newest rows is below a bound, without computing more of it than that needs.
+
+    >>> is_rarer([0.6, 0.7, 0.6, 0.5, 0.6, 0.7, 0.1, 0.1], 0.02, falls=True)
+    True
+    """
+    newest = list(reversed(values))
+    mildest = newest[0]
+    for m in range(1, MOST_ROWS):
+        before = len(newest) - m
+        if before < LEAST:
+            return False
+        mildest = max(mildest, newest[m - 1]) if falls else min(mildest, newest[m - 1])
+        if (1 / (before + 2)) ** m >= bound:  # even if no row before was as extreme
+            continue
+        as_extreme = sum(map(le if falls else ge, newest[m:], repeat(mildest)))
+        if ((as_extreme + 1) / (before + 2)) ** m < bound:
+            return True
+    return False

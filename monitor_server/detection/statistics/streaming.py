@@ -27,10 +27,12 @@ class Ema(Stateful):
 
     def update(self, x: float) -> float:
         """Add one value and return the average."""
-        self.count += 1
-        weight = max(self._alpha, 1.0 / self.count)
-        self.value = x if self.value is None else self.value + weight * (x - self.value)
-        return self.value
+        self.count = count = self.count + 1
+        value, weight = self.value, 1.0 / count
+        if weight < self._alpha:  # noqa: PLR1730 - cheaper than a call, here and below
+            weight = self._alpha
+        self.value = value = x if value is None else value + weight * (x - value)
+        return value
 
 
 class DrawUp(Stateful):
@@ -56,12 +58,14 @@ class DrawUp(Stateful):
 
     def update(self, x: float, step: int) -> float:
         """Add one value and return the draw-up, which is 0 while the average settles."""
-        level = self.average.update(x)
-        if self.average.count < self._settle:
+        average, lowest = self.average, self.lowest
+        level = average.update(x)
+        if average.count < self._settle:
             return 0.0
-        if self.lowest is None or level <= self.lowest:
+        if lowest is None or level <= lowest:
             self.lowest, self.since = level, step
-        return level - self.lowest
+            return 0.0
+        return level - lowest
 
     @property
     def value(self) -> float:
@@ -100,11 +104,18 @@ class Cusum(Stateful):
 
     def update(self, z: float, step: int) -> float:
         """Add one standardised value and return S."""
-        self.value = max(0.0, self.value + max(-self._cap, min(self._cap, z)) - self._slack)
-        if self.value == 0.0:
-            self.since = None
-        elif self.since is None:
-            self.since = step
+        cap = self._cap
+        if z > cap:
+            z = cap
+        elif z < -cap:
+            z = -cap
+        value = self.value + z - self._slack
+        if value > 0.0:
+            self.value = value
+            if self.since is None:
+                self.since = step
+        else:
+            self.value, self.since = 0.0, None
         return self.value
 
     @property

@@ -2,12 +2,13 @@
 
 import dataclasses
 import itertools
+import math
 
 import pytest
 
 from benchmarks.detection import main
 from benchmarks.detection.induced.failures import FAILURES, Cause, Failure
-from benchmarks.detection.induced.pairs import pairs
+from benchmarks.detection.induced.pairs import Half, pairs
 from benchmarks.detection.induced.record import write
 from benchmarks.detection.induced.setting import Setting
 
@@ -18,8 +19,8 @@ STEPS, ONSET = 60, 21
 def record(tmp_path):
     """Return a function that writes a pair, given the quality of the failing run from the onset on."""
 
-    def record(number, after, *, reward=0.02):
-        meta = {"failure": "grader_random-1", "is_sudden": True, "number": number, "onset": ONSET}
+    def record(number, after, *, reward=0.02, cause=Cause.GRADER_RANDOM):
+        meta = {"failure": f"{cause}-1", "cause": cause, "is_sudden": True, "number": number, "onset": ONSET}
         for kind, quality, level in (("failing", after, reward), ("healthy", 0.6, 0.6)):
             rows = [
                 {
@@ -33,7 +34,7 @@ def record(tmp_path):
                 }
                 for step in range(1, STEPS + 1)
             ]
-            write(tmp_path / f"grader_random-1__{number}-{kind}.jsonl.gz", meta, rows)
+            write(tmp_path / f"{cause}-1__{number}-{kind}.jsonl.gz", meta, rows)
         return tmp_path
 
     return record
@@ -49,9 +50,11 @@ def test_a_run_that_keeps_its_twins_quality_has_not_failed(record):
 
 
 def test_pairs_of_odd_numbers_are_unseen(record):
-    """They choose no rule."""
+    """They choose no rule, and neither do causes that were added when the rules were fixed."""
     record(0, 0.3)
-    assert [pair.is_open for pair in pairs(record(1, 0.3), "log")] == [True, False]
+    record(0, 0.3, cause=Cause.UNENDING)
+    halves = [pair.half for pair in pairs(record(1, 0.3), "log")]
+    assert halves == [Half.OPEN, Half.UNSEEN_SEEDS, Half.UNSEEN_CAUSES]
 
 
 def test_suite_d_reports_each_half_and_what_did_not_fail(record, capsys):
@@ -64,6 +67,20 @@ def test_suite_d_reports_each_half_and_what_did_not_fail(record, capsys):
     assert "1 runs did not fail" in printed
     assert "0 of 1, 0.0 % [0.00, 0.97]" in printed  # a twin of each half
     assert "onset by row 15: warned within 5 rows" in printed
+
+
+def test_suite_d_counts_the_unseen_seeds_and_lists_them_nowhere(record, capsys):
+    """Open pairs and later causes are listed by failure, each half under a title of its own."""
+    record(0, 0.1)
+    record(1, 0.1)
+    folder = record(1, 0.1, cause=Cause.UNENDING)
+    assert main(["--suite", "d", "--induced", str(folder), "--no-peers"]) == 0
+    open_seeds, _, rest = capsys.readouterr().out.partition("Unseen seeds of the same causes")
+    unseen_seeds, _, causes = rest.partition("Causes that were added when the rules were fixed")
+    assert "grader_random-1" in open_seeds
+    assert "1 of 1" in unseen_seeds
+    assert "grader_random-1" not in unseen_seeds + causes
+    assert "unending-1" in causes
 
 
 def test_without_recordings_suite_d_says_how_to_make_them(tmp_path, capsys):
@@ -92,6 +109,26 @@ def test_a_setting_leaves_a_slow_failure_the_time_to_show():
     assert 5 < sum(setting.steps <= 40 for setting in sudden) < 30
 
 
+def test_advantages_are_broken_as_their_failure_says():
+    """The sign, the order and the epsilon; other causes and rows before the onset change nothing."""
+    import torch  # noqa: PLC0415 - takes seconds to import
+
+    from benchmarks.detection.induced.advantages import broken_advantages  # noqa: PLC0415 - imports it
+
+    right = torch.tensor([1.0, -1.0, 0.5, -0.5, 0.0, 0.0, 0.0, 0.0])
+
+    def broken(cause, amount=1.0):
+        return broken_advantages(right, Failure(cause=cause, level=1), amount, age=0, group=4).tolist()
+
+    assert broken(Cause.ADVANTAGE_SIGN) == (-right).tolist()
+    assert broken(Cause.ADVANTAGE_SIGN, 0.5) == [0.0] * 8
+    assert broken(Cause.ADVANTAGE_ORDER) != right.tolist()
+    assert sorted(broken(Cause.ADVANTAGE_ORDER)) == sorted(right.tolist())
+    assert broken(Cause.ADVANTAGE_EPSILON)[:4] == right.tolist()[:4]
+    assert all(map(math.isnan, broken(Cause.ADVANTAGE_EPSILON)[4:]))
+    assert broken(Cause.GRADER_RANDOM) == broken(Cause.ADVANTAGE_SIGN, 0.0) == right.tolist()
+
+
 @pytest.mark.slow
 def test_twins_are_the_same_to_the_last_bit_until_the_failure_begins():
     """TRL trains both for a few steps; each failure of another part begins at the third step."""
@@ -104,6 +141,7 @@ def test_twins_are_the_same_to_the_last_bit_until_the_failure_begins():
         "hooks"
     ].keys()  # every second step is scored again
     causes = (Cause.GRADER_INVERTED, Cause.SAMPLER_DRIFT, Cause.LEARNING_RATE, Cause.LOW_PRECISION)
+    causes += (Cause.UNZEROED_GRADIENTS, Cause.OPTIMISER_RESET, Cause.TOKENISER_SHIFT)
     chosen = [next(failure for failure in FAILURES if failure.cause is cause) for cause in causes]
     for failing in (train(setting, failure) for failure in chosen):
         assert failing[:2] == healthy[:2]

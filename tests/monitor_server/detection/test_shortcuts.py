@@ -1,0 +1,122 @@
+"""The statistics take shortcuts where a bound decides; here they are compared with their definitions, row by row."""
+
+import random
+import statistics
+
+import pytest
+
+from monitor_server.detection.collapse_measures.reward_loss import RewardLoss
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Observation
+from monitor_server.detection.statistics.departure import Departure, Size
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.rarity import is_rarer, rarity
+
+SIZES = (
+    Size(factor=2.0, least=0.1, rows=2, rarity=0.02),
+    Size(factor=0.6, errors=3.0, rows=3),
+    Size(least=0.3, rows=10, noise=0.02),
+    Size(factor=0.3, least=0.02, rows=2, each=True, rarity=3e-4),
+    Size(factor=5.0, errors=6.0, rows=9),
+    Size(),
+)
+
+
+def wander(seed, rows=400):
+    """Return values that are noise, with lasting jumps, spikes, repeated values and a change of sign."""
+    noise, level, values = random.Random(seed), 1.0, []  # noqa: S311 - made-up series
+    for _ in range(rows):
+        if noise.random() < 0.03:
+            level *= noise.choice([0.2, 3.0, -1.0, 0.0, 1.3])
+        value = level + 0.05 * noise.gauss(0.0, 1.0)
+        values.append(noise.choice([value, value, value, level, 20.0 * value if noise.random() < 0.1 else value]))
+    return values
+
+
+def departs(values, floor, size):
+    """Return whether the newest of all values depart, by the definition."""
+    before, newest = values[: -size.rows - 1][-40:], values[-size.rows :]
+    if len(before) < 4:
+        return False
+    baseline, level = statistics.median(before), statistics.median(newest)
+    sign = -1.0 if size.is_fall else 1.0
+    spread = 1.4826 * statistics.median([abs(value - baseline) for value in before]) * (1.0 + 4.0 / len(before))
+
+    def is_beyond(value):
+        if size.is_fall:
+            return value - floor < size.factor * (baseline - floor)
+        return size.factor == 1.0 or value > size.factor * baseline
+
+    return (
+        sign * (level - baseline) > size.least
+        and is_beyond(level)
+        and (not size.each or all(map(is_beyond, newest)))
+        and sign * (level - baseline) > size.errors * (spread + size.noise)
+        and rarity(values[-(41 + size.rows) :], falls=size.is_fall) < size.rarity
+    )
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_departure_is_found_at_the_rows_of_its_definition(size):
+    """A limit that holds for some rows passes over no row that departs."""
+    found = 0
+    for seed in range(6):
+        signal, values, floor = Departure(size), [], 0.0
+        for value in wander(seed):
+            values.append(value)
+            floor = min(floor, value)
+            assert signal.update(value) is departs(values, floor, size)
+            found += signal.departs
+    assert found > 10
+
+
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_a_loss_is_as_rare_as_by_its_definition(share):
+    """The largest reward decides most rows, and an ordered baseline the others."""
+    found = set()
+    for seed in range(6):
+        loss, values, floor = RewardLoss(share), [], 0.0
+        for reward in wander(seed):
+            values.append(reward)
+            floor, least, is_high = min(floor, reward), 1.0, reward >= statistics.median(values[-46:])
+            for rows in range(2, 7):
+                before, newest = values[-46:][:-rows][-40:], values[-rows:]
+                baseline = statistics.median(before) if len(before) >= 4 else floor
+                if not is_high and baseline - floor > 0.02 and max(newest) < floor + share * (baseline - floor):
+                    least = min(least, rarity([*before, *newest], falls=True, rows=(rows,)))
+            assert loss.update(reward) == least
+            assert loss.largest == max(values[-46:])
+            found.add(least)
+    assert len(found) > 5
+
+
+def test_a_bound_of_rarity_agrees_with_the_rarity():
+    """Whatever the bound is."""
+    for seed in range(6):
+        values = wander(seed, 60)
+        for end in range(2, 60):
+            for falls in (False, True):
+                for bound in (0.02, 1e-3, 3e-4):
+                    assert is_rarer(values[:end], bound, falls=falls) is (rarity(values[:end], falls=falls) < bound)
+
+
+def test_the_least_scale_is_never_above_the_scale():
+    """Those who only compare may use it instead."""
+    history, most = History(length=40), 0.0
+    for value in wander(3):
+        history.append(value)
+        least, scale = history.least_scale, history.scale
+        if scale is not None:
+            assert 0.0 < least <= scale
+            most = max(most, least / scale)
+    assert most > 0.99
+
+
+def test_a_check_that_is_over_is_not_asked_again():
+    """The checks of the first rows end, and the group passes over them from its next selection on."""
+    engine = Engine()
+    for step in range(130):
+        engine.update(Observation(step=step, signals={"lr": 1e-6, "reward/mean": 0.5 + 0.01 * (step % 3)}))
+    assert engine.detectors["zero_rate"].has_ended
+    assert not engine.detectors["non_finite"].has_ended
+    assert engine.detectors["zero_rate"] not in engine._group._concerned
