@@ -6,7 +6,7 @@ PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c requirements/con
 .PHONY: architecture bench bench-dashboard bench-detection bench-forecast bench-notifications bench-overhead bench-service \
 	bench-slow-clients bench-warranty check compose-test demo e2e fmt fuzz-api fuzz-decoder grafana help hooks lock \
 	new-adapter new-detector new-importer pictures pin-images record-suite-d test test-durations \
-	test-fast test-trainers
+	test-fast test-postgres test-trainers
 
 new-detector new-adapter new-importer: $(VENV)/.dev
 	@$(BIN)/python -m tools.skeleton $(@:new-%=%) $(NAME)
@@ -84,6 +84,9 @@ fuzz-decoder: $(VENV)/.atheris ## Look for a body that the collector fails on, b
 
 test-trainers: $(VENV)/.dev ## Test the adapters on other TRL versions, verl, OpenRLHF, SkyRL and real Ray, and the reference trainer on SmolLM2
 	$(BIN)/python tests/trainers/matrix.py
+
+test-postgres: $(VENV)/.dev ## Test the collector on PostgreSQL 16 and 18, which wheels carry (10 minutes)
+	$(BIN)/python -m tests.postgres_versions
 
 bench: $(VENV)/.dev ## Print the benchmark tables
 	$(BIN)/python -m benchmarks

@@ -33,7 +33,9 @@ _connections: dict[str, psycopg.Connection] = {}
 
 
 def find_postgres() -> Path | None:
-    """Return the folder of PostgreSQL's programs, the newest version first, or None."""
+    """Return the folder of PostgreSQL's programs: `POSTGRES_PROGRAMS`, or the newest that is installed; or None."""
+    if chosen := os.environ.get("POSTGRES_PROGRAMS"):
+        return Path(chosen)
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     found = installed[-1] if installed else shutil.which("initdb")
     return None if found is None else Path(found).resolve().parent

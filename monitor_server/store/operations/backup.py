@@ -1,6 +1,7 @@
 """Copies a database while collectors write to it: one consistent snapshot, without what was deleted."""
 
 import os
+import re
 import shutil
 import subprocess
 from contextlib import closing
@@ -83,9 +84,18 @@ def _dump_postgres(url: URL, destination: Path) -> None:
 
 
 def _find_pg_dump() -> str | None:
-    """Return the newest pg_dump of Debian's packages, or the one on PATH."""
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_dump"), key=lambda path: path.parts[-3].zfill(4))
-    return str(installed[-1]) if installed else shutil.which("pg_dump")
+    """Return the newest pg_dump of those of Debian's packages and the one on PATH; None where there is none."""
+    found = [str(path) for path in Path("/usr/lib/postgresql").glob("*/bin/pg_dump")]
+    if (on_path := shutil.which("pg_dump")) is not None:
+        found.insert(0, on_path)
+    return max(found, key=_version, default=None)
+
+
+def _version(program: str) -> tuple[int, ...]:
+    """Return the version of a program of PostgreSQL; () where it states none."""
+    stated = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    number = re.search(r"\d+(\.\d+)*", stated)
+    return () if number is None else tuple(map(int, number[0].split(".")))
 
 
 def _flush(path: Path) -> None:

@@ -145,6 +145,21 @@ def test_a_backup_that_cannot_be_made_is_one_line_and_leaves_nothing(ask, says, 
     assert json.dumps([path.name for path in tmp_path.iterdir()]) == '["there"]'
 
 
+@pytest.mark.usefixtures("postgres")
+@pytest.mark.parametrize(("version", "is_used"), [("99.1", True), ("9.6", False)])
+def test_the_newest_pg_dump_makes_the_backup(tmp_path, capsys, monkeypatch, version, is_used):
+    """A server is only read by a pg_dump that is as new; the one on PATH may be newer than the distribution's."""
+    program = tmp_path / "pg_dump"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "pg_dump (PostgreSQL) {version}" || echo from PATH >&2; exit 1\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    url = f"postgresql+psycopg://rlvitals@127.0.0.1:1/x"
+    assert main(["backup", str(tmp_path / "x.db"), "--database", url]) == 1
+    assert ("from PATH" in capsys.readouterr().err) is is_used
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads arguments and environment in /proc")
 @pytest.mark.usefixtures("postgres")
 def test_a_password_in_the_query_is_no_argument_of_pg_dump(tmp_path, capsys):
@@ -156,7 +171,7 @@ def test_a_password_in_the_query_is_no_argument_of_pg_dump(tmp_path, capsys):
         ask = ["backup", str(tmp_path / "x"), "--database", url]
         thread = threading.Thread(target=lambda: ended.append(main(ask)))
         thread.start()
-        process = eventually(lambda: _child_of_this_process("pg_dump"))
+        process = eventually(lambda: _child_of_this_process("pg_dump", "--format"))
         arguments, environment = (process / "cmdline").read_text(), (process / "environ").read_text()
     thread.join()
     assert ended == [1]
@@ -165,11 +180,12 @@ def test_a_password_in_the_query_is_no_argument_of_pg_dump(tmp_path, capsys):
     assert "PGPASSWORD=hidden" in environment.split("\0")
 
 
-def _child_of_this_process(name):
-    """Return the folder in /proc of a process that this one has started, or None."""
+def _child_of_this_process(name, argument):
+    """Return the folder in /proc of a process that this one has started with an argument, or None."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             command, _, fields = path.read_text().partition(" (")[2].rpartition(") ")
-            if command == name and int(fields.split()[1]) == os.getpid():
+            is_ours = command == name and int(fields.split()[1]) == os.getpid()
+            if is_ours and argument in (path.parent / "cmdline").read_text():
                 return path.parent
     return None
