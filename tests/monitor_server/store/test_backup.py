@@ -155,7 +155,7 @@ def test_the_newest_pg_dump_makes_the_backup(tmp_path, capsys, monkeypatch, vers
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    url = f"postgresql+psycopg://rlvitals@127.0.0.1:1/x"
+    url = "postgresql+psycopg://rlvitals@127.0.0.1:1/x"
     assert main(["backup", str(tmp_path / "x.db"), "--database", url]) == 1
     assert ("from PATH" in capsys.readouterr().err) is is_used
 
