@@ -1,6 +1,5 @@
 """How improbable the newest rows are if the run has not changed: a rank statement that assumes no distribution."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import islice, repeat
 from operator import ge, le
@@ -51,17 +50,16 @@ def is_rarer(values: Sequence[float], bound: float, *, falls: bool) -> bool:
     >>> is_rarer([0.6, 0.7, 0.6, 0.5, 0.6, 0.7, 0.1, 0.1], 0.02, falls=True)
     True
     """
-    rows, mildest = len(values), values[-1]
-    ordered: Sequence[float] | None = None
+    newest = list(reversed(values))
+    mildest = newest[0]
     for m in range(1, MOST_ROWS):
-        before = rows - m
+        before = len(newest) - m
         if before < LEAST:
             return False
-        mildest = max(mildest, values[-m]) if falls else min(mildest, values[-m])
+        mildest = max(mildest, newest[m - 1]) if falls else min(mildest, newest[m - 1])
         if (1 / (before + 2)) ** m >= bound:  # even if no row before was as extreme
             continue
-        ordered = sorted(values) if ordered is None else ordered
-        as_extreme = bisect_right(ordered, mildest) if falls else rows - bisect_left(ordered, mildest)
-        if ((as_extreme - m + 1) / (before + 2)) ** m < bound:  # the newest m rows are as extreme themselves
+        as_extreme = sum(map(le if falls else ge, newest[m:], repeat(mildest)))
+        if ((as_extreme + 1) / (before + 2)) ** m < bound:
             return True
     return False
