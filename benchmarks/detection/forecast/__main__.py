@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.detection.authored import DEVELOPMENT_SEEDS, TEST_SEEDS
 from benchmarks.detection.forecast.fitting import fit, predict
+from benchmarks.detection.forecast.recalibration import recalibrated
 from benchmarks.detection.forecast.report import suite_section, weights_section
 from benchmarks.detection.forecast.rows import Rows, authored_rows, real_rows, recorded_rows
 from benchmarks.detection.forecast.scores import score
@@ -59,6 +60,9 @@ def _score_likelihood(options: argparse.Namespace) -> tuple[HazardModel, list[Se
     return model, [
         suite_section("Suite A: authored runs, other seeds", tested, predict(model, tested.evidence)),
         suite_section("Suite B: recorded runs, one experiment left out", recorded, left_out),
+        suite_section(
+            "Suite B, recalibrated on the other experiments (not shipped)", recorded, recalibrated(recorded, left_out)
+        ),
         weights_section(model),
     ]
 

@@ -28,7 +28,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first pair of each failure (default: 0)")
     parser.add_argument("--pairs", type=int, default=4, help="pairs of each failure (default: 4)")
     parser.add_argument("--only", help="failures whose name begins with this")
-    parser.add_argument("--exact", help="the failure with this name")
     parser.add_argument("--folder", type=Path, default=RECORDINGS, help=f"default: {RECORDINGS}")
     options = parser.parse_args(arguments)
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is called experimental
@@ -36,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     last = options.first + options.pairs
     for begin in range(options.first, last, HALVES):
         for place, failure in enumerate(FAILURES):
-            if failure.name.startswith(options.only or "") and options.exact in {None, failure.name}:
+            if failure.name.startswith(options.only or ""):
                 for number in range(begin, min(begin + HALVES, last)):
                     _record_pair(options.folder, failure, number, number * SEEDS_APART + place)
     return 0

@@ -23,6 +23,7 @@ from trainer_hooks.reference.experiments.tables.evidence import (
     searches_table,
 )
 from trainer_hooks.reference.experiments.tables.fair import fair_table
+from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
 from trainer_hooks.reference.experiments.tables.question import question_table
 from trainer_hooks.reference.experiments.tables.rescue import rescue_table
@@ -95,7 +96,8 @@ def test_the_rescued_runs_are_documented_as_they_were():
     """docs/experiments/README.md holds what `experiments rescue` prints for both presets; four of five end above."""
     page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     stubborn = rescue_table(EXPERIMENTS / "rescue-stubborn", STUBBORN)
-    for printed in (rescue_table(EXPERIMENTS / "rescue", FOLDER), stubborn):
+    rescued = EXPERIMENTS / "rescue"
+    for printed in (rescue_table(rescued, FOLDER), stubborn, cost_table(rescued), forks_table(rescued)):
         assert printed in page
     assert sum(line.endswith("| yes |") for line in stubborn.splitlines()) >= 4
 

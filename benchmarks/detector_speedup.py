@@ -1,0 +1,62 @@
+"""``python -m benchmarks.detector_speedup CHECKOUT``: what a step costs here, beside another checkout.
+
+Both are measured in turns, each in a process of its own, and of each row the shortest of all turns counts, so that
+other work on the machine disturbs little. The rows are those of `benchmarks.detector_cost`, where every signal is sent,
+and of authored runs of suite A, which also collapse.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["main"]
+
+WORKLOADS = {
+    "every signal": "from benchmarks.detector_cost import measure\nfound = measure({rows})[0]",
+    "suite A": "from benchmarks.detection.authored import benign_kinds, displacement_kinds, failure_kinds, make_run\n"
+    "from benchmarks.detection.engine import update_microseconds\n"
+    "kinds = [*benign_kinds(), *displacement_kinds(), *failure_kinds()][::6]\n"
+    "found = update_microseconds([make_run(kind, 0) for kind in kinds])",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table of both checkouts and their ratio."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.detector_speedup", description=__doc__)
+    parser.add_argument("checkout", type=Path, help="the other checkout, such as a git worktree of an earlier commit")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of each checkout (default: 6)")
+    parser.add_argument("--rows", type=int, default=1500, help="rows that hold every signal (default: 1500)")
+    options = parser.parse_args(arguments)
+    folders = {"other": options.checkout, "here": Path.cwd()}
+    print(f"{'rows':14} {'':6} {'p50 µs':>8} {'p99 µs':>8}")
+    for name, code in WORKLOADS.items():
+        shortest: dict[str, list[float]] = {}
+        for _ in range(options.rounds):
+            for place, folder in folders.items():
+                durations = _measured(folder, code.format(rows=options.rows))
+                shortest[place] = list(map(min, durations, shortest.get(place, durations)))
+        quantiles = {place: [_quantile(values, share) for share in (0.5, 0.99)] for place, values in shortest.items()}
+        for place, found in quantiles.items():
+            print(f"{name:14} {place:6} {found[0]:8.0f} {found[1]:8.0f}")
+        ratios = [here / other for here, other in zip(quantiles["here"], quantiles["other"], strict=True)]
+        print(f"{name:14} {'ratio':6} {ratios[0]:8.2f} {ratios[1]:8.2f}")
+    return 0
+
+
+def _measured(folder: Path, code: str) -> list[float]:
+    """Return microseconds of each row in one checkout."""
+    script = f"{code}\nimport json\nprint(json.dumps(found))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)  # noqa: S603
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
