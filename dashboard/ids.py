@@ -53,6 +53,9 @@ __all__ = [
     "FLEET_TABLE_DESCRIPTION",
     "FLEET_TEXT",
     "FLEET_VIEW",
+    "FLEET_VIEWS",
+    "FLEET_VIEW_STATE",
+    "FLEET_VIEW_TO_SAVE",
     "FLEET_WALL",
     "JUDGED",
     "KEYS",
@@ -151,6 +154,9 @@ FLEET_TABLE: Final = "fleet-table"
 FLEET_TABLE_DESCRIPTION: Final = "fleet-table-description"
 FLEET_LIBRARY: Final = "fleet-library"
 FLEET_VIEW: Final = "fleet-view"
+FLEET_VIEWS: Final = "fleet-views"
+FLEET_VIEW_STATE: Final = "fleet-view-state"
+FLEET_VIEW_TO_SAVE: Final = "fleet-view-to-save"
 FLEET_WALL: Final = "fleet-wall"
 FLEET_REFRESH: Final = "fleet-refresh"
 FLEET_TEXT: Final = "fleet-text"

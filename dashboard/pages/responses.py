@@ -11,6 +11,7 @@ from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.responses.listing import listing, response_controls
+from dashboard.components.responses.pairs import pairs_listing
 from dashboard.components.small_elements import save_buttons
 from dashboard.figures.question_displacement import question_displacements, question_figure, windows_of
 
@@ -82,6 +83,10 @@ def register(app: Dash, api_url: str) -> None:
     ) -> object:
         try:
             async with ApiClient(api_url) as api:
+                if order == "pairs":
+                    return pairs_listing(
+                        await api.response_pairs(live["run"], from_step=first, to_step=last), measure=measure
+                    )
                 responses = await api.responses(
                     live["run"],
                     from_step=first,

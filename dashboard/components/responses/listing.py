@@ -21,6 +21,7 @@ ORDERS: Final = {
     "reward": "highest reward first",
     "length": "longest first",
     "group": "by group",
+    "pairs": "displaced beside resembling",
 }
 KINDS: Final = ("all", "random", "displaced", "resembling", "unlikely", "longest")  # why a response was sampled
 LABELS: Final = {"displacement": "displacement (log of the ratio)", "all": "every kind"}
