@@ -210,11 +210,14 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
     app.callback(Output(ids.PAGE, "children"), Input(ids.ADDRESS, "pathname"), State(ids.ADDRESS, "href"))(page)
     app.callback(
         Output(ids.PAGE, "children", allow_duplicate=True),
-        Input(ids.RETRY, "n_intervals"),
+        Input(ids.RETRY_NOW, "data"),
         State(ids.ADDRESS, "pathname"),
         State(ids.ADDRESS, "href"),
         prevent_initial_call=True,
     )(again)
     app.clientside_callback(
         ClientsideFunction("rlvitals", "connect"), Output(ids.LIVE_STATE, "title"), Input(ids.LIVE, "data")
+    )
+    app.clientside_callback(
+        ClientsideFunction("rlvitals", "retry"), Output(ids.RETRY_NOW, "data"), Input(ids.RETRY, "n_intervals")
     )

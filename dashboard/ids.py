@@ -93,6 +93,7 @@ __all__ = [
     "RESPONSES_STEP",
     "RESPONSES_TO",
     "RETRY",
+    "RETRY_NOW",
     "RUN_ALERTS",
     "RUN_DELETE",
     "RUN_DELETE_CONFIRMED",
@@ -124,6 +125,7 @@ __all__ = [
 ADDRESS: Final = "address"
 PAGE: Final = "page"
 RETRY: Final = "retry"
+RETRY_NOW: Final = "retry-now"
 WAITING: Final = "waiting"
 NOTIFY: Final = "notify"
 SIGN_OUT: Final = "sign-out"

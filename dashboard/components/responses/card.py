@@ -38,7 +38,7 @@ def response_card(
         f"{response['length']} tokens",
         *([] if mean is None else [f"{plain(mean)} nat a token"]),
         *([] if response["trained"] is None else ["trained on" if response["trained"] else "not trained on"]),
-        *ANSWERS[response["answer_source"]],
+        *ANSWERS[response.get("answer_source")],
         *([note] if note else []),
     ]
     text = [html.Details([html.Summary("Text"), html.Pre(response["text"])])] if response["text"] else []

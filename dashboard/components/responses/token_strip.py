@@ -105,11 +105,12 @@ def _chip(
         state, heat = "broken", 1.0
     else:
         state, heat = "fell" if value < 0 else "rose", min(1.0, abs(value) / full)
-    is_answer = any(begin <= place < end for begin, end in response["answers"])
+    answers = response.get("answers", [])  # an older collector finds none
+    is_answer = any(begin <= place < end for begin, end in answers)
     marks = [
         *(["shared"] if is_shared else []),
         *(["answer"] if is_answer else []),
-        *(["opens"] if any(place == begin for begin, _ in response["answers"]) else []),
+        *(["opens"] if any(place == begin for begin, _ in answers) else []),
         *(name for end, name in ((0, "begins"), (1, "ends")) if _is_end(response, place, end)),
     ]
     return (

@@ -10,7 +10,7 @@ from monitor_server.access.cursors import CURSOR_SECRET, hide, reveal
 from monitor_server.api.routes import saved_views
 from tests.live import eventually, listening
 from tests.monitor_server.access.conftest import Guarded
-from tests.monitor_server.api.test_responses import response
+from tests.monitor_server.api.test_responses import array, response
 
 postgres_only = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 LISTS = ["/api/v1/runs", "/api/v1/alerts"]
@@ -177,7 +177,8 @@ def test_at_most_as_many_views_are_saved_as_one_can_find(two, monkeypatch):
 
 def test_an_attribution_names_responses_as_the_key_sees_them(two):
     """Ids of responses are permuted for a key of one project, also where an answer refers to them."""
-    turns = [response(group=1, displacement=-0.5, kinds=["displaced"]), response(group=1, correct=False)]
+    other = {"token_ids": array([7, 8, 9, 5], "int32")}
+    turns = [response(group=1, displacement=-0.5, kinds=["displaced"]), response(group=1, correct=False, **other)]
     records = [{"step": 5, "scalars": {"page": 1.0}, "responses": turns}]
     batch = {"schema_version": 2, "run": "a", "project": "ours", "records": records}
     assert two.ask("POST", "/api/v1/ingest", two.ours, body=batch).status == 200
