@@ -26,7 +26,9 @@ SHAPES = {
     Phase.STAGNATION: "polygon(25% 5%,75% 5%,100% 50%,75% 95%,25% 95%,0 50%)",
     Phase.DECAY: "polygon(50% 0,100% 50%,50% 100%,0 50%)",
     Phase.ACCELERATION: "polygon(50% 4%,100% 94%,0 94%)",
-    Phase.COLLAPSED: "polygon(18% 0,50% 32%,82% 0,100% 18%,68% 50%,100% 82%,82% 100%,50% 68%,18% 100%,0 82%,32% 50%,0 18%)",
+    Phase.COLLAPSED: (
+        "polygon(18% 0,50% 32%,82% 0,100% 18%,68% 50%,100% 82%,82% 100%,50% 68%,18% 100%,0 82%,32% 50%,0 18%)"
+    ),
     Phase.UNKNOWN: "inset(36% 0)",
 }
 WIDTH, HEIGHT = 560, 130
