@@ -163,8 +163,8 @@ def _live(browser: Browser, _server: int, asked: argparse.Namespace) -> str:
             ),
             "",
             (
-                f"Requests of the page while the steps were pushed: {requests}. The main thread works {1000 * busy:.0f} ms"
-                " on a zoom."
+                f"Requests of the page while the steps were pushed: {requests}. "
+                f"The main thread works {1000 * busy:.0f} ms on a zoom."
             ),
         ]
     )
