@@ -106,10 +106,12 @@ __all__ = [
     "WAITING",
     "WORKSPACE",
     "WORKSPACE_AXIS",
+    "WORKSPACE_COUNT",
     "WORKSPACE_DOWNLOAD",
     "WORKSPACE_DRAWN",
     "WORKSPACE_EXPORTED",
     "WORKSPACE_OUTLIERS",
+    "WORKSPACE_PLACES",
     "WORKSPACE_SCALE",
     "WORKSPACE_SEARCH",
     "WORKSPACE_SMOOTHING",
@@ -221,6 +223,8 @@ WORKSPACE_OUTLIERS: Final = "workspace-outliers"
 WORKSPACE_SCALE: Final = "workspace-scale"
 WORKSPACE_ZOOM: Final = "workspace-zoom"  # what is zoomed to, in units of the axis, or nothing
 WORKSPACE_WANTED: Final = "workspace-wanted"  # which panels the browser wants drawn, and how
+WORKSPACE_COUNT: Final = "workspace-count"
+WORKSPACE_PLACES: Final = "workspace-places"
 WORKSPACE_DRAWN: Final = "workspace-drawn"  # the figures of the panels that were wanted
 WORKSPACE_EXPORTED: Final = "workspace-exported"  # the signal whose values are to be saved
 WORKSPACE_DOWNLOAD: Final = "workspace-download"

@@ -127,6 +127,7 @@
     if (step.run_id !== live.run) return;
     const graph = window.rlvitals.figure.find();
     if (graph && step.step <= window.rlvitals.figure.lastStep(graph)) refresh(); // a rewind writes old steps anew
+    if (window.rlvitals.panels.lacks(step)) refresh();
     steps = steps.filter((held) => held.attempt >= step.attempt);
     steps.push(step);
     if (steps.length > KEPT_STEPS) steps = steps.slice(-KEPT_STEPS);

@@ -14,6 +14,7 @@
   let isAsking = false;
   let zoom = null;
   let searched = "";
+  let known = new Set(); // signals that have a panel, or for which one was asked for
 
   const observer = new IntersectionObserver(
     (entries) => {
@@ -214,6 +215,7 @@
     if (!groups || groups.rlvitalsPlaces === groups.dataset.places) return;
     groups.rlvitalsPlaces = groups.dataset.places;
     groups.innerHTML = groups.dataset.places;
+    known = new Set([...groups.querySelectorAll("[data-panel]")].map((panel) => panel.dataset.panel));
     forgetOld();
   }
 
@@ -242,6 +244,13 @@
     version += 1;
     isAsking = false;
     askSoon();
+  }
+
+  /* Whether a pushed step has a signal without a panel; the server is asked once for each. */
+  function lacks(step) {
+    const names = Object.keys(step.signals).filter((name) => !known.has(name));
+    names.forEach((name) => known.add(name));
+    return names.length > 0;
   }
 
   /* Appends pushed steps to the panels in view. */
@@ -306,7 +315,7 @@
     return state.total / state.weight;
   }
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, extend: extendPanels, zoomTo } });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, extend: extendPanels, lacks, zoomTo } });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { configurePanels, panelsDrawn });
 })();

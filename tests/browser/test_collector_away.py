@@ -91,7 +91,7 @@ class Held:
 
 
 def test_a_slow_collector_is_named_and_each_step_is_drawn_once(settings, visit):
-    """Steps that are pushed while an answer is awaited are in the chart after it, those of a new signal too."""
+    """Steps that are pushed while an answer is awaited are in the chart after it, and a new signal gets its panel."""
     with serving(settings) as live:
         run_id = live.run(run="kept", records=steps(0, 5))
         eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 4)
@@ -107,11 +107,16 @@ def test_a_slow_collector_is_named_and_each_step_is_drawn_once(settings, visit):
         expect(state).not_to_have_attribute("data-slow", "")
         held.close()
         for step in (8, 9, 10):
-            live.run(run="kept", records=[{"step": step, "scalars": {"reward/mean": 1.0, "grad/norm": 2.0}}])
+            live.run(
+                run="kept", records=[{"step": step, "scalars": {"reward/mean": 1.0, "grad/norm": 2.0, "own/new": 3.0}}]
+            )
         expect(state).to_have_attribute("data-slow", "")
         visit.page.wait_for_function(f"() => {REWARDS}.endsWith('10')")
         held.open()
         visit.page.wait_for_function(f"() => {LINE.format('grad/norm')} === '8,9,10'")
+        expect(visit.page.locator("#workspace-count")).to_have_text("All signals (3)")
+        visit.page.locator("[data-panel='own/new']").scroll_into_view_if_needed()
+        expect(visit.page.locator("[data-panel='own/new'] .panel-value")).to_have_text("3")
         visit.page.wait_for_function(f"() => {REWARDS} === '{','.join(map(str, range(11)))}'")
         expect(state).not_to_have_attribute("data-slow", "")
         visit.page.goto("about:blank")
