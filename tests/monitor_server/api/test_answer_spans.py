@@ -16,7 +16,7 @@ SEARCH = ["<think>", "x", "</search>", "fact", "<answer", ">Paris", "</answer>!"
         ([[0, 3], [4, 6]], SEARCH[:6], True, [(4, 6)], "tags"),  # cut within the answer
         ([[0, 4]], ["so ", "\\box", "ed{", "1}"], False, [(1, 4)], "tags"),
         ([[0, 3]], ["\\boxed{\\frac{1}", "{2}} and ", "\\boxed{3}"], False, [(0, 2), (2, 3)], "tags"),
-        ([[0, 2], [3, 4]], ["<ans", "wer>", "fed <answer>no</answer>", "x"], False, [(0, 2)], "tags"),
+        ([[0, 2], [3, 4]], ["<answ", "er>", "fed <answer>no</answer>", "x"], False, [(0, 2)], "tags"),
         ([[0, 2], [3, 5]], None, False, [(3, 5)], "last_action"),
         ([[0, 2], [3, 5]], None, True, [], None),
         ([[0, 5]], None, False, [], None),
