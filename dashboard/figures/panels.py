@@ -93,7 +93,7 @@ PANELS: Final = (
         title="Paired entropy change",
         unit="nats",
         level="L4",
-        needs="re-scoring the same contexts before and after an update",
+        needs="re-scoring before and after an update",
         code="log_step(step, paired=paired)",
         lines=(Line(signal=SUMMED_SIGNAL, label="running sum", is_sum=True),),
     ),
