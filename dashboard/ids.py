@@ -90,6 +90,7 @@ __all__ = [
     "RESPONSES_ORDER",
     "RESPONSES_QUESTIONS",
     "RESPONSES_QUESTIONS_DRAW",
+    "RESPONSES_REWARDS",
     "RESPONSES_STEP",
     "RESPONSES_TO",
     "RETRY",
@@ -179,6 +180,7 @@ ALERT_REFRESH: Final = "alert-refresh"
 ALERT_ACKNOWLEDGE: Final = "alert-acknowledge"
 
 RESPONSES_FROM: Final = "responses-from"
+RESPONSES_REWARDS: Final = "responses-rewards"
 RESPONSES_STEP: Final = "responses-step"
 RESPONSES_TO: Final = "responses-to"
 RESPONSES_CORRECT: Final = "responses-correct"

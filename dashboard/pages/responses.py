@@ -1,10 +1,10 @@
 """The page of a run's sampled responses, at ``/runs/<id>/responses``, token by token."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
@@ -13,7 +13,8 @@ from dashboard.components.page_frame import message, waiting
 from dashboard.components.responses.listing import listing, response_controls
 from dashboard.components.responses.pairs import pairs_listing
 from dashboard.components.small_elements import save_buttons
-from dashboard.figures.question_displacement import question_displacements, question_figure, windows_of
+from dashboard.figures.responses.question_displacement import question_displacements, question_figure, windows_of
+from dashboard.figures.responses.rewards import has_chosen_reward, reward_figure
 
 __all__ = ["register", "responses_page"]
 
@@ -24,6 +25,7 @@ QUESTIONS: Final = (
     "Nats per token by which the correct responses to each question rose or fell, sorted, in the first, the middle "
     "and the last fifth of the run (Figure 3 of arXiv 2512.04220). Randomly sampled responses only."
 )
+REWARDS: Final = "Rewards of the responses below. A click on a bar shows those alone, a second click all."
 NOT_OBSERVED: Final = (
     "Not observed. It needs correct responses that are sampled at random and have a displacement: "
     "rollouts with old_logprobs."
@@ -70,6 +72,14 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
                     html.Div(id=ids.RESPONSES_QUESTIONS),
                 ],
             ),
+            html.Section(
+                [
+                    dcc.Graph(id=ids.RESPONSES_REWARDS, config=GRAPH_CONFIG, style={"height": 130}, responsive=True),
+                    html.P(REWARDS, className="aside"),
+                ],
+                className="card explains",
+                **{"data-chart": f"{run['name']}-rewards"},
+            ),
             html.Div(id=ids.RESPONSES_LIST, className="responses-list"),
         ],
     )
@@ -79,14 +89,20 @@ def register(app: Dash, api_url: str) -> None:
     """Register the drawing of the responses that are chosen."""
 
     async def draw(  # noqa: PLR0917 - Dash passes inputs by their places
-        first: int | None, last: int | None, correct: str, kind: str, order: str, measure: str, live: dict[str, str]
-    ) -> object:
+        first: int | None,
+        last: int | None,
+        correct: str,
+        kind: str,
+        order: str,
+        measure: str,
+        selected: dict[str, Any] | None,
+        live: dict[str, str],
+    ) -> tuple[object, object, object]:
         try:
             async with ApiClient(api_url) as api:
                 if order == "pairs":
-                    return pairs_listing(
-                        await api.response_pairs(live["run"], from_step=first, to_step=last), measure=measure
-                    )
+                    pairs = await api.response_pairs(live["run"], from_step=first, to_step=last)
+                    return pairs_listing(pairs, measure=measure), reward_figure(pairs["responses"]), None
                 responses = await api.responses(
                     live["run"],
                     from_step=first,
@@ -95,8 +111,11 @@ def register(app: Dash, api_url: str) -> None:
                     kind=None if kind == "all" else kind,
                 )
         except ApiError as error:
-            return message("The responses cannot be shown", str(error))
-        return listing(responses, order=order, measure=measure)
+            return message("The responses cannot be shown", str(error)), no_update, no_update
+        if ctx.triggered_id == ids.RESPONSES_REWARDS:
+            chosen = [response for response in responses if has_chosen_reward(response, selected)]
+            return listing(chosen, order=order, measure=measure), no_update, no_update
+        return listing(responses, order=order, measure=measure), reward_figure(responses), None
 
     async def questions(clicks: int | None, live: dict[str, str]) -> object:
         if not clicks:  # the button was drawn and not clicked
@@ -123,12 +142,15 @@ def register(app: Dash, api_url: str) -> None:
     )
     app.callback(
         Output(ids.RESPONSES_LIST, "children"),
+        Output(ids.RESPONSES_REWARDS, "figure"),
+        Output(ids.RESPONSES_REWARDS, "selectedData"),
         Input(ids.RESPONSES_FROM, "value"),
         Input(ids.RESPONSES_TO, "value"),
         Input(ids.RESPONSES_CORRECT, "value"),
         Input(ids.RESPONSES_KIND, "value"),
         Input(ids.RESPONSES_ORDER, "value"),
         Input(ids.RESPONSES_MEASURE, "value"),
+        Input(ids.RESPONSES_REWARDS, "selectedData"),
         State(ids.LIVE, "data"),
     )(draw)
 
