@@ -10,9 +10,9 @@ from dash.development.base_component import Component
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
 from dashboard.components.page_frame import message, waiting
-from dashboard.components.responses.listing import listing, response_controls
+from dashboard.components.responses.listing import USUAL, listing, response_controls
 from dashboard.components.responses.pairs import pairs_listing
-from dashboard.components.small_elements import save_buttons
+from dashboard.components.small_elements import remembering, save_buttons
 from dashboard.figures.responses.question_displacement import question_displacements, question_figure, windows_of
 from dashboard.figures.responses.rewards import has_chosen_reward, reward_figure
 
@@ -33,7 +33,7 @@ NOT_OBSERVED: Final = (
 
 
 async def responses_page(api_url: str, run_id: str, query: str = "") -> Component:
-    """Draw the controls; the responses follow by a callback. ``from`` and ``to`` in the query choose the steps."""
+    """Draw the controls as the query sets them; the responses follow by a callback."""
     try:
         async with ApiClient(api_url) as api:
             run = await api.run(run_id)
@@ -140,16 +140,20 @@ def register(app: Dash, api_url: str) -> None:
         Input(ids.RESPONSES_STEP, "value"),
         prevent_initial_call=True,
     )
-    app.callback(
-        Output(ids.RESPONSES_LIST, "children"),
-        Output(ids.RESPONSES_REWARDS, "figure"),
-        Output(ids.RESPONSES_REWARDS, "selectedData"),
+    controls = (
         Input(ids.RESPONSES_FROM, "value"),
         Input(ids.RESPONSES_TO, "value"),
         Input(ids.RESPONSES_CORRECT, "value"),
         Input(ids.RESPONSES_KIND, "value"),
         Input(ids.RESPONSES_ORDER, "value"),
         Input(ids.RESPONSES_MEASURE, "value"),
+    )
+    app.clientside_callback(remembering(USUAL), Output(ids.RESPONSES_LIST, "title"), *controls)
+    app.callback(
+        Output(ids.RESPONSES_LIST, "children"),
+        Output(ids.RESPONSES_REWARDS, "figure"),
+        Output(ids.RESPONSES_REWARDS, "selectedData"),
+        *controls,
         Input(ids.RESPONSES_REWARDS, "selectedData"),
         State(ids.LIVE, "data"),
     )(draw)

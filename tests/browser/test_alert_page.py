@@ -93,6 +93,7 @@ def test_responses_are_browsed_without_an_alert(collector, visit):
     visit.page.locator("#responses-order").get_by_text("displaced beside resembling").click()
     expect(visit.page.locator(".members .facts-line").last).to_contain_text("% alike: 3 tokens of beginning shared")
     visit.page.locator("#responses-order").get_by_text("by group").click()
+    visit.page.wait_for_url("**/responses?order=group&colour=log-probability")
     expect(visit.page.locator(".members .response")).to_have_count(2)
     expect(visit.page.locator(".members .response").first.locator(".shared")).to_have_count(3)
     visit.page.locator("#responses-correct").get_by_text("incorrect").click()
