@@ -195,18 +195,11 @@
     });
   }
 
-  /* The address holds what is set, so that it can be sent to somebody. */
   function remember() {
-    const query = new URLSearchParams(window.location.search);
-    const put = (name, value) => (value ? query.set(name, value) : query.delete(name));
-    put("signals", searched);
-    put("smoothing", settings.smoothing);
-    put("x", settings.axis === "step" ? "" : settings.axis);
-    put("y", settings.scale === "linear" ? "" : settings.scale);
-    put("outliers", settings.outliers === "shown" ? "" : settings.outliers);
-    put("zoom", zoom && zoom.map((end) => Math.round(end)).join());
-    const text = query.toString();
-    window.history.replaceState(window.history.state, "", window.location.pathname + (text ? `?${text}` : ""));
+    const usual = { signals: "", smoothing: 0, x: "step", y: "linear", outliers: "shown", zoom: null };
+    const interval = zoom && zoom.map((end) => Math.round(end)).join();
+    const { smoothing, axis, scale, outliers } = settings;
+    window.rlvitals.rememberQuery(usual, [searched, smoothing, axis, scale, outliers, interval]);
   }
 
   /* The places of the panels are a text of HTML, written by the server. */
