@@ -280,7 +280,10 @@ def _memory(browser: Browser, server: int, asked: argparse.Namespace) -> str:
     page.close()
     return "\n".join(
         [
-            f"### The page while {asked.live_steps:,} steps arrive at {asked.live_rate:g} a second",
+            (
+                f"### The page of a run of {asked.signals} signals and {asked.steps:,} steps"
+                f" while {asked.live_steps:,} more arrive, {asked.live_rate:g} a second"
+            ),
             "",
             "| steps | memory | nodes | main thread, a step | server's CPU, a step |",
             "|---|---|---|---|---|",
