@@ -108,7 +108,7 @@ def _pages(url: str) -> dict[str, tuple[str, str]]:
         "alert-page": (f"/runs/{run}/alerts/{alert['id']}", ".history"),
         "responses-page": (
             f"/runs/{_with_responses(url, [run, *(held['id'] for held in runs)])}/responses?order=pairs",
-            "#responses-list .token",
+            "#responses-list .response",
         ),
         "compare-page": (f"/compare?{compared}&smoothing=0.8", f".compare-chart {CHART}"),
         "settings-page": ("/settings", "#keys-list > *"),
