@@ -123,7 +123,7 @@ bench-overhead: $(VENV)/.dev $(VENV)/overhead/.installed ## Compare with wandb, 
 	$(BIN)/python -m benchmarks.overhead --peers $(VENV)/overhead/bin/python --write docs/overhead.md
 
 bench-dashboard: $(VENV)/.dev ## Load fleet and run beside bare Dash pages with the same points (15 minutes; needs chromium)
-	$(BIN)/python -m benchmarks.dashboard
+	$(BIN)/python -m benchmarks.dashboard --write docs/dashboard-results.md
 
 URL ?= http://127.0.0.1:8600
 pictures: $(VENV)/.dev ## Take the pictures of docs/images from a demo that runs (make demo; needs chromium)

@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -27,6 +27,9 @@ from dash import Dash, dcc, html
 from fastapi import FastAPI
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
+from benchmarks.conditions import conditions
+
+KEPT = Path("build/dashboard")
 PORT = 8699
 URL = f"http://127.0.0.1:{PORT}"
 HAS_STEP = """(step) => { const graph = document.querySelector('#run-figure .js-plotly-plot');
@@ -55,7 +58,7 @@ SIGNALS = ("likelihood/correct", "likelihood/incorrect", "reward/mean", "grad/no
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables."""
+    """Measure what was not measured yet, print the tables, and write the page if asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dashboard", description=__doc__)
     parser.add_argument("--runs", type=int, default=1_000, help="runs of the fleet (1000)")
     parser.add_argument("--steps", type=int, default=100_000, help="steps of the long run (100000)")
@@ -69,52 +72,112 @@ def main(arguments: list[str] | None = None) -> int:
         help="steps that arrive while the page is open (7200, an hour at 2 a second)",
     )
     parser.add_argument("--live-rate", type=float, default=20.0, help="how many of them arrive a second (20)")
+    parser.add_argument("--keep", type=Path, default=KEPT, help="folder of finished tables; delete it to start anew")
+    parser.add_argument("--only", nargs="*", choices=TABLES, help="these tables alone")
+    parser.add_argument("--write", type=Path, help="also write the page to this Markdown file")
     asked = parser.parse_args(arguments)
     path = shutil.which("chromium")
     if path is None:
         print("left out, for want of chromium: apt-get install chromium")
         return 0
+    asked.keep.mkdir(parents=True, exist_ok=True)
     with _collector() as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        names = (*SIGNALS, *(f"own/s{index}" for index in range(asked.signals - len(SIGNALS))))
-        for index in range(asked.runs):
-            _feed(f"run-{index}", 0, FLEET_STEPS)
-        long = _feed("long", 0, asked.steps, names)
-        _wait_for_step(long, asked.steps - 1)
-        fleet = (f"fleet, {asked.runs:,} runs", asked.runs, FLEET_STEPS, URL, "#page .fleet-row")
-        run = (
-            f"run, {len(names)} × {asked.steps:,}",
-            len(SIGNALS),
-            asked.steps,
-            f"{URL}/runs/{long}",
-            f"#page {TRACE}",
-        )
-        print(f"{'cold load, medians':24}{'first chart':>13}{'live chart':>13}{'main thread':>13}{'received':>13}")
-        for name, lines, points, address, ready in (fleet, run):
-            with _bare_dash(lines, points) as bare:
-                pairs = [(_visit(browser, bare, TRACE), _visit(browser, address, ready)) for _ in range(asked.rounds)]
-            rows = [_Load.median([pair[side] for pair in pairs]) for side in (0, 1)]
-            for label, load in zip(("bare Dash", "rlvitals"), rows, strict=True):
-                print(f"{f'{name}: {label}' if label == 'bare Dash' else label:24}{load}")
-            print(f"{'ratio':24}{rows[1].over(rows[0])}")
-        page = browser.new_page()
-        delays, requests = _pushes(page, "long", asked.steps, asked.pushes)
-        print(
-            f"\npushed step, commit to screen: median {statistics.median(delays):.2f} s, largest {max(delays):.2f} s"
-            f" over {asked.pushes} steps; requests of the page meanwhile: {requests}"
-        )
-        tools = page.context.new_cdp_session(page)
-        tools.send("Performance.enable", {"timeDomain": "threadTicks"})
-        before = _metrics(tools)["TaskDuration"]
-        zooms = page.evaluate(ZOOM, asked.steps)
-        busy = 1000 * (_metrics(tools)["TaskDuration"] - before) / len(zooms)
-        print(
-            f"zoom, asked to drawn: median {statistics.median(zooms):.0f} ms, largest {max(zooms):.0f} ms"
-            f" over {len(zooms)}; main thread {busy:.0f} ms a zoom"
-        )
-        _memory(page, server, asked.steps + asked.pushes + 1, asked.live_steps, asked.live_rate)
+        for name, measure in TABLES.items():
+            file = asked.keep / f"{name}.md"
+            if file.exists() or (asked.only and name not in asked.only):
+                continue
+            begin = time.monotonic()
+            table = measure(browser, server, asked)
+            file.write_text(f"{table}\n\n{conditions(time.monotonic() - begin)}\n", encoding="utf-8")
+            print(file.read_text(encoding="utf-8"), flush=True)
         browser.close()
+    if asked.write:
+        page = Path(__file__).with_name("dashboard_page.md").read_text(encoding="utf-8").rstrip()
+        kept = [file for name in TABLES if (file := asked.keep / f"{name}.md").exists()]
+        tables = [file.read_text(encoding="utf-8").rstrip() for file in kept]
+        asked.write.write_text("\n\n".join([page, *tables]) + "\n", encoding="utf-8")
     return 0
+
+
+def _names(asked: argparse.Namespace) -> tuple[str, ...]:
+    """Return the signals of the long run."""
+    return (*SIGNALS, *(f"own/s{index}" for index in range(asked.signals - len(SIGNALS))))
+
+
+def _fleet(browser: Browser, _server: int, asked: argparse.Namespace) -> str:
+    for index in range(asked.runs):
+        _feed(f"run-{index}", 0, FLEET_STEPS)
+    loads = _loads(browser, asked, URL, "#page .fleet-row", lines=asked.runs, points=FLEET_STEPS)
+    return f"### Cold load of a fleet of {asked.runs:,} runs\n\n{loads}"
+
+
+def _long_run(browser: Browser, _server: int, asked: argparse.Namespace) -> str:
+    address = f"{URL}/runs/{_feed_long(asked)}"
+    loads = _loads(browser, asked, address, f"#page {TRACE}", lines=len(SIGNALS), points=asked.steps)
+    return f"### Cold load of a run of {asked.signals} signals over {asked.steps:,} steps\n\n{loads}"
+
+
+def _loads(browser: Browser, asked: argparse.Namespace, address: str, ready: str, *, lines: int, points: int) -> str:
+    """Load a page and the smallest Dash page with as many points, in turns."""
+    with _bare_dash(lines, points) as bare:
+        pairs = [(_visit(browser, bare, TRACE), _visit(browser, address, ready)) for _ in range(asked.rounds)]
+    theirs, ours = (_Load.median([pair[side] for pair in pairs]) for side in (0, 1))
+    return "\n".join(
+        [
+            "| page | first chart | chart that answers the mouse | main thread until then | received |",
+            "|---|---|---|---|---|",
+            f"| bare Dash, the same points | {theirs} |",
+            f"| rlvitals | {ours} |",
+            f"| ratio | {ours.over(theirs)} |",
+            "",
+            f"Medians of {asked.rounds} loads. Goal: at most 0.5 of time and bytes.",
+        ]
+    )
+
+
+def _live(browser: Browser, _server: int, asked: argparse.Namespace) -> str:
+    _feed_long(asked)
+    page = browser.new_page()
+    first = _newest_step("long") + 1
+    delays, requests = _pushes(page, "long", first, asked.pushes)
+    tools = page.context.new_cdp_session(page)
+    tools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    before = _metrics(tools)["TaskDuration"]
+    zooms = page.evaluate(ZOOM, asked.steps)
+    busy = (_metrics(tools)["TaskDuration"] - before) / len(zooms)
+    page.close()
+    return "\n".join(
+        [
+            f"### A pushed step, and a zoom, on the page of the long run ({asked.steps:,} steps)",
+            "",
+            "| | median | largest | goal |",
+            "|---|---|---|---|",
+            (
+                f"| commit of a step until it is drawn, {asked.pushes} steps | {statistics.median(delays):.2f} s |"
+                f" {max(delays):.2f} s | within 1 s |"
+            ),
+            (
+                f"| zoom, asked until drawn, {len(zooms)} zooms | {statistics.median(zooms):.0f} ms |"
+                f" {max(zooms):.0f} ms | in 150 ms |"
+            ),
+            "",
+            (
+                f"Requests of the page while the steps were pushed: {requests}. "
+                f"The main thread works {1000 * busy:.0f} ms on a zoom."
+            ),
+        ]
+    )
+
+
+def _feed_long(asked: argparse.Namespace) -> str:
+    """Send the long run unless it is there, wait until it is projected, and return its id."""
+    run_id = _feed("long", 0, 1, _names(asked))
+    if _newest_step("long") < asked.steps - 1:
+        _feed("long", 1, asked.steps, _names(asked))
+        while _newest_step("long") < asked.steps - 1:
+            time.sleep(0.5)
+    return run_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +202,10 @@ class _Load:
 
     def over(self, other: Self) -> str:
         ratios = [mine / theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)]
-        return "".join(f"{ratio:13.2f}" for ratio in ratios)
+        return " | ".join(f"{ratio:.2f}" for ratio in ratios)
 
     def __str__(self) -> str:
-        return f"{self.first:11.2f} s{self.live:11.2f} s{self.busy:11.2f} s{self.megabytes:10.2f} MB"
+        return f"{self.first:.2f} s | {self.live:.2f} s | {self.busy:.2f} s | {self.megabytes:.2f} MB"
 
 
 def _visit(browser: Browser, url: str, ready: str) -> _Load:
@@ -186,18 +249,22 @@ def _pushes(page: Page, run: str, first: int, count: int) -> tuple[list[float], 
     return delays, len(requests)
 
 
-def _memory(page: Page, server: int, first: int, count: int, rate: float) -> None:
-    """Send steps into the open page, and print its memory and the server's CPU, part by part."""
+def _memory(browser: Browser, server: int, asked: argparse.Namespace) -> str:
+    """Send steps into the open page, and measure its memory and the server's CPU, part by part."""
+    run_id = _feed_long(asked)
+    page = browser.new_page()
+    page.goto(f"{URL}/runs/{run_id}")
+    page.wait_for_function(HAS_STEP, arg=asked.steps - 1)
     tools = page.context.new_cdp_session(page)
     tools.send("Performance.enable", {"timeDomain": "threadTicks"})
-    steps = max(1, round(count / PARTS))
-    print(f"\n{f'steps at {rate:g} a second':24}{'memory':>13}{'nodes':>13}{'main thread':>16}{'server':>16}")
+    steps, first = max(1, round(asked.live_steps / PARTS)), _newest_step("long") + 1
+    rows = []
     for part in range(PARTS):
         cpu, busy = _cpu_seconds(server), _metrics(tools)["TaskDuration"]
         due = time.monotonic()
         for step in range(first + part * steps, first + (part + 1) * steps):
             _feed("long", step, step + 1)
-            due = max(due + 1 / rate, time.monotonic() - 1)  # made up for, unless the machine is far behind
+            due = max(due + 1 / asked.live_rate, time.monotonic() - 1)  # unless the machine is far behind
             page.wait_for_timeout(1000 * max(0.0, due - time.monotonic()))
         cpu, busy = (
             1000 * (_cpu_seconds(server) - cpu) / steps,
@@ -206,8 +273,25 @@ def _memory(page: Page, server: int, first: int, count: int, rate: float) -> Non
         for _ in range(2):  # what finalisers hold is free after the second
             tools.send("HeapProfiler.collectGarbage")
         held = _metrics(tools)
-        shown = f"{held['JSHeapUsedSize'] / 1e6:10.1f} MB{held['Nodes']:13.0f}{busy:8.1f} ms/step{cpu:8.1f} ms/step"
-        print(f"{f'{part * steps:,} to {(part + 1) * steps:,}':24}{shown}")
+        rows.append(
+            f"| {part * steps:,} to {(part + 1) * steps:,} | {held['JSHeapUsedSize'] / 1e6:.1f} MB |"
+            f" {held['Nodes']:.0f} | {busy:.1f} ms | {cpu:.1f} ms |"
+        )
+    page.close()
+    return "\n".join(
+        [
+            (
+                f"### The page of a run of {asked.signals} signals and {asked.steps:,} steps"
+                f" while {asked.live_steps:,} more arrive, {asked.live_rate:g} a second"
+            ),
+            "",
+            "| steps | memory | nodes | main thread, a step | server's CPU, a step |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+            "Goal: memory flat, and the cost of a step independent of history.",
+        ]
+    )
 
 
 def _metrics(tools: CDPSession) -> dict[str, float]:
@@ -224,13 +308,11 @@ def _cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _wait_for_step(run_id: str, step: int) -> None:
-    """Wait until the collector has projected a step."""
-    while True:
-        with urllib.request.urlopen(f"{URL}/api/v1/runs/{run_id}") as answer:  # noqa: S310 - our own address
-            if (json.load(answer)["last_step"] or 0) >= step:
-                return
-        time.sleep(0.5)
+def _newest_step(name: str) -> int:
+    """Return the newest step of a run that the collector has projected; -1 before the first."""
+    with urllib.request.urlopen(f"{URL}/api/v1/runs?limit=1000") as answer:  # noqa: S310 - our own address
+        steps = [run["last_step"] for run in json.load(answer)["items"] if run["name"] == name]
+    return -1 if not steps or steps[0] is None else int(steps[0])
 
 
 @contextmanager
@@ -294,6 +376,14 @@ def _feed(run: str, first: int, last: int, signals: Sequence[str] = SIGNALS) -> 
         with urllib.request.urlopen(request) as answer:  # noqa: S310 - our own address
             run_id = json.load(answer)["run_id"]
     return run_id
+
+
+TABLES: dict[str, Callable[[Browser, int, argparse.Namespace], str]] = {
+    "run": _long_run,
+    "live": _live,
+    "memory": _memory,
+    "fleet": _fleet,
+}
 
 
 if __name__ == "__main__":

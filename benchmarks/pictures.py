@@ -107,8 +107,8 @@ def _pages(url: str) -> dict[str, tuple[str, str]]:
         "workspace": (f"/runs/{run}?smoothing=0.9#workspace", f"[data-panel] {CHART}"),
         "alert-page": (f"/runs/{run}/alerts/{alert['id']}", ".history"),
         "responses-page": (
-            f"/runs/{_with_responses(url, [run, *(held['id'] for held in runs)])}/responses",
-            "#responses-list > *",
+            f"/runs/{_with_responses(url, [run, *(held['id'] for held in runs)])}/responses?order=pairs",
+            "#responses-list .response",
         ),
         "compare-page": (f"/compare?{compared}&smoothing=0.8", f".compare-chart {CHART}"),
         "settings-page": ("/settings", "#keys-list > *"),

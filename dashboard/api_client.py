@@ -30,12 +30,14 @@ from dashboard.api_types import (
     MarkItem,
     PhaseItem,
     ResponseItem,
+    ResponsePairs,
     RetentionStatus,
     RuleItem,
     RunDetail,
     RunItem,
     RunRuleItem,
     SeriesItem,
+    ViewItem,
     WarrantyItem,
 )
 from dashboard.sign_in.credentials import current_credentials
@@ -324,16 +326,31 @@ class ApiClient:
             kind: Why they were sampled, such as ``random``, or None for all.
             limit: The most that are read, 200 at most.
         """
-        query: Query = {"limit": limit}
+        query = {"limit": limit} | _steps(from_step, to_step)
         if kind is not None:
             query["kind"] = kind
-        for name, step in (("from_step", from_step), ("to_step", to_step)):
-            if step is not None:
-                query[name] = step
         if correct is not None:
             query["correct"] = str(correct).lower()
         answer = await self._get(_path("runs", run_id, "responses"), query)
         return cast("list[ResponseItem]", to_floats(answer["items"]))
+
+    async def response_pairs(self, run_id: str, *, from_step: int | None, to_step: int | None) -> ResponsePairs:
+        """Read displaced correct responses of some steps, each with the incorrect one that is most alike."""
+        answer = await self._get(_path("runs", run_id, "response-pairs"), _steps(from_step, to_step))
+        return cast("ResponsePairs", to_floats(answer))
+
+    async def views(self) -> list[ViewItem]:
+        """Read the saved views of the fleet, the newest first."""
+        return cast("list[ViewItem]", await self._items("/views", {"limit": PAGE_ITEMS}))
+
+    async def save_view(self, name: str, query: str) -> ViewItem:
+        """Save a view of the fleet, in the place of the one of its name."""
+        asked = {"name": name, "query": query, "by": "the dashboard"}
+        return cast("ViewItem", await self._ask("POST", "/views", json=asked))
+
+    async def delete_view(self, view_id: str) -> None:
+        """Delete a saved view."""
+        await self._ask("DELETE", _path("views", view_id))
 
     async def attribution(self, alert_id: str) -> Attribution:
         """Read the attribution of an alert."""
@@ -417,6 +434,10 @@ def without_credentials(url: str) -> str:
     return parsed._replace(netloc=parsed.netloc.rpartition("@")[2]).geturl()
 
 
+def _steps(first: int | None, last: int | None) -> Query:
+    return {name: step for name, step in (("from_step", first), ("to_step", last)) if step is not None}
+
+
 def _path(collection: str, item: str, part: str = "") -> str:
     """Return the path of an item, or of a part of it, below the API's base path.
 
@@ -429,13 +450,13 @@ def _path(collection: str, item: str, part: str = "") -> str:
 
 
 def to_floats(value: object) -> object:
-    """Replace the strings "NaN", "Infinity" and "-Infinity" by floats, anywhere in a JSON value."""
+    """Replace the strings "NaN", "Infinity" and "-Infinity" by floats, but in what a model wrote."""
     if isinstance(value, str):
         return NON_FINITE.get(value, value)
     if isinstance(value, list):
         return [to_floats(item) for item in value]
     if isinstance(value, dict):
-        return {key: to_floats(item) for key, item in value.items()}
+        return {key: item if key in MODEL_TEXTS else to_floats(item) for key, item in value.items()}
     return value
 
 

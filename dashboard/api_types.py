@@ -235,6 +235,8 @@ class ResponseItem(TypedDict):
     displacement: float | None
     trained: bool | None
     actions: list[list[int]]
+    answers: list[list[int]]
+    answer_source: str | None
     logprobs: list[float]
     displacements: list[float] | None
     entropies: list[float] | None
@@ -291,6 +293,23 @@ class Resembling(TypedDict):
     prefix_share: float
     overlap: float
     resemblance: float
+
+
+class ResponsePairs(TypedDict):
+    """Displaced correct responses, each with the incorrect one that is most alike; ``responses`` holds both."""
+
+    measure: str | None
+    pairs: list[Resembling]
+    responses: list[ResponseItem]
+
+
+class ViewItem(TypedDict):
+    """A saved view of the fleet; ``query`` holds its settings as they stand in an address."""
+
+    id: str
+    name: str
+    query: str
+    saved_by: str
 
 
 class RemedyItem(TypedDict):

@@ -30,6 +30,7 @@ from dashboard.page_delivery.own_files import OwnFiles, plotly_route
 from dashboard.pages import alert, compare, judgement, responses, run, run_labels, workspace
 from dashboard.pages.fleet import curves as fleet_curves
 from dashboard.pages.fleet import page as fleet
+from dashboard.pages.fleet import views as fleet_views
 from dashboard.pages.rules import form, listed
 from dashboard.pages.rules.page import rules_page
 from dashboard.pages.settings import channels, keys, projects
@@ -168,6 +169,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     _register_pages(app, api_url, connect_url)
     fleet.register(app, api_url)
     fleet_curves.register(app, api_url)
+    fleet_views.register(app, api_url)
     run.register(app, api_url)
     run_labels.register(app, api_url)
     workspace.register(app, api_url)
@@ -208,11 +210,14 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
     app.callback(Output(ids.PAGE, "children"), Input(ids.ADDRESS, "pathname"), State(ids.ADDRESS, "href"))(page)
     app.callback(
         Output(ids.PAGE, "children", allow_duplicate=True),
-        Input(ids.RETRY, "n_intervals"),
+        Input(ids.RETRY_NOW, "data"),
         State(ids.ADDRESS, "pathname"),
         State(ids.ADDRESS, "href"),
         prevent_initial_call=True,
     )(again)
     app.clientside_callback(
         ClientsideFunction("rlvitals", "connect"), Output(ids.LIVE_STATE, "title"), Input(ids.LIVE, "data")
+    )
+    app.clientside_callback(
+        ClientsideFunction("rlvitals", "retry"), Output(ids.RETRY_NOW, "data"), Input(ids.RETRY, "n_intervals")
     )

@@ -53,6 +53,9 @@ __all__ = [
     "FLEET_TABLE_DESCRIPTION",
     "FLEET_TEXT",
     "FLEET_VIEW",
+    "FLEET_VIEWS",
+    "FLEET_VIEW_STATE",
+    "FLEET_VIEW_TO_SAVE",
     "FLEET_WALL",
     "JUDGED",
     "KEYS",
@@ -87,9 +90,11 @@ __all__ = [
     "RESPONSES_ORDER",
     "RESPONSES_QUESTIONS",
     "RESPONSES_QUESTIONS_DRAW",
+    "RESPONSES_REWARDS",
     "RESPONSES_STEP",
     "RESPONSES_TO",
     "RETRY",
+    "RETRY_NOW",
     "RUN_ALERTS",
     "RUN_DELETE",
     "RUN_DELETE_CONFIRMED",
@@ -102,10 +107,12 @@ __all__ = [
     "WAITING",
     "WORKSPACE",
     "WORKSPACE_AXIS",
+    "WORKSPACE_COUNT",
     "WORKSPACE_DOWNLOAD",
     "WORKSPACE_DRAWN",
     "WORKSPACE_EXPORTED",
     "WORKSPACE_OUTLIERS",
+    "WORKSPACE_PLACES",
     "WORKSPACE_SCALE",
     "WORKSPACE_SEARCH",
     "WORKSPACE_SMOOTHING",
@@ -121,6 +128,7 @@ __all__ = [
 ADDRESS: Final = "address"
 PAGE: Final = "page"
 RETRY: Final = "retry"
+RETRY_NOW: Final = "retry-now"
 WAITING: Final = "waiting"
 NOTIFY: Final = "notify"
 SIGN_OUT: Final = "sign-out"
@@ -151,6 +159,9 @@ FLEET_TABLE: Final = "fleet-table"
 FLEET_TABLE_DESCRIPTION: Final = "fleet-table-description"
 FLEET_LIBRARY: Final = "fleet-library"
 FLEET_VIEW: Final = "fleet-view"
+FLEET_VIEWS: Final = "fleet-views"
+FLEET_VIEW_STATE: Final = "fleet-view-state"
+FLEET_VIEW_TO_SAVE: Final = "fleet-view-to-save"
 FLEET_WALL: Final = "fleet-wall"
 FLEET_REFRESH: Final = "fleet-refresh"
 FLEET_TEXT: Final = "fleet-text"
@@ -169,6 +180,7 @@ ALERT_REFRESH: Final = "alert-refresh"
 ALERT_ACKNOWLEDGE: Final = "alert-acknowledge"
 
 RESPONSES_FROM: Final = "responses-from"
+RESPONSES_REWARDS: Final = "responses-rewards"
 RESPONSES_STEP: Final = "responses-step"
 RESPONSES_TO: Final = "responses-to"
 RESPONSES_CORRECT: Final = "responses-correct"
@@ -213,6 +225,8 @@ WORKSPACE_OUTLIERS: Final = "workspace-outliers"
 WORKSPACE_SCALE: Final = "workspace-scale"
 WORKSPACE_ZOOM: Final = "workspace-zoom"  # what is zoomed to, in units of the axis, or nothing
 WORKSPACE_WANTED: Final = "workspace-wanted"  # which panels the browser wants drawn, and how
+WORKSPACE_COUNT: Final = "workspace-count"
+WORKSPACE_PLACES: Final = "workspace-places"
 WORKSPACE_DRAWN: Final = "workspace-drawn"  # the figures of the panels that were wanted
 WORKSPACE_EXPORTED: Final = "workspace-exported"  # the signal whose values are to be saved
 WORKSPACE_DOWNLOAD: Final = "workspace-download"

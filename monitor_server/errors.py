@@ -234,6 +234,18 @@ class RuleConflict(CollectorError):
     status = 409
 
 
+class UnknownView(CollectorError):
+    """No saved view has this id."""
+
+    status = 404
+
+
+class TooManyViews(CollectorError):
+    """As many views are saved as there may be."""
+
+    status = 409
+
+
 class UnknownPath(CollectorError):
     """No route serves this path."""
 

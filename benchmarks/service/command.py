@@ -1,14 +1,11 @@
 """``python -m benchmarks.service``: the tables, on the terminal and in a page of the documentation."""
 
 import argparse
-import os
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.conditions import conditions
 from benchmarks.service.charts import chart_table
 from benchmarks.service.databases import NewDatabase, databases
 from benchmarks.service.growth import growth_table, memory_table
@@ -42,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not file.exists():
                 begin = time.monotonic()
                 table = measure(kinds, given)
-                file.write_text(f"{table}\n\n{_conditions(time.monotonic() - begin)}\n", encoding="utf-8")
+                file.write_text(f"{table}\n\n{conditions(time.monotonic() - begin)}\n", encoding="utf-8")
             tables.append(file.read_text(encoding="utf-8").rstrip())
             print(tables[-1], end="\n\n", flush=True)
             if given.write:
@@ -95,19 +92,3 @@ PARTS: dict[str, Callable[[Kinds, argparse.Namespace], str]] = {
     "growth": _growth,
     "memory": _memory,
 }
-
-
-def _conditions(seconds: float) -> str:
-    """Return when and where a table was measured, in one line."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607 - the developer's own git
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    load = os.getloadavg()[0]
-    return (
-        f"<small>{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, commit {commit or 'unknown'}, rlvitals "
-        f"{version('rlvitals')}, Python {platform.python_version()}, {os.cpu_count()} cores, "
-        f"load {load:.1f} at the end, measured in {seconds:.0f} s</small>"
-    )

@@ -5,7 +5,6 @@
   const GRID = "fleet-grid";
   const SPARKLINE_POINTS = 40;
   const REMEMBERED = "rlvitals-fleet";
-  const VIEWS = "rlvitals-fleet-views";
   const FILTERS = { run: "fleet-text", project: "fleet-project", state: "fleet-status", group: "fleet-group", curve: "fleet-curve" };
   const EMPTY = { run: "", project: null, state: "all", group: null, curve: "" };
   const collapsed = new Set();
@@ -13,6 +12,7 @@
   let arranged = []; // the rows of the table
   let current = {}; // what is set above the table
   let isOpening = false; // the table does not have its columns yet
+  let view = null; // the saved view that was opened last
 
   const grid = () => window.dash_ag_grid && document.getElementById(GRID) && window.dash_ag_grid.getApi(GRID);
   const setProps = (id, properties) => window.dash_clientside.set_props(id, properties);
@@ -20,10 +20,10 @@
   const groupOf = (row, by) => (by === "tag" ? row.tags[0] || "no tag" : row[by] || `no ${by}`);
 
   /* Gives the table the rows that match, with a row that heads each group; returns whether there are any. */
-  function arrangeFleet(rows, run, project, state, group, archived, curve, _collapsed, table, library) {
+  function arrangeFleet(rows, run, project, state, group, archived, curve, _collapsed, table, library, views) {
     current = { run, project, state, group, curve, archived: archived.length > 0 };
     window.rlvitals.curves.choose(curve);
-    if (rows && rows.length && openedFor !== table) openFleet(table, library);
+    if (rows && rows.length && openedFor !== table) openFleet(table, library, views);
     const words = (run || "").toLowerCase().split(/\s+/).filter(Boolean);
     const shown = (rows || []).filter(
       (row) =>
@@ -95,14 +95,18 @@
     if (isOpening || window.location.pathname !== "/" || !grid()) return;
     const asked = query();
     localStorage.setItem(REMEMBERED, asked);
-    window.history.replaceState(window.history.state, "", asked ? `/?${asked}` : "/");
+    const address = view && view.query === asked ? `view=${view.id}` : asked;
+    window.history.replaceState(window.history.state, "", address ? `/?${address}` : "/");
   }
 
   /* Loads the table's library, sets what the address says (or what this browser remembers), and draws the table. */
-  async function openFleet(table, library) {
+  async function openFleet(table, library, views) {
     isOpening = true;
     openedFor = table;
-    const asked = new URLSearchParams(window.location.search || localStorage.getItem(REMEMBERED) || "");
+    const given = new URLSearchParams(window.location.search || localStorage.getItem(REMEMBERED) || "");
+    view = views.find((each) => each.id === given.get("view")) || null;
+    const asked = view ? new URLSearchParams(view.query) : given;
+    if (view) setProps("fleet-view", { value: view.id });
     restoreFilters(asked);
     await window.rlvitals.load(library);
     if (!document.getElementById("fleet-table")) return; // the reader has gone to another page meanwhile
@@ -129,7 +133,6 @@
     api.rlvitalsColumns = shownColumns(api).join();
     apply(api, asked);
     for (const event of ["sortChanged", "filterChanged", "columnMoved", "columnVisible"]) api.addEventListener(event, remember);
-    showViews();
     window.rlvitals.curves.watch(api);
   }
 
@@ -180,36 +183,22 @@
     api.setColumnsVisible(columns.filter((name) => chosen.includes(name)), true);
   }
 
-  /* Saved views: a name and an address, kept in this browser. */
-  const views = () => JSON.parse(localStorage.getItem(VIEWS) || "{}");
-
-  function showViews(value = null) {
-    setProps("fleet-view", { options: Object.entries(views()).map(([label, view]) => ({ label, value: view || "-" })), value });
+  /* Saved views are kept by the collector (POST /api/v1/views); the browser asks for the name and opens them. */
+  function saveFleetView(_clicks, views) {
+    const name = (window.prompt("Name of the view", view ? view.name : "") || "").trim();
+    const held = views.find((each) => each.name === name);
+    if (!name || (held && !window.confirm(`Replace the view "${name}" of ${held.saved_by}?`))) return window.dash_clientside.no_update;
+    return { name, query: query() };
   }
 
-  function changeViews(change, value) {
-    const held = views();
-    change(held);
-    localStorage.setItem(VIEWS, JSON.stringify(held));
-    showViews(value);
-  }
-
-  function saveFleetView() {
-    const name = window.prompt("Name of the view");
-    if (name) changeViews((held) => (held[name] = query()), query() || "-");
-  }
-
-  function forgetFleetView(_clicks, chosen) {
-    changeViews((held) => Object.keys(held).forEach((name) => (held[name] || "-") === chosen && delete held[name]), null);
-  }
-
-  function openFleetView(chosen) {
+  function openFleetView(chosen, views) {
     const api = grid();
-    if (chosen && api) {
-      const asked = new URLSearchParams(chosen === "-" ? "" : chosen);
+    view = views.find((each) => each.id === chosen) || null;
+    if (view && api && view.query !== query()) {
+      const asked = new URLSearchParams(view.query);
       setFilters(asked);
       apply(api, asked);
-    }
+    } else if (api) remember();
     return !chosen;
   }
 
@@ -250,6 +239,6 @@
   window.rlvitals = Object.assign(window.rlvitals || {}, { pushFleetStep, toggleFleetGroup });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, {
-    arrangeFleet, chooseFleetColumns, exportFleet, forgetFleetView, openFleetView, saveFleetView, toggleWall,
+    arrangeFleet, chooseFleetColumns, exportFleet, openFleetView, saveFleetView, toggleWall,
   });
 })();

@@ -57,7 +57,8 @@
     return Boolean(home);
   }
 
-  const KEYS = { "/": findField, j: () => move(1), k: () => move(-1), g: goHome, "?": openHelp };
+  const KEYS = { "/": findField, j: () => move(1), k: () => move(-1), g: goHome, "?": openHelp, "+": () => resize(40), "-": () => resize(-40) };
+  const resize = (pixels) => window.rlvitals.resizePanel(pixels);
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;

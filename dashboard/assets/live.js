@@ -6,6 +6,7 @@
   const QUICK_MS = 250; // at most four redraws a second, and at most a third of the browser's time
   const REFRESH_MS = 2000; // the server draws a page anew at most this often
   const FORECAST_MS = 10000; // the forecast is read again at most this often
+  const SLOW_MS = 2000; // the bar says so where the server needs longer for an answer
   const HIDDEN_MS = 30000; // a page nobody sees for this long stops listening
 
   const NOT_LIVE = new Set(["compare", "responses", "settings"]); // drawn when something is chosen
@@ -21,6 +22,28 @@
   let lastFlush = 0;
   let hiddenTimer = null;
   let wasLost = false;
+  let asked = 0; // requests of Dash that are not answered yet
+  let slow = 0; // those of them that take long
+
+  const send = window.fetch;
+  window.fetch = async (address, options) => {
+    if (!String(address.url || address).includes("/_dash-update-component")) return send(address, options);
+    let isSlow = 0;
+    const timer = setTimeout(() => showSlow((slow += isSlow = 1)), SLOW_MS);
+    asked += 1;
+    try {
+      return await send(address, options);
+    } finally {
+      asked -= 1;
+      clearTimeout(timer);
+      showSlow((slow -= isSlow));
+    }
+  };
+
+  function showSlow(count) {
+    const element = document.querySelector(".live-state");
+    if (element) element.toggleAttribute("data-slow", count > 0);
+  }
 
   function showState(state) {
     const element = document.querySelector(".live-state");
@@ -30,7 +53,11 @@
   function refresh() {
     if (refreshTimer || !live || NOT_LIVE.has(live.page)) return;
     const page = live.page;
-    refreshTimer = setTimeout(() => {
+    refreshTimer = setTimeout(function ask() {
+      if (asked) {
+        refreshTimer = setTimeout(ask, QUICK_MS); // Dash drops an answer if the question is asked again meanwhile
+        return;
+      }
       refreshTimer = null;
       lastRefresh = Date.now();
       if (live && live.page === page) {
@@ -100,6 +127,7 @@
     if (step.run_id !== live.run) return;
     const graph = window.rlvitals.figure.find();
     if (graph && step.step <= window.rlvitals.figure.lastStep(graph)) refresh(); // a rewind writes old steps anew
+    if (window.rlvitals.panels.lacks(step)) refresh();
     steps = steps.filter((held) => held.attempt >= step.attempt);
     steps.push(step);
     if (steps.length > KEPT_STEPS) steps = steps.slice(-KEPT_STEPS);
@@ -155,6 +183,9 @@
     return "Whether new steps are pushed to this page";
   }
 
+  /* Asks for a page that could not be drawn, unless the answer to the last question is still to come. */
+  const retry = (tries) => (asked || !tries ? window.dash_clientside.no_update : tries);
+
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiddenTimer);
     if (document.hidden && !window.rlvitals.notifies()) {
@@ -171,5 +202,5 @@
   window.addEventListener("pagehide", close);
 
   window.dash_clientside = window.dash_clientside || {};
-  window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { connect });
+  window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { connect, retry });
 })();

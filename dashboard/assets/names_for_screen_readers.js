@@ -16,7 +16,7 @@
     document.querySelectorAll(":is(.dash-radioitems, .dash-checklist)[role]").forEach((group) => {
       set(group, "role", group.matches(".dash-checklist") ? "group" : "radiogroup");
       set(group, "aria-label", nameOf(group));
-      group.querySelectorAll("label[role]").forEach((label) => {
+      group.querySelectorAll("label:is([role], [aria-selected])").forEach((label) => {
         label.removeAttribute("role");
         label.removeAttribute("aria-selected");
       });

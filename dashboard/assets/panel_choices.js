@@ -5,6 +5,7 @@
 
   const TOGGLES = ["pin", "wide"];
   const KEYS = { pin: "rlvitals-pinned", wide: "rlvitals-wide", order: "rlvitals-order", height: "rlvitals-height" };
+  const LOWEST = 100; // pixels
   const MOVES = { earlier: -1, later: 1 };
 
   const projectOf = (element) => element.closest("[data-project]").dataset.project;
@@ -90,10 +91,24 @@
       const panel = chart.closest("[data-panel]");
       const height = Math.round(chart.getBoundingClientRect().height);
       chart.style.removeProperty("height");
-      write("height", projectOf(panel), { ...read("height", projectOf(panel), {}), [nameOf(panel)]: height });
-      show(panel);
+      setHeight(panel, height);
     }
   });
+
+  function setHeight(panel, height) {
+    write("height", projectOf(panel), { ...read("height", projectOf(panel), {}), [nameOf(panel)]: height });
+    show(panel);
+  }
+
+  /* Makes the chart of the panel in focus taller or lower; returns whether there is one. */
+  function resizePanel(by) {
+    const panel = document.activeElement.closest("[data-panel]");
+    const chart = panel && panel.querySelector(".panel-chart");
+    if (!chart) return false;
+    setHeight(panel, Math.max(LOWEST, Math.round(chart.getBoundingClientRect().height) + by));
+    window.dispatchEvent(new Event("resize"));
+    return true;
+  }
 
   let dragged = null; // the panel whose name is dragged
 
@@ -115,5 +130,5 @@
     put(dragged, panel);
   });
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { showPanelChoices: showAll });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { resizePanel, showPanelChoices: showAll });
 })();

@@ -14,6 +14,7 @@
   let isAsking = false;
   let zoom = null;
   let searched = "";
+  let known = new Set(); // signals that have a panel, or for which one was asked for
 
   const observer = new IntersectionObserver(
     (entries) => {
@@ -194,18 +195,11 @@
     });
   }
 
-  /* The address holds what is set, so that it can be sent to somebody. */
   function remember() {
-    const query = new URLSearchParams(window.location.search);
-    const put = (name, value) => (value ? query.set(name, value) : query.delete(name));
-    put("signals", searched);
-    put("smoothing", settings.smoothing);
-    put("x", settings.axis === "step" ? "" : settings.axis);
-    put("y", settings.scale === "linear" ? "" : settings.scale);
-    put("outliers", settings.outliers === "shown" ? "" : settings.outliers);
-    put("zoom", zoom && zoom.map((end) => Math.round(end)).join());
-    const text = query.toString();
-    window.history.replaceState(window.history.state, "", window.location.pathname + (text ? `?${text}` : ""));
+    const usual = { signals: "", smoothing: 0, x: "step", y: "linear", outliers: "shown", zoom: null };
+    const interval = zoom && zoom.map((end) => Math.round(end)).join();
+    const { smoothing, axis, scale, outliers } = settings;
+    window.rlvitals.rememberQuery(usual, [searched, smoothing, axis, scale, outliers, interval]);
   }
 
   /* The places of the panels are a text of HTML, written by the server. */
@@ -214,6 +208,7 @@
     if (!groups || groups.rlvitalsPlaces === groups.dataset.places) return;
     groups.rlvitalsPlaces = groups.dataset.places;
     groups.innerHTML = groups.dataset.places;
+    known = new Set([...groups.querySelectorAll("[data-panel]")].map((panel) => panel.dataset.panel));
     forgetOld();
   }
 
@@ -242,6 +237,13 @@
     version += 1;
     isAsking = false;
     askSoon();
+  }
+
+  /* Whether a pushed step has a signal without a panel; the server is asked once for each. */
+  function lacks(step) {
+    const names = Object.keys(step.signals).filter((name) => !known.has(name));
+    names.forEach((name) => known.add(name));
+    return names.length > 0;
   }
 
   /* Appends pushed steps to the panels in view. */
@@ -306,7 +308,7 @@
     return state.total / state.weight;
   }
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, extend: extendPanels, zoomTo } });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, extend: extendPanels, lacks, zoomTo } });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { configurePanels, panelsDrawn });
 })();

@@ -105,7 +105,7 @@ def _panel(way: Way, lines: str, *, is_hidden: bool) -> Component:
         id=ids.connect_panel(way.name),
         hidden=is_hidden,
         children=[
-            html.Div([html.Pre(html.Code(lines)), copy], className="snippet"),
+            html.Div([html.Pre(html.Code(lines), tabIndex="0"), copy], className="snippet"),
             html.P(["Explained in ", html.Code(f"docs/{way.page}")], className="aside"),
         ],
     )

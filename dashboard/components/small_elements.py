@@ -6,12 +6,12 @@ assets/draw_elements.js draws it, so that a value from the server and a value fr
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dash import html
 from dash.development.base_component import Component
 
-__all__ = ["badge", "number", "save_buttons", "since", "sparkline", "spell"]
+__all__ = ["badge", "number", "remembering", "save_buttons", "since", "sparkline", "spell"]
 
 
 def badge(family: str, name: str, *, text: str | None = None) -> Component:
@@ -49,3 +49,13 @@ def spell(value: float) -> str:
     if math.isfinite(value):
         return repr(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def remembering(usual: Mapping[str, object]) -> str:
+    """Return the clientside callback that writes controls into the address; see assets/address.js.
+
+    Args:
+        usual: By the name of each control in the address, in the order of the callback's inputs, the value that is left
+            out.
+    """
+    return f"(...values) => window.rlvitals.rememberQuery({json.dumps(usual)}, values)"

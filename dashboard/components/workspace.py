@@ -13,7 +13,7 @@ from dashboard.figures.curves.token_axis import token_signal
 from dashboard.html_text import html_text
 from dashboard.signal_definitions.lookup import define, unit_of
 
-__all__ = ["groups_of", "smoothing_of", "workspace"]
+__all__ = ["groups_of", "panel_count", "panel_places", "smoothing_of", "workspace"]
 
 OTHER: Final = "other"
 MOST_COLUMNS: Final = 6  # of a group; a wider screen shows groups side by side
@@ -39,7 +39,6 @@ def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str 
         query: The query of the address, which may set the controls.
         project: The project, for which the browser remembers what is pinned.
     """
-    places = [_group(name, held) for name, held in groups_of(signals).items()]
     return html.Section(
         id=ids.WORKSPACE,
         className="workspace",
@@ -51,11 +50,22 @@ def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str 
             dcc.Store(id=ids.WORKSPACE_EXPORTED),
             dcc.Download(id=ids.WORKSPACE_DOWNLOAD),
             html.Div(
-                [html.H2(f"All signals ({len(signals)})"), _controls(query, signals)], className="workspace-bar card"
+                [html.H2(panel_count(signals), id=ids.WORKSPACE_COUNT), _controls(query, signals)],
+                className="workspace-bar card",
             ),
-            html.Div(className="panel-groups", **{"data-places": html_text(places)}),
+            html.Div(id=ids.WORKSPACE_PLACES, className="panel-groups", **{"data-places": panel_places(signals)}),
         ],
     )
+
+
+def panel_count(signals: Sequence[str]) -> str:
+    """Return the heading of the panels."""
+    return f"All signals ({len(signals)})"
+
+
+def panel_places(signals: Sequence[str]) -> str:
+    """Return the places of the panels, as HTML."""
+    return html_text([_group(name, held) for name, held in groups_of(signals).items()])
 
 
 def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:

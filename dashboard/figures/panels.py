@@ -31,12 +31,16 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One row of the figure: its lines, their unit, and the capability level that makes them observed."""
+    """One row of the figure: its lines, their unit, and the capability level that makes them observed.
+
+    ``code`` is what a trainer writes to send them.
+    """
 
     title: str
     unit: str
     level: str
     needs: str
+    code: str
     lines: tuple[Line, ...]
     is_log: bool = False
 
@@ -51,6 +55,7 @@ PANELS: Final = (
         unit="nats/token",
         level="L2",
         needs="log-probabilities and rewards of the rollouts",
+        code="rollouts=Rollouts(logprobs, mask, rewards)",
         lines=(
             Line(signal="likelihood/correct", label="correct"),
             Line(signal="likelihood/incorrect", label="incorrect", colour=SECONDARY),
@@ -61,6 +66,7 @@ PANELS: Final = (
         unit="",
         level="L1",
         needs="the trainer's own metrics",
+        code='log_step(step, {"reward/mean": reward})',
         lines=(
             Line(signal="reward/mean", label="mean"),
             Line(signal="reward/correct_frac", label="share correct", colour=SECONDARY, is_dotted=True),
@@ -71,6 +77,7 @@ PANELS: Final = (
         unit="log",
         level="L1",
         needs="the trainer's own metrics",
+        code="log_step(step, grad_norm=norm)",
         lines=(Line(signal="grad/norm", label="before clipping"),),
         is_log=True,
     ),
@@ -79,13 +86,15 @@ PANELS: Final = (
         unit="nats/token",
         level="L3",
         needs="token entropies from the loss",
+        code="Rollouts(..., entropies=entropies)",
         lines=(Line(signal="entropy/mean", label="mean"),),
     ),
     Panel(
         title="Paired entropy change",
         unit="nats",
         level="L4",
-        needs="re-scoring the same contexts before and after an update",
+        needs="re-scoring before and after an update",
+        code="log_step(step, paired=paired)",
         lines=(Line(signal=SUMMED_SIGNAL, label="running sum", is_sum=True),),
     ),
     Panel(
@@ -93,6 +102,7 @@ PANELS: Final = (
         unit="log",
         level="L3",
         needs="log-probabilities from the loss",
+        code="Rollouts(..., old_logprobs=old)",
         lines=(
             Line(signal="ratio/max", label="largest"),
             Line(signal="ratio/p999", label="99.9 %", colour=SECONDARY),

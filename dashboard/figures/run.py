@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Final
 
 from dashboard.api_types import AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
@@ -17,7 +18,7 @@ from dashboard.theme import LIGHT
 __all__ = ["Row", "rows_of", "run_figure"]
 
 PANEL_PIXELS: Final = 124
-MISSING_PIXELS: Final = 44
+MISSING_PIXELS: Final = 58
 TITLE_PIXELS: Final = 32
 STRIP_PIXELS: Final = 20
 ALERT_PIXELS: Final = 20
@@ -199,7 +200,7 @@ def _notes(row: Row, series: Mapping[str, SeriesItem]) -> list[Figure]:
     missing: Figure = {
         **place,
         "name": "not-observed",
-        "text": f"not observed - needs {row.panel.level}:<br>{row.panel.needs}",
+        "text": f"not observed - needs {row.panel.level}:<br>{row.panel.needs}<br>{_code(row.panel)}",
         "x": 0.5,
         "y": (row.bottom + row.top) / 2,
         "xanchor": "center",
@@ -207,6 +208,10 @@ def _notes(row: Row, series: Mapping[str, SeriesItem]) -> list[Figure]:
         "font": {"size": 11.5, "color": LIGHT["muted"]},
     }
     return [title, missing]
+
+
+def _code(panel: Panel) -> str:
+    return f'<span style="font-family:monospace;font-size:10.5px">{escape(panel.code, quote=False)}</span>'
 
 
 def _missing_box(row: Row) -> Figure:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import parse_qs
 
-from dash import ClientsideFunction, Dash, Input, Output, dcc, html, no_update
+from dash import Dash, Input, Output, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
@@ -14,7 +14,7 @@ from dashboard.api_types import AlertItem, RunItem
 from dashboard.components.compare.controls import controls, run_names
 from dashboard.components.compare.tables import config_differences, legend, outcomes
 from dashboard.components.page_frame import message, waiting
-from dashboard.components.small_elements import save_buttons
+from dashboard.components.small_elements import remembering, save_buttons
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure
 from dashboard.signal_definitions.lookup import define, unit_of
 
@@ -26,6 +26,10 @@ MAX_POINTS: Final = 800
 EXAMPLE_READS: Final = 100
 EXAMPLE_PAUSE_SECONDS: Final = 0.25
 GRAPH_CONFIG: Final = {"displayModeBar": False, "responsive": True}
+
+
+# What the address leaves out, by the names of the controls in it.
+USUAL: Final = {"run": None, "signal": None, "x": "step", "y": "linear", "lines": "runs", "smoothing": 0}
 
 
 async def compare_page(api_url: str, query: str = "") -> Component:
@@ -108,9 +112,7 @@ def register(app: Dash, api_url: str) -> None:
         Input(ids.COMPARE_SMOOTHING, "value"),
     )
     app.callback(Output(ids.COMPARE_BODY, "children"), Output(ids.COMPARE_SIGNALS, "options"), *controls_)(draw)
-    app.clientside_callback(
-        ClientsideFunction("rlvitals", "rememberComparison"), Output(ids.COMPARE_BODY, "title"), *controls_
-    )
+    app.clientside_callback(remembering(USUAL), Output(ids.COMPARE_BODY, "title"), *controls_)
 
 
 async def _read(

@@ -1,18 +1,20 @@
 """The page of a run's sampled responses, at ``/runs/<id>/responses``, token by token."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
 from dashboard.api_client import ApiClient, ApiError, NotFoundError
 from dashboard.components.page_frame import message, waiting
-from dashboard.components.responses.listing import listing, response_controls
-from dashboard.components.small_elements import save_buttons
-from dashboard.figures.question_displacement import question_displacements, question_figure, windows_of
+from dashboard.components.responses.listing import USUAL, listing, response_controls
+from dashboard.components.responses.pairs import pairs_listing
+from dashboard.components.small_elements import remembering, save_buttons
+from dashboard.figures.responses.question_displacement import question_displacements, question_figure, windows_of
+from dashboard.figures.responses.rewards import has_chosen_reward, reward_figure
 
 __all__ = ["register", "responses_page"]
 
@@ -23,6 +25,7 @@ QUESTIONS: Final = (
     "Nats per token by which the correct responses to each question rose or fell, sorted, in the first, the middle "
     "and the last fifth of the run (Figure 3 of arXiv 2512.04220). Randomly sampled responses only."
 )
+REWARDS: Final = "Rewards of the responses below. A click on a bar shows those alone, a second click all."
 NOT_OBSERVED: Final = (
     "Not observed. It needs correct responses that are sampled at random and have a displacement: "
     "rollouts with old_logprobs."
@@ -30,7 +33,7 @@ NOT_OBSERVED: Final = (
 
 
 async def responses_page(api_url: str, run_id: str, query: str = "") -> Component:
-    """Draw the controls; the responses follow by a callback. ``from`` and ``to`` in the query choose the steps."""
+    """Draw the controls as the query sets them; the responses follow by a callback."""
     try:
         async with ApiClient(api_url) as api:
             run = await api.run(run_id)
@@ -69,6 +72,14 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
                     html.Div(id=ids.RESPONSES_QUESTIONS),
                 ],
             ),
+            html.Section(
+                [
+                    dcc.Graph(id=ids.RESPONSES_REWARDS, config=GRAPH_CONFIG, style={"height": 130}, responsive=True),
+                    html.P(REWARDS, className="aside"),
+                ],
+                className="card explains",
+                **{"data-chart": f"{run['name']}-rewards"},
+            ),
             html.Div(id=ids.RESPONSES_LIST, className="responses-list"),
         ],
     )
@@ -78,10 +89,20 @@ def register(app: Dash, api_url: str) -> None:
     """Register the drawing of the responses that are chosen."""
 
     async def draw(  # noqa: PLR0917 - Dash passes inputs by their places
-        first: int | None, last: int | None, correct: str, kind: str, order: str, measure: str, live: dict[str, str]
-    ) -> object:
+        first: int | None,
+        last: int | None,
+        correct: str,
+        kind: str,
+        order: str,
+        measure: str,
+        selected: dict[str, Any] | None,
+        live: dict[str, str],
+    ) -> tuple[object, object, object]:
         try:
             async with ApiClient(api_url) as api:
+                if order == "pairs":
+                    pairs = await api.response_pairs(live["run"], from_step=first, to_step=last)
+                    return pairs_listing(pairs, measure=measure), reward_figure(pairs["responses"]), None
                 responses = await api.responses(
                     live["run"],
                     from_step=first,
@@ -90,8 +111,11 @@ def register(app: Dash, api_url: str) -> None:
                     kind=None if kind == "all" else kind,
                 )
         except ApiError as error:
-            return message("The responses cannot be shown", str(error))
-        return listing(responses, order=order, measure=measure)
+            return message("The responses cannot be shown", str(error)), no_update, no_update
+        if ctx.triggered_id == ids.RESPONSES_REWARDS:
+            chosen = [response for response in responses if has_chosen_reward(response, selected)]
+            return listing(chosen, order=order, measure=measure), no_update, no_update
+        return listing(responses, order=order, measure=measure), reward_figure(responses), None
 
     async def questions(clicks: int | None, live: dict[str, str]) -> object:
         if not clicks:  # the button was drawn and not clicked
@@ -116,14 +140,21 @@ def register(app: Dash, api_url: str) -> None:
         Input(ids.RESPONSES_STEP, "value"),
         prevent_initial_call=True,
     )
-    app.callback(
-        Output(ids.RESPONSES_LIST, "children"),
+    controls = (
         Input(ids.RESPONSES_FROM, "value"),
         Input(ids.RESPONSES_TO, "value"),
         Input(ids.RESPONSES_CORRECT, "value"),
         Input(ids.RESPONSES_KIND, "value"),
         Input(ids.RESPONSES_ORDER, "value"),
         Input(ids.RESPONSES_MEASURE, "value"),
+    )
+    app.clientside_callback(remembering(USUAL), Output(ids.RESPONSES_LIST, "title"), *controls)
+    app.callback(
+        Output(ids.RESPONSES_LIST, "children"),
+        Output(ids.RESPONSES_REWARDS, "figure"),
+        Output(ids.RESPONSES_REWARDS, "selectedData"),
+        *controls,
+        Input(ids.RESPONSES_REWARDS, "selectedData"),
         State(ids.LIVE, "data"),
     )(draw)
 

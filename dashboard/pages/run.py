@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
@@ -33,7 +33,7 @@ from dashboard.components.rules.states import rule_states
 from dashboard.components.run_header import run_header
 from dashboard.components.run_labels import run_labels
 from dashboard.components.small_elements import save_buttons
-from dashboard.components.workspace import workspace
+from dashboard.components.workspace import panel_count, panel_places, workspace
 from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
 from dashboard.figures.run import rows_of, run_figure
@@ -93,6 +93,7 @@ class _Read:
             "run": self.run["id"],
             "attempt": self.run["attempt"],
             "max_points": MAX_POINTS,
+            "signals": len(self.run.get("signals") or []),
             "missing": [signal for signal in signals_of(PANELS) if signal not in self.series],
         }
 
@@ -145,12 +146,14 @@ def register(app: Dash, api_url: str) -> None:
     The forecast is read again while steps arrive, every ten seconds at most (assets/live.js).
     """
 
-    async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, ...]:
+    async def refresh(_changed: object, live: dict[str, Any]) -> tuple[object, ...]:
         try:
             read = await read_run(api_url, live["run"])
         except ApiError:
-            return (no_update,) * 5  # the page keeps what it shows; the bar shows that the connection is lost
-        return read.header(), read.aside(), read.figure(), read.style(), read.live()
+            return (no_update,) * 7  # the page keeps what it shows; the bar shows that the connection is lost
+        signals = read.run.get("signals") or []
+        panels = (panel_count(signals), panel_places(signals)) if len(signals) != live["signals"] else (no_update,) * 2
+        return read.header(), read.aside(), read.figure(), read.style(), read.live(), *panels
 
     async def forecast(_changed: object, live: dict[str, str]) -> object:
         try:
@@ -171,6 +174,8 @@ def register(app: Dash, api_url: str) -> None:
         Output(ids.FIGURE, "figure"),
         Output(ids.FIGURE, "style"),
         Output(ids.LIVE, "data"),
+        Output(ids.WORKSPACE_COUNT, "children"),
+        Output(ids.WORKSPACE_PLACES, "data-places"),
         Input(ids.RUN_REFRESH, "data"),
         State(ids.LIVE, "data"),
         prevent_initial_call=True,

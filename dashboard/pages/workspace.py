@@ -79,6 +79,7 @@ def register(app: Dash, api_url: str) -> None:
         Input(ids.WORKSPACE_SCALE, "value"),
         Input(ids.WORKSPACE_OUTLIERS, "value"),
         Input(ids.WORKSPACE_ZOOM, "data"),
+        Input(ids.WORKSPACE_PLACES, "data-places"),
     )
     app.clientside_callback(
         ClientsideFunction("rlvitals", "panelsDrawn"),

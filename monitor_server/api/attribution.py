@@ -1,18 +1,22 @@
-"""The attribution of an alert: reads the store, calls `monitor_server.attribution`, and shapes the answer."""
+"""The attribution of an alert and of responses: reads the store, calls `monitor_server.attribution`, shapes answers."""
 
-from monitor_server.api.schemas import ResponseItem, Schema, response_item
+from collections.abc import Iterable
+
+from monitor_server.access.cursors import hide
+from monitor_server.api.pagination import MAX_NUMBERS
+from monitor_server.api.schemas import ResponseItem, Schema, response_item, response_numbers
 from monitor_server.attribution.action_likelihoods import ActionChange
-from monitor_server.attribution.displaced import Measure, SampledAction, Token
+from monitor_server.attribution.displaced import Measure, SampledAction, Token, displaced
 from monitor_server.attribution.explain import Explanation, NotObserved, explain
 from monitor_server.attribution.onsets import ROWS, Moved, Signal
-from monitor_server.attribution.resemblance import Resembling
-from monitor_server.attribution.sampled_responses import Sampled
+from monitor_server.attribution.resemblance import Resembling, closest
+from monitor_server.attribution.sampled_responses import Sampled, distinct
 from monitor_server.attribution.vitals import VITALS
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.responses import StoredResponse
 
-__all__ = ["Attribution", "attribution"]
+__all__ = ["Attribution", "ResponsePairs", "attribution", "response_pairs"]
 
 MAX_RESPONSES = 400  # the newest before the alert; eight steps of many ranks
 DENSE_STEPS = 2 * ROWS
@@ -43,6 +47,36 @@ class Attribution(Schema):
     not_observed: list[NotObserved]
 
 
+class ResponsePairs(Schema):
+    """Displaced correct responses, the worst first, each with the incorrect one of its group that is most alike.
+
+    ``measure`` is what ranks them, null where nothing was sampled. ``responses`` holds every response of a pair.
+    """
+
+    measure: Measure | None
+    pairs: list[Resembling]
+    responses: list[ResponseItem]
+
+
+def response_pairs(
+    reading: Repositories, run_id: str, *, from_step: int | None, to_step: int | None, limit: int
+) -> ResponsePairs:
+    """Pair the sampled responses of some steps; the newest `MAX_RESPONSES` of them are compared."""
+    stored = list(reading.responses.page(run_id, limit=MAX_RESPONSES, from_step=from_step, to_step=to_step))
+    by_id = {_id(one): one for one in stored}
+    different = distinct([_sampled(one) for one in stored])
+    measure, leading = displaced(different, most=len(different))
+    pairs: list[Resembling] = []
+    named: dict[str, StoredResponse] = {}
+    for pair in closest(leading, different)[:limit]:
+        both = {name: by_id[name] for name in (pair.displaced, pair.response)}
+        if pairs and sum(map(response_numbers, (named | both).values())) > MAX_NUMBERS:
+            break
+        pairs.append(pair)
+        named |= both
+    return ResponsePairs(measure=measure, pairs=pairs, responses=_items(reading, run_id, named.values()))
+
+
 def attribution(reading: Repositories, alert: Alert) -> Attribution:
     """Explain an alert from what the store holds of the steps before it."""
     stored = list(reading.responses.page(alert.run_id, limit=MAX_RESPONSES, to_step=alert.opened_step))
@@ -52,7 +86,7 @@ def attribution(reading: Repositories, alert: Alert) -> Attribution:
         signals=_signals(reading, alert),
         responses=[_sampled(one) for one in stored],
     )
-    return _shaped(reading, alert, found, {str(one.number): one for one in stored})
+    return _shaped(reading, alert, found, {_id(one): one for one in stored})
 
 
 def _signals(reading: Repositories, alert: Alert) -> dict[str, Signal]:
@@ -64,6 +98,11 @@ def _signals(reading: Repositories, alert: Alert) -> dict[str, Signal]:
     return {column.signal: (column.steps, column.values) for column in columns}
 
 
+def _id(stored: StoredResponse) -> str:
+    """Return the id of a response as `response_item` states it to the one who asks."""
+    return str(hide(stored.number))
+
+
 def _sampled(stored: StoredResponse) -> Sampled:
     response = stored.response
     arrays = {
@@ -71,7 +110,7 @@ def _sampled(stored: StoredResponse) -> Sampled:
         for name in ("displacements", "token_ids")
     }
     return Sampled(
-        id=str(stored.number),
+        id=_id(stored),
         step=stored.step,
         # Each rank may number its groups on its own. Within one rank, equal numbers always mean one group.
         group=None if response.group is None else (stored.step, stored.rank, response.group),
@@ -87,9 +126,8 @@ def _sampled(stored: StoredResponse) -> Sampled:
 
 
 def _shaped(reading: Repositories, alert: Alert, found: Explanation, stored: dict[str, StoredResponse]) -> Attribution:
-    ordinals = reading.attempts.ordinals(alert.run_id)
-    displaced = [response.id for response in found.displaced]
-    named = dict.fromkeys([*displaced, *(pair.response for pair in found.resembling)])
+    leading = [response.id for response in found.displaced]
+    named = dict.fromkeys([*leading, *(pair.response for pair in found.resembling)])
     return Attribution(
         alert_id=alert.id,
         moved=found.moved,
@@ -97,12 +135,15 @@ def _shaped(reading: Repositories, alert: Alert, found: Explanation, stored: dic
         crossed_step=found.crossed_step,
         sampled_actions=found.sampled_actions,
         measure=found.measure,
-        displaced=displaced,
+        displaced=leading,
         tokens=found.tokens,
         resembling=found.resembling,
-        responses=[
-            response_item(alert.run_id, stored[name], attempt=ordinals[stored[name].attempt][0]) for name in named
-        ],
+        responses=_items(reading, alert.run_id, [stored[name] for name in named]),
         remedies=[RemedyItem(change=r.change, how=r.how, source=r.source) for r in found.remedies],
         not_observed=found.not_observed,
     )
+
+
+def _items(reading: Repositories, run_id: str, stored: Iterable[StoredResponse]) -> list[ResponseItem]:
+    ordinals = reading.attempts.ordinals(run_id)
+    return [response_item(run_id, one, attempt=ordinals[one.attempt][0]) for one in stored]

@@ -5,6 +5,7 @@ whose prefixes have similar hidden states (inner product). Hidden states are not
 measures equal tokens instead, from which similar hidden states arise.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from monitor_server.attribution.sampled_responses import Sampled
 
-__all__ = ["Resembling", "resembling"]
+__all__ = ["Resembling", "closest", "resembling"]
 
 GRAM = 4
 
@@ -48,6 +49,14 @@ def resembling(displaced: Sequence[Sampled], others: Sequence[Sampled], *, most:
     ]
     found = sorted((pair for pair in pairs if pair is not None), key=lambda pair: -pair.resemblance)
     return found[:most]
+
+
+def closest(displaced: Sequence[Sampled], others: Sequence[Sampled]) -> list[Resembling]:
+    """Return for each displaced correct response the incorrect one of its group that is most alike, in their order."""
+    groups: defaultdict[tuple[int, ...] | None, list[Sampled]] = defaultdict(list)
+    for other in others:
+        groups[other.group].append(other)
+    return [pair for right in displaced for pair in resembling([right], groups[right.group], most=1)]
 
 
 def _compared(wrong: Sampled, right: Sampled) -> Resembling | None:

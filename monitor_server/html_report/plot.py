@@ -19,6 +19,18 @@ PHASES = {
     Phase.COLLAPSED: "#7440ad",
     Phase.UNKNOWN: "#b4bcc8",
 }
+# The dashboard's shapes of phases (dashboard/assets/style.css), for those who do not see the colours.
+SHAPES = {
+    Phase.WARMUP: "inset(4%)",
+    Phase.HEALTHY: "circle(46%)",
+    Phase.STAGNATION: "polygon(25% 5%,75% 5%,100% 50%,75% 95%,25% 95%,0 50%)",
+    Phase.DECAY: "polygon(50% 0,100% 50%,50% 100%,0 50%)",
+    Phase.ACCELERATION: "polygon(50% 4%,100% 94%,0 94%)",
+    Phase.COLLAPSED: (
+        "polygon(18% 0,50% 32%,82% 0,100% 18%,68% 50%,100% 82%,82% 100%,50% 68%,18% 100%,0 82%,32% 50%,0 18%)"
+    ),
+    Phase.UNKNOWN: "inset(36% 0)",
+}
 WIDTH, HEIGHT = 560, 130
 
 
@@ -68,10 +80,10 @@ class Curve:
 
 
 def phase_legend(phases: Iterable[Phase], rows: dict[Phase, int] | None = None) -> str:
-    """Return the colour of each phase with its name, and the number of its steps where ``rows`` has it."""
+    """Return colour and shape of each phase with its name, and the number of its steps where ``rows`` has it."""
     counts = rows or {}
     return "".join(
-        f'<span><i style="background:{PHASES[phase]}"></i>{phase}'
+        f'<span><i style="background:{PHASES[phase]};clip-path:{SHAPES[phase]}"></i>{phase}'
         + (f" ({counts[phase]})" if phase in counts else "")
         + "</span>"
         for phase in dict.fromkeys(phases)

@@ -84,7 +84,16 @@ def test_responses_are_browsed_without_an_alert(collector, visit):
     expect(table).to_have_count(2)
     visit.page.locator("#responses-measure").get_by_text("log-probability").click()
     expect(visit.page.locator(".token[title*='ln p']").first).to_be_visible()
+    expect(visit.page.locator(".response .token.answer")).to_have_count(2)
+    bar = visit.page.locator("#responses-rewards .barlayer .point path").first
+    bar.click(force=True)  # Plotly lays a surface over its bars
+    expect(table.locator("th")).to_have_text(["step 3, incorrect"])
+    bar.click(force=True)
+    expect(table).to_have_count(2)
+    visit.page.locator("#responses-order").get_by_text("displaced beside resembling").click()
+    expect(visit.page.locator(".members .facts-line").last).to_contain_text("% alike: 3 tokens of beginning shared")
     visit.page.locator("#responses-order").get_by_text("by group").click()
+    visit.page.wait_for_url("**/responses?order=group&colour=log-probability")
     expect(visit.page.locator(".members .response")).to_have_count(2)
     expect(visit.page.locator(".members .response").first.locator(".shared")).to_have_count(3)
     visit.page.locator("#responses-correct").get_by_text("incorrect").click()

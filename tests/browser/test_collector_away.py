@@ -1,5 +1,6 @@
 """Pages while the collector is down, does not answer, or is started again: they say so, and recover by themselves."""
 
+import asyncio
 import contextlib
 
 import pytest
@@ -11,7 +12,8 @@ from tests.browser.test_standalone_sign_in import serving_dashboard
 from tests.live import eventually, serving
 
 DRAWN = "document.querySelector('#run-figure .js-plotly-plot')"
-REWARDS = f"{DRAWN}.data.find((trace) => trace.meta.role === 'line' && trace.meta.signal === 'reward/mean').x.join()"
+LINE = DRAWN + ".data.find((trace) => trace.meta.role === 'line' && trace.meta.signal === '{}')?.x.join()"
+REWARDS = LINE.format("reward/mean")
 
 
 @pytest.fixture
@@ -61,3 +63,60 @@ def test_a_chart_has_each_step_once_after_the_collector_was_started_again(settin
         visit.page.goto("about:blank")
     # Chromium itself reports each request that a collector which is down does not answer.
     visit.complaints[:] = [text for text in visit.complaints if "net::ERR_" not in text]
+
+
+class Held:
+    """Holds the answers of a collector's API back while it is closed, but those to trainers and listeners."""
+
+    def __init__(self, live):
+        self._app, live.app.middleware_stack = live.app.middleware_stack, self
+        self._loop, self._gate = None, asyncio.Event()
+        self._gate.set()
+
+    def close(self):
+        """Let every request from now on wait."""
+        self._gate = asyncio.Event()
+
+    def open(self):
+        """Answer those that wait, and all that follow."""
+        self._loop.call_soon_threadsafe(self._gate.set)
+
+    async def __call__(self, scope, receive, send):
+        """Answer one request. No thread waits for the gate: ingest needs those that there are."""
+        self._loop = asyncio.get_running_loop()
+        path = scope.get("path", "")
+        if path.startswith("/api/v1/") and path not in ("/api/v1/ingest", "/api/v1/stream"):
+            await self._gate.wait()
+        await self._app(scope, receive, send)
+
+
+def test_a_slow_collector_is_named_and_each_step_is_drawn_once(settings, visit):
+    """Steps that are pushed while an answer is awaited are in the chart after it, and a new signal gets its panel."""
+    with serving(settings) as live:
+        run_id = live.run(run="kept", records=steps(0, 5))
+        eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 4)
+        held, state = Held(live), visit.page.locator("#live-state")
+        visit.page.goto(f"{live.url}/")
+        expect(state).to_have_attribute("data-live", "live")
+        held.close()
+        visit.page.locator(".fleet-row .name").click()
+        expect(state).to_have_attribute("data-slow", "")
+        live.run(run="kept", records=steps(5, 8))
+        held.open()
+        visit.page.wait_for_function(f"() => {DRAWN} && {REWARDS} === '0,1,2,3,4,5,6,7'")
+        expect(state).not_to_have_attribute("data-slow", "")
+        held.close()
+        for step in (8, 9, 10):
+            live.run(
+                run="kept", records=[{"step": step, "scalars": {"reward/mean": 1.0, "grad/norm": 2.0, "own/new": 3.0}}]
+            )
+        expect(state).to_have_attribute("data-slow", "")
+        visit.page.wait_for_function(f"() => {REWARDS}.endsWith('10')")
+        held.open()
+        visit.page.wait_for_function(f"() => {LINE.format('grad/norm')} === '8,9,10'")
+        expect(visit.page.locator("#workspace-count")).to_have_text("All signals (3)")
+        visit.page.locator("[data-panel='own/new']").scroll_into_view_if_needed()
+        expect(visit.page.locator("[data-panel='own/new'] .panel-value")).to_have_text("3")
+        visit.page.wait_for_function(f"() => {REWARDS} === '{','.join(map(str, range(11)))}'")
+        expect(state).not_to_have_attribute("data-slow", "")
+        visit.page.goto("about:blank")

@@ -6,8 +6,10 @@ import pytest
 from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
-from tests.browser.test_accessibility import violations
+from tests.browser.accessibility import violations
+from tests.browser.test_sign_in import sign_in
 from tests.live import eventually, serving
+from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.api.test_responses import response
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -27,6 +29,7 @@ READY = {
     "/runs/{run}/alerts/nobody": "main h1",
 }
 SIZES = [(360, 740), (1440, 900), (3840, 2160)]
+at_each_size = pytest.mark.parametrize("visit", SIZES, indirect=True, ids=["phone", "desk", "wall"])
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +38,16 @@ def collector(tmp_path_factory):
     address = f"sqlite:///{tmp_path_factory.mktemp('pages')}/pages.db"
     with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
         yield live
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A collector without runs that needs a key."""
+    address = f"sqlite:///{tmp_path_factory.mktemp('guarded')}/guarded.db"
+    with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
+        guarded = Guarded(live)
+        guarded.key("admin")
+        yield guarded
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +81,38 @@ def open_page(collector, names, visit, address):
     expect(ready.first).to_be_visible()
 
 
-@pytest.mark.parametrize("visit", SIZES, indirect=True, ids=["phone", "desk", "wall"])
-@pytest.mark.parametrize("address", READY)
-def test_every_page_fits_its_screen_in_both_themes(collector, names, visit, address):
-    """No error of a script, no violation of accessibility, nothing wider than the screen, no foreign element."""
-    open_page(collector, names, visit, address)
+def check_both_themes(visit):
+    """Nothing is wider than the screen, and axe-core finds no violation, with every menu open."""
+    visit.page.evaluate("document.querySelectorAll('main details').forEach((menu) => (menu.open = true))")
     for scheme in ("light", "dark"):
         visit.page.emulate_media(color_scheme=scheme)
         assert not visit.page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
         assert violations(visit) == []
+
+
+@at_each_size
+@pytest.mark.parametrize("address", READY)
+def test_every_page_fits_its_screen_in_both_themes(collector, names, visit, address):
+    """No error of a script, no violation of accessibility, nothing wider than the screen, no foreign element."""
+    open_page(collector, names, visit, address)
+    check_both_themes(visit)
     assert visit.page.locator("#page img, #page script").count() == 0
+
+
+@at_each_size
+def test_the_first_pages_fit_their_screen_in_both_themes(guarded, visit):
+    """What somebody sees who is not signed in; then the page without runs; then the list of keys over it."""
+    visit.page.goto(guarded.live.url)
+    expect(visit.page.get_by_role("heading", name="Sign in")).to_be_visible()
+    check_both_themes(visit)
+    sign_in(visit.page, guarded.secrets[0])
+    expect(visit.page.locator("pre:visible")).to_be_visible()
+    check_both_themes(visit)
+    visit.page.keyboard.press("?")
+    expect(visit.page.locator("#keys")).to_be_visible()
+    check_both_themes(visit)
+    visit.page.keyboard.press("Escape")
+    expect(visit.page.locator("#keys")).to_be_hidden()
 
 
 def test_names_in_any_script_are_shown_as_text(collector, names, visit):

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
-from tests.live import serving
+from tests.live import eventually, serving
 
 
 @pytest.fixture(scope="module")
@@ -83,21 +83,28 @@ def test_columns_are_chosen_and_remembered(fleet, visit):
 
 
 def test_a_view_is_saved_under_a_name(fleet, visit):
-    """Its filters come back when it is chosen, and a view that is forgotten is gone."""
+    """Another browser chooses it, its address opens it, and a view that is deleted is gone from the collector."""
     open_fleet(fleet, visit)
     visit.page.get_by_placeholder("Find a run").fill("r4")
     expect(names(visit)).to_have_text(["r4-seed4"])
     visit.page.once("dialog", lambda dialog: dialog.accept("the <b>fourth</b>"))
     visit.page.get_by_role("button", name="Save view").click()
+    (view,) = eventually(lambda: fleet.get("/views")["items"])
+    assert (view["name"], view["query"], view["saved_by"]) == ("the <b>fourth</b>", "run=r4", "the dashboard")
+    visit.page.wait_for_url(f"**/?view={view['id']}")
     visit.page.get_by_placeholder("Find a run").fill("")
     expect(names(visit)).to_have_count(5)
+    visit.page.evaluate("localStorage.clear()")
     visit.page.reload()
     expect(names(visit)).to_have_count(5)
     choose(visit, "fleet-view", "the <b>fourth</b>")
     expect(names(visit)).to_have_text(["r4-seed4"])
-    visit.page.get_by_role("button", name="Forget view").click()
-    expect(visit.page.get_by_role("button", name="Forget view")).to_be_hidden()
-    assert visit.page.evaluate("localStorage.getItem('rlvitals-fleet-views')") == "{}"
+    open_fleet(fleet, visit, f"?view={view['id']}")
+    expect(names(visit)).to_have_text(["r4-seed4"])
+    expect(visit.page.locator("#fleet-view")).to_contain_text("the <b>fourth</b>")
+    visit.page.get_by_role("button", name="Delete view").click()
+    expect(visit.page.get_by_role("button", name="Delete view")).to_be_hidden()
+    assert fleet.get("/views")["items"] == []
 
 
 def test_the_rows_that_are_shown_are_saved_as_csv(fleet, visit):

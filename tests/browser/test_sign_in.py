@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_accessibility import violations
+from tests.browser.accessibility import violations
 from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.conftest import ScriptedEngine
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET

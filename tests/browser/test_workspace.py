@@ -193,7 +193,7 @@ def test_a_panel_is_pinned_and_widened_and_the_browser_remembers_it(collector, v
 
 
 def test_panels_are_moved_and_made_taller_and_the_browser_remembers_it(collector, visit):
-    """By the buttons, by dragging a name onto another panel, and by the handle in the corner of a chart."""
+    """By the buttons, by dragging a name, by the handle in the corner of a chart, and by the keys + and -."""
     run_id = collector.run(run="order", records=steps(0, 20))
     open_workspace(collector, visit, run_id, "?signals=^alpha/[a-d]$")
     names = visit.page.locator('[data-panel-group="alpha"] [data-panel]:visible h3')
@@ -214,6 +214,10 @@ def test_panels_are_moved_and_made_taller_and_the_browser_remembers_it(collector
     open_workspace(collector, visit, run_id, "?signals=^alpha/[a-d]$")
     expect(names).to_have_text(["alpha/a", "alpha/c", "alpha/d", "alpha/b"])
     is_drawn(visit, "alpha/a", f"graph._fullLayout.height > {box['height'] + 60}")
+    visit.page.locator('[data-panel="alpha/a"] button').first.focus()
+    visit.page.keyboard.press("-")
+    visit.page.keyboard.press("-")
+    is_drawn(visit, "alpha/a", f"graph._fullLayout.height < {box['height'] + 60}")
 
 
 def test_the_cursor_is_one_over_all_panels(collector, visit):

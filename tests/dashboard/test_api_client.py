@@ -100,6 +100,7 @@ def test_an_answer_that_cannot_be_used_is_explained(answer, message, serve):
 
 def test_numbers_are_restored_wherever_they_stand():
     """In lists and nested objects; other strings stay."""
+    assert to_floats({"pieces": ["NaN"], "text": "Infinity"}) == {"pieces": ["NaN"], "text": "Infinity"}
     restored = to_floats({"a": ["Infinity", {"b": "-Infinity"}], "c": "text", "d": 1})
     assert restored == {"a": [math.inf, {"b": -math.inf}], "c": "text", "d": 1}
 

@@ -257,10 +257,17 @@ def test_retention_is_shown_with_the_variable_that_sets_it(texts):
 
 
 def test_the_slider_of_responses_ends_at_the_newest_step():
-    """It begins at the step of the address; a run without a step has no slider."""
+    """It begins at the step of the address, which sets the other controls too; a run without a step has no slider."""
     controls = json.dumps(tree(response_controls({"to": "30"}, last_step=90)))
     assert '"max": 90' in controls
     assert '"value": 30' in controls
+    asked = json.dumps(tree(response_controls({"order": "pairs", "correct": "false", "kind": "nonsense"})))
+    assert [f'"value": "{value}"' in asked for value in ("pairs", "false", "all", "nonsense")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     assert ids.RESPONSES_STEP not in json.dumps(tree(response_controls({})))
 
 

@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.listing import alert_head
+from dashboard.components.responses.card import response_card
 from dashboard.components.responses.token_strip import MOST_TOKENS, SHARED_SHOWN, token_strip
 
 NOTHING = {
@@ -37,6 +38,8 @@ def response(**given):
         "displacement": -0.6,
         "trained": False,
         "actions": [[0, 2], [3, 4]],
+        "answers": [],
+        "answer_source": None,
         "logprobs": [-0.5, -0.5, -5.0],
         "displacements": [-0.5, 0.25, -0.1],
         "token_ids": [7, 8, 9, 7],
@@ -82,6 +85,20 @@ def test_actions_are_bracketed_where_there_are_several():
     assert [state.split()[1:] for state in states] == [["begins"], ["ends"], [], ["begins", "ends"]]
     single = token_strip(response(actions=[[0, 4]], logprobs=[-0.5] * 4, displacements=[-0.1] * 4))
     assert not re.search("begins|ends", json.dumps(single.to_plotly_json()["props"]["data-tokens"]))
+
+
+def test_an_answer_is_marked_and_its_card_says_how_it_is_known():
+    """Its first token opens it, and the title of each says so."""
+    marked = response(answers=[[3, 4]], answer_source="last_action")
+    assert [state for state, *_ in described(token_strip(marked))["tokens"]] == [
+        "fell begins",
+        "rose ends",
+        "feedback",
+        "fell answer opens begins ends",
+    ]
+    assert described(token_strip(marked))["tokens"][3][3].endswith(", answer")
+    assert "last action marked as the answer" in str(response_card(marked))
+    assert "answer" not in str(response_card(response()))
 
 
 def test_without_texts_ids_stand_and_without_ids_dots():

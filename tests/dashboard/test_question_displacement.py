@@ -2,7 +2,7 @@
 
 import math
 
-from dashboard.figures.question_displacement import question_displacements, question_figure, windows_of
+from dashboard.figures.responses.question_displacement import question_displacements, question_figure, windows_of
 
 
 def response(step, group, displacement, **given):

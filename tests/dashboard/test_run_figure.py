@@ -111,10 +111,13 @@ def test_marks_before_the_first_finite_value_take_its_height():
 
 
 def test_a_panel_without_data_says_what_it_needs():
-    """It is neither hidden nor empty."""
+    """It is neither hidden nor empty, and states the code that would change it."""
     figure = draw(series("reward/mean", [0.1, 0.2]))
     notes = [note["text"] for note in figure["layout"]["annotations"] if note["name"] == "not-observed"]
-    assert "not observed - needs L3:<br>token entropies from the loss" in notes
+    (entropy,) = (
+        note for note in notes if note.startswith("not observed - needs L3:<br>token entropies from the loss")
+    )
+    assert "Rollouts(..., entropies=entropies)" in entropy
     assert len(notes) == len(PANELS) - 1
 
 

@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard.api_types import Attribution, Moved, ResponseItem
 from dashboard.components.responses.card import response_card
+from dashboard.components.responses.pairs import alike
 from dashboard.components.values import plain
 
 __all__ = ["explanation"]
@@ -111,8 +112,7 @@ def _resembling(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Com
     strips = [
         response_card(
             by_id[pair["response"]],
-            f"{plain(round(100 * pair['resemblance']))} % alike: {pair['shared_prefix']} tokens of beginning shared, "
-            f"{plain(round(100 * pair['overlap']))} % of its 4-grams",
+            alike(pair),
             shared_prefix=pair["shared_prefix"],
         )
         for pair in attribution["resembling"]

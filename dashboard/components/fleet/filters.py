@@ -8,13 +8,13 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import MAX_RUNS, AlertItem, RunItem, firing
+from dashboard.api_types import MAX_RUNS, AlertItem, RunItem, ViewItem, firing
 from dashboard.components.fleet.rows import state_of
 from dashboard.components.fleet.table import COLUMNS, HIDDEN_AT_FIRST
 from dashboard.components.small_elements import badge
 from dashboard.signal_definitions.lookup import TABLE
 
-__all__ = ["MANY", "fleet_filters", "fleet_summary"]
+__all__ = ["MANY", "fleet_filters", "fleet_summary", "view_options"]
 
 MANY: Final = 2
 CURVES: Final = "fleet-curve-names"
@@ -46,7 +46,9 @@ def fleet_summary(runs: Sequence[RunItem], alerts: Sequence[AlertItem]) -> Compo
     return html.P(parts, className="summary")
 
 
-def fleet_filters(runs: Sequence[RunItem], *, project: str | None = None, text: str = "") -> Component:
+def fleet_filters(
+    runs: Sequence[RunItem], views: Sequence[ViewItem] = (), *, project: str | None = None, text: str = ""
+) -> Component:
     """Return the filters with the given values; hidden while no filter is set and there is at most one run."""
     projects = sorted({run["project"] for run in runs} | ({project} if project else set()))
     return html.Div(
@@ -78,9 +80,10 @@ def fleet_filters(runs: Sequence[RunItem], *, project: str | None = None, text: 
             ),
             html.Div(
                 [
-                    _choice(ids.FLEET_VIEW, "Saved views", {}, empty="Saved views"),
+                    _choice(ids.FLEET_VIEW, "Saved views", view_options(views), empty="Saved views"),
                     html.Button("Save view", id=ids.FLEET_SAVE, className="quiet"),
-                    html.Button("Forget view", id=ids.FLEET_FORGET, className="quiet", hidden=True),
+                    html.Button("Delete view", id=ids.FLEET_FORGET, className="quiet", hidden=True),
+                    html.Span(id=ids.FLEET_VIEW_STATE, className="hint", role="status"),
                 ],
                 className="views",
             ),
@@ -90,6 +93,12 @@ def fleet_filters(runs: Sequence[RunItem], *, project: str | None = None, text: 
             ),
         ],
     )
+
+
+def view_options(views: Sequence[ViewItem]) -> list[dict[str, str]]:
+    """Return the choices of saved views, in the order of their names."""
+    ordered = sorted(views, key=lambda view: view["name"].lower())
+    return [{"label": view["name"], "value": view["id"]} for view in ordered]
 
 
 def _choice(name: str, label: str, options: object, *, value: str | None = None, empty: str = "") -> Component:

@@ -1,5 +1,7 @@
 """Draws one sampled response: its facts, its tokens, and its text where texts are sent."""
 
+from typing import Final
+
 from dash import html
 from dash.development.base_component import Component
 
@@ -8,6 +10,12 @@ from dashboard.components.responses.token_strip import token_strip
 from dashboard.components.values import plain
 
 __all__ = ["response_card"]
+
+ANSWERS: Final = {
+    "tags": ["answer marked"],
+    "last_action": ["last action marked as the answer"],
+    None: [],
+}
 
 
 def response_card(
@@ -30,6 +38,7 @@ def response_card(
         f"{response['length']} tokens",
         *([] if mean is None else [f"{plain(mean)} nat a token"]),
         *([] if response["trained"] is None else ["trained on" if response["trained"] else "not trained on"]),
+        *ANSWERS[response.get("answer_source")],
         *([note] if note else []),
     ]
     text = [html.Details([html.Summary("Text"), html.Pre(response["text"])])] if response["text"] else []

@@ -13,7 +13,7 @@ from dashboard.components.responses.table import anchor, response_table
 from dashboard.components.responses.token_strip import MEASURES
 from dashboard.components.values import plain
 
-__all__ = ["ORDERS", "listing", "response_controls", "shared_prefix"]
+__all__ = ["ORDERS", "USUAL", "listing", "response_controls", "shared_prefix"]
 
 ORDERS: Final = {
     "newest": "newest first",
@@ -21,8 +21,12 @@ ORDERS: Final = {
     "reward": "highest reward first",
     "length": "longest first",
     "group": "by group",
+    "pairs": "displaced beside resembling",
 }
 KINDS: Final = ("all", "random", "displaced", "resembling", "unlikely", "longest")  # why a response was sampled
+CORRECT: Final = {"all": "all", "true": "correct", "false": "incorrect"}
+# What the address leaves out, by the names of the controls in it.
+USUAL: Final = {"from": None, "to": None, "correct": "all", "kind": "all", "order": "newest", "colour": "displacement"}
 LABELS: Final = {"displacement": "displacement (log of the ratio)", "all": "every kind"}
 
 
@@ -30,7 +34,7 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
     """Return the filters, the order and the measure of the tokens' colour.
 
     Args:
-        query: The query of the address, which may set the steps.
+        query: The query of the address, which may set each of them.
         last_step: The newest step of the run, where the slider of steps ends.
     """
     steps = [
@@ -45,10 +49,17 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
         children=[
             html.Div(steps, className="control steps"),
             *([_slider(query.get("to"), last_step)] if last_step else []),
-            _radio(ids.RESPONSES_CORRECT, "Correctness", {"all": "all", "true": "correct", "false": "incorrect"}),
-            _radio(ids.RESPONSES_KIND, "Sampled as", {name: LABELS.get(name, name) for name in KINDS}),
-            _radio(ids.RESPONSES_MEASURE, "Colour", {name: LABELS.get(name, name) for name in MEASURES}),
-            _radio(ids.RESPONSES_ORDER, "Order", ORDERS),
+            _radio(ids.RESPONSES_CORRECT, "Correctness", CORRECT, query.get("correct")),
+            _radio(
+                ids.RESPONSES_KIND, "Sampled as", {name: LABELS.get(name, name) for name in KINDS}, query.get("kind")
+            ),
+            _radio(
+                ids.RESPONSES_MEASURE,
+                "Colour",
+                {name: LABELS.get(name, name) for name in MEASURES},
+                query.get("colour"),
+            ),
+            _radio(ids.RESPONSES_ORDER, "Order", ORDERS, query.get("order")),
         ],
     )
 
@@ -127,6 +138,7 @@ def _kinds(response: ResponseItem) -> str:
     return ", ".join([*response["kinds"], *([] if advantage is None else [f"advantage {plain(advantage)}"])])
 
 
-def _radio(name: str, label: str, options: Mapping[str, str]) -> Component:
-    radio = dcc.RadioItems(id=name, options=dict(options), value=next(iter(options)), inline=True, className="segments")
+def _radio(name: str, label: str, options: Mapping[str, str], asked: str | None) -> Component:
+    value = asked if asked in options else next(iter(options))
+    radio = dcc.RadioItems(id=name, options=dict(options), value=value, inline=True, className="segments")
     return html.Div(html.Fieldset([html.Legend(label), radio]), className="control")

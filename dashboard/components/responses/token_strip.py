@@ -24,7 +24,9 @@ UNLIKELY_NATS: Final = 5.0  # gets the full colour where only the likelihood is 
 
 
 def token_strip(response: ResponseItem, *, shared_prefix: int = 0, measure: str | None = None) -> Component:
-    """Return the tokens around the one that fell most; feedback is dimmed, a shared beginning underlined and folded.
+    """Return the tokens around the one that fell most, with answers marked.
+
+    Feedback is dimmed, a shared beginning underlined and folded.
 
     A token is shown by its text, or by its id where texts are not sent. It has a state, a text, a heat
     in percent and a title.
@@ -103,12 +105,19 @@ def _chip(
         state, heat = "broken", 1.0
     else:
         state, heat = "fell" if value < 0 else "rose", min(1.0, abs(value) / full)
-    ends = [name for end, name in ((0, " begins"), (1, " ends")) if _is_end(response, place, end)]
+    answers = response.get("answers", [])  # an older collector finds none
+    is_answer = any(begin <= place < end for begin, end in answers)
+    marks = [
+        *(["shared"] if is_shared else []),
+        *(["answer"] if is_answer else []),
+        *(["opens"] if any(place == begin for begin, _ in answers) else []),
+        *(name for end, name in ((0, "begins"), (1, "ends")) if _is_end(response, place, end)),
+    ]
     return (
-        f"{state}{' shared' if is_shared else ''}{''.join(ends)}",
+        " ".join([state, *marks]),
         _text(response, place),
         round(100 * heat),
-        _title(response, place, value, measure),
+        _title(response, place, value, measure) + (", answer" if is_answer else ""),
     )
 
 

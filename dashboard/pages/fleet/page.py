@@ -15,6 +15,7 @@ from dashboard.components.fleet.filters import MANY, fleet_filters, fleet_summar
 from dashboard.components.fleet.rows import fleet_rows
 from dashboard.components.fleet.table import fleet_table, library_address
 from dashboard.components.page_frame import waiting
+from dashboard.pages.fleet.views import read_views
 
 __all__ = ["fleet_page", "read_fleet", "register"]
 
@@ -26,7 +27,7 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
     """
     asked = dict(parse_qsl(query))
     try:
-        runs, alerts = await read_fleet(api_url)
+        (runs, alerts), views = await asyncio.gather(read_fleet(api_url), read_views(api_url))
     except ApiError as error:
         return waiting("The fleet cannot be shown", str(error))
     return html.Div(
@@ -39,9 +40,11 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
             dcc.Store(id=ids.FLEET_COLLAPSED),
             dcc.Store(id=ids.FLEET_TABLE_DESCRIPTION, data=fleet_table()),
             dcc.Store(id=ids.FLEET_LIBRARY, data=library_address()),
+            dcc.Store(id=ids.FLEET_VIEWS, data=views),
+            dcc.Store(id=ids.FLEET_VIEW_TO_SAVE),
             dcc.Store(id=ids.FLEET_CURVES_WANTED),
             dcc.Store(id=ids.FLEET_CURVES),
-            fleet_filters(runs, project=asked.get("project"), text=asked.get("run", "")),
+            fleet_filters(runs, views, project=asked.get("project"), text=asked.get("run", "")),
             html.Div(id=ids.FLEET, children=fleet_summary(runs, alerts) if runs else connect_card(connect_url)),
             html.Div(id=ids.FLEET_TABLE, className="fleet-table"),
             html.P("No run matches.", id=ids.FLEET_NONE_MATCH, className="none-match", hidden=True),
@@ -116,20 +119,21 @@ def _register_table(app: Dash) -> None:
         Input(ids.FLEET_COLLAPSED, "data"),
         State(ids.FLEET_TABLE_DESCRIPTION, "data"),
         State(ids.FLEET_LIBRARY, "data"),
+        State(ids.FLEET_VIEWS, "data"),
     )
     app.clientside_callback(
         ClientsideFunction("rlvitals", "openFleetView"),
         Output(ids.FLEET_FORGET, "hidden"),
         Input(ids.FLEET_VIEW, "value"),
+        State(ids.FLEET_VIEWS, "data"),
     )
     for name, output, input_, *state in (
         ("chooseFleetColumns", Output(ids.FLEET_COLUMNS, "title"), Input(ids.FLEET_COLUMNS, "value")),
-        ("saveFleetView", Output(ids.FLEET_SAVE, "title"), Input(ids.FLEET_SAVE, "n_clicks")),
         (
-            "forgetFleetView",
-            Output(ids.FLEET_FORGET, "title"),
-            Input(ids.FLEET_FORGET, "n_clicks"),
-            State(ids.FLEET_VIEW, "value"),
+            "saveFleetView",
+            Output(ids.FLEET_VIEW_TO_SAVE, "data"),
+            Input(ids.FLEET_SAVE, "n_clicks"),
+            State(ids.FLEET_VIEWS, "data"),
         ),
         ("exportFleet", Output(ids.FLEET_CSV, "n_clicks_timestamp"), Input(ids.FLEET_CSV, "n_clicks")),
         ("toggleWall", Output(ids.FLEET_WALL, "n_clicks_timestamp"), Input(ids.FLEET_WALL, "n_clicks")),

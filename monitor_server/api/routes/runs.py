@@ -6,6 +6,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from monitor_server.api.attribution import ResponsePairs
+from monitor_server.api.attribution import response_pairs as find_pairs
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, StepNumber, item_list
@@ -198,6 +200,23 @@ def responses(
         cursor=lambda stored: stored.number,
         weight=response_numbers,
     )
+
+
+@router.get("/{run_id}/response-pairs", responses=NOT_FOUND)
+def response_pairs(
+    run_id: str,
+    *,
+    reading: Reading,
+    from_step: StepNumber | None = None,
+    to_step: StepNumber | None = None,
+    limit: Annotated[int, Query(ge=1, le=50, description="Most pairs in the answer")] = 12,
+) -> ResponsePairs:
+    """Return displaced correct responses, each beside the incorrect one of its group that is most alike.
+
+    The newest 400 sampled responses of the steps are compared.
+    """
+    require_run(reading, run_id)
+    return find_pairs(reading, run_id, from_step=from_step, to_step=to_step, limit=limit)
 
 
 @router.get("/{run_id}/phases", responses=NOT_FOUND)

@@ -1,6 +1,7 @@
 """Sampled responses."""
 
 from monitor_server.access.cursors import hide
+from monitor_server.api.schemas.answer_spans import AnswerSource, find_answers
 from monitor_server.api.schemas.base import Schema
 from monitor_server.store.repositories.responses import StoredResponse
 from trainer_hooks.wire import Array, ResponseKind
@@ -9,7 +10,11 @@ __all__ = ["ResponseItem", "response_item", "response_numbers"]
 
 
 class ResponseItem(Schema):
-    """A sampled response: its T tokens, of which those inside ``actions`` have a likelihood."""
+    """A sampled response: its T tokens, of which those inside ``actions`` have a likelihood.
+
+    ``answers`` are the places of its answers, read from the tags in its text (``tags``) or taken to be its last action
+    (``last_action``); ``answer_source`` is null where neither shows one.
+    """
 
     id: str
     run_id: str
@@ -27,6 +32,8 @@ class ResponseItem(Schema):
     displacement: float | None
     trained: bool | None
     actions: list[tuple[int, int]]
+    answers: list[tuple[int, int]]
+    answer_source: AnswerSource | None
     logprobs: list[float]
     displacements: list[float] | None
     entropies: list[float] | None
@@ -40,7 +47,13 @@ def response_item(run_id: str, stored: StoredResponse, *, attempt: int) -> Respo
     response = stored.response
     plain = {name: getattr(response, name) for name in response.__struct_fields__}
     arrays = {name: value.to_numpy().tolist() for name, value in plain.items() if isinstance(value, Array)}
+    actions = arrays["actions"]
+    spoken = sum(after - first for first, after in actions)
+    is_cut = bool(response.truncated) or response.length > spoken
+    answers, source = find_answers(actions, response.pieces, is_cut=is_cut)
     place = {
+        "answers": answers,
+        "answer_source": source,
         "id": str(hide(stored.number)),
         "run_id": run_id,
         "step": stored.step,

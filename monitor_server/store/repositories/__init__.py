@@ -25,6 +25,7 @@ from monitor_server.store.repositories.retention import Retention
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_views import RunViews
 from monitor_server.store.repositories.runs import Runs
+from monitor_server.store.repositories.saved_views import SavedViews
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.series.reading import Series
 from monitor_server.store.repositories.silences import Silences
@@ -58,6 +59,7 @@ class Repositories:
         self.alert_history = AlertHistory(connection)
         self.silences = Silences(connection)
         self.rules = Rules(connection)
+        self.saved_views = SavedViews(connection)
         self.actions = Actions(connection)
         self.detector_states = DetectorStates(connection)
         self.retention = Retention(connection)

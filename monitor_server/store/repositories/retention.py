@@ -29,6 +29,7 @@ from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_status import status_column
+from monitor_server.store.repositories.saved_views import SavedViews
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.repositories.waiting import Waiting
@@ -113,6 +114,7 @@ class Retention:
         ):
             AuditLog(self._connection).forget_project(project)
             Silences(self._connection).remove_project(project)
+            SavedViews(self._connection).remove_project(project)
         return None
 
     def with_removed_attempts(self) -> list[str]:

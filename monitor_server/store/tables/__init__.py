@@ -9,6 +9,7 @@ from monitor_server.store.tables.log import acknowledgements, records, waiting
 from monitor_server.store.tables.notifications import notification_events, notification_messages
 from monitor_server.store.tables.rules import rule_revisions, rule_states, rules
 from monitor_server.store.tables.runs import attempts, phases, runs, signals
+from monitor_server.store.tables.saved_views import saved_views
 from monitor_server.store.tables.steps import chunk_values, chunks, responses, steps
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "rule_states",
     "rules",
     "runs",
+    "saved_views",
     "signals",
     "silences",
     "steps",

@@ -29,6 +29,7 @@ BODIES = {
     "/api/v1/alerts/{alert_id}/judgement": {"is_right": True},
     "/api/v1/alerts/{alert_id}/actions": {"action": "stop"},
     "/api/v1/silences": {"kind": "k", "minutes": 1},
+    "/api/v1/views": {"name": "n", "query": ""},
     "/api/v1/rules": {"rule": {"name": "n", "condition": "absence", "signal": "s", "for_steps": 1}},
     "/api/v1/rules/apply": {"rules": []},
     "/api/v1/keys": {"name": "n", "scope": "read"},
@@ -77,6 +78,7 @@ def filled(path, run, alert):
         .replace("{key}", "none")
         .replace("{silence_id}", "none")
         .replace("{rule_id}", "none")
+        .replace("{view_id}", "none")
     )
 
 

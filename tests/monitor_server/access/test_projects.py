@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.access.cursors import CURSOR_SECRET, hide, reveal
+from monitor_server.api.routes import saved_views
 from tests.live import eventually, listening
 from tests.monitor_server.access.conftest import Guarded
+from tests.monitor_server.api.test_responses import array, response
 
 postgres_only = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 LISTS = ["/api/v1/runs", "/api/v1/alerts"]
@@ -142,6 +144,49 @@ def test_a_project_is_deleted_and_exported_by_its_own_key(two):
     assert b"theirs" not in exported.data
     assert two.ask("DELETE", "/api/v1/projects/ours?force=true", two.ours).json()["runs"] == [two.run_ours]
     assert two.ask("GET", f"/api/v1/runs/{two.run_theirs}", two.theirs).status == 200
+
+
+def test_a_saved_view_belongs_to_the_project_of_its_key(two):
+    """Two projects have views of one name, and neither sees or deletes that of the other; the admin sees both."""
+    saved = [
+        two.ask("POST", "/api/v1/views", key, body={"name": " v ", "query": "a=1"}) for key in (two.ours, two.theirs)
+    ]
+    ours, theirs = (answer.json() for answer in saved)
+    assert (ours["name"], ours["project"], theirs["project"]) == ("v", "ours", "theirs")
+    again = two.ask("POST", "/api/v1/views", two.ours, body={"name": "v", "query": "b=2"}).json()
+    assert (again["id"], again["query"]) == (ours["id"], "b=2")
+    assert [each["id"] for each in two.ask("GET", "/api/v1/views", two.ours).json()["items"]] == [ours["id"]]
+    everything = two.ask("GET", "/api/v1/views", two.key("read")).json()["items"]
+    assert [each["query"] for each in everything] == ["a=1", "b=2"]
+    assert two.ask("DELETE", f"/api/v1/views/{theirs['id']}", two.ours).json()["error"] == "UnknownView"
+    assert two.ask("DELETE", f"/api/v1/views/{ours['id']}", two.ours).json()["query"] == "b=2"
+    two.ask("DELETE", "/api/v1/projects/theirs?force=true", two.theirs)
+    eventually(lambda: two.ask("GET", "/api/v1/views", two.key("read")).json()["items"] == [])
+
+
+def test_at_most_as_many_views_are_saved_as_one_can_find(two, monkeypatch):
+    """One more is refused in words, and one that there is can be changed."""
+    monkeypatch.setattr(saved_views, "MAX_VIEWS", 2)
+    for name in ("a", "b"):
+        assert two.ask("POST", "/api/v1/views", two.ours, body={"name": name, "query": ""}).status == 200
+    assert two.ask("POST", "/api/v1/views", two.ours, body={"name": "b", "query": "x"}).status == 200
+    refused = two.ask("POST", "/api/v1/views", two.ours, body={"name": "c", "query": ""})
+    assert (refused.status, refused.json()["error"]) == (409, "TooManyViews")
+    assert two.ask("POST", "/api/v1/views", two.theirs, body={"name": "c", "query": ""}).status == 200
+
+
+def test_an_attribution_names_responses_as_the_key_sees_them(two):
+    """Ids of responses are permuted for a key of one project, also where an answer refers to them."""
+    other = {"token_ids": array([7, 8, 9, 5], "int32")}
+    turns = [response(group=1, displacement=-0.5, kinds=["displaced"]), response(group=1, correct=False, **other)]
+    records = [{"step": 5, "scalars": {"page": 1.0}, "responses": turns}]
+    batch = {"schema_version": 2, "run": "a", "project": "ours", "records": records}
+    assert two.ask("POST", "/api/v1/ingest", two.ours, body=batch).status == 200
+    eventually(lambda: two.ask("GET", f"/api/v1/runs/{two.run_ours}", two.ours).json()["last_step"] == 5)
+    for key in (two.ours, two.key("read")):
+        found = two.ask("GET", f"/api/v1/runs/{two.run_ours}/response-pairs", key).json()
+        (pair,), named = found["pairs"], [item["id"] for item in found["responses"]]
+        assert [pair["displaced"], pair["response"]] == named
 
 
 def test_a_silence_of_another_project_is_not_made_seen_or_ended(two):

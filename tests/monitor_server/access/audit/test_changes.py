@@ -109,6 +109,7 @@ def test_every_route_that_changes_something_is_recorded(guarded):
     (alert,) = guarded.ask("GET", "/api/v1/alerts", admin).json()["items"]
     silence = guarded.ask("POST", "/api/v1/silences", admin, body={"kind": "a", "minutes": 1}).json()["id"]
     guarded.ask("POST", "/api/v1/keys", admin, body={"name": "old", "scope": "read"})
+    view = guarded.ask("POST", "/api/v1/views", admin, body={"name": "old", "query": ""}).json()["id"]
     calls = {
         ("POST", "/api/v1/alerts/{alert_id}/ack"): ("alert.acknowledge", {}),
         ("POST", "/api/v1/alerts/{alert_id}/comments"): ("alert.comment", {"text": "t"}),
@@ -116,6 +117,8 @@ def test_every_route_that_changes_something_is_recorded(guarded):
         ("POST", "/api/v1/alerts/{alert_id}/actions"): ("run.stop", {"action": "stop"}),
         ("POST", "/api/v1/silences"): ("silence.create", {"kind": "k", "minutes": 1}),
         ("POST", "/api/v1/silences/{silence_id}/end"): ("silence.end", {}),
+        ("POST", "/api/v1/views"): ("view.save", {"name": "v", "query": "sort=reward:desc"}),
+        ("DELETE", "/api/v1/views/{view_id}"): ("view.delete", None),
         ("POST", "/api/v1/keys"): ("key.create", {"name": "new", "scope": "read"}),
         ("DELETE", "/api/v1/keys/{key}"): ("key.revoke", None),
         ("POST", "/api/v1/sample"): ("sample.play", None),
@@ -131,7 +134,7 @@ def test_every_route_that_changes_something_is_recorded(guarded):
         if (method, path) not in ROUTES:
             continue
         filled = path.replace("{alert_id}", alert["id"]).replace("{run_id}", run).replace("{silence_id}", silence)
-        filled = filled.replace("{key}", "old").replace("{name:path}", "ours")
+        filled = filled.replace("{key}", "old").replace("{view_id}", view).replace("{name:path}", "ours")
         if path.startswith("/api/v1/projects"):
             guarded.send(admin, run="another")
         answer = guarded.ask(method, filled + ("?force=true" if "delete" in action else ""), admin, body=body)

@@ -1,0 +1,108 @@
+"""Views of the fleet that people save under a name. A key of one project reaches the views of that project only."""
+
+import asyncio
+import uuid
+from dataclasses import asdict, replace
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from monitor_server.access.audit.changes import record_change
+from monitor_server.api.dependencies import Asking, Reading, Serving
+from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
+from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
+from monitor_server.api.routes.alerts import STORABLE, Author
+from monitor_server.api.routes.run_labels import NOT_BLANK
+from monitor_server.api.schemas import Schema
+from monitor_server.errors import TooManyViews, UnknownView
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.saved_views import SavedView
+
+__all__ = ["router"]
+
+MAX_VIEWS = 200  # of a project; nobody finds a view among more
+
+router = APIRouter(prefix="/views")
+
+
+class ViewItem(Schema):
+    """A saved view: ``query`` holds its settings as they stand in the address of the fleet, without the ``?``."""
+
+    id: str
+    name: str
+    project: str | None
+    query: str
+    saved_at: float
+    saved_by: str
+
+
+class ViewBody(BaseModel):
+    """What to save, and under which name; a view that has the name already is replaced."""
+
+    # Python's expressions agree with `str.strip` about what is blank; pydantic's own do not.
+    model_config = ConfigDict(extra="forbid", regex_engine="python-re")
+
+    name: Annotated[str, Field(max_length=100, pattern=NOT_BLANK), AfterValidator(str.strip)]
+    query: Annotated[str, Field(max_length=4000, pattern=STORABLE)]
+    by: Author = "somebody"
+
+
+@router.get("")
+def views(*, reading: Reading, asking: Asking, cursor: Cursor, limit: Limit = 200) -> ItemList[ViewItem]:
+    """List the saved views that the key reaches, the newest first."""
+    return item_list(
+        lambda most: reading.saved_views.page(limit=most, before=cursor, project=asking.project),
+        limit=limit,
+        item=lambda row: _item(row["view"]),
+        cursor=lambda row: row["number"],
+    )
+
+
+@router.post("", responses=BODY_REFUSALS | CONFLICT)
+async def save(body: ViewBody, collector: Serving, asking: Asking) -> ViewItem:
+    """Save a view, which belongs to the project of the key; a key for every project saves it for such keys."""
+    now = collector.clock()
+    given = SavedView(
+        id=uuid.uuid4().hex[:16],
+        name=body.name,
+        project=asking.project,
+        query=body.query,
+        saved_at=now,
+        saved_by=asking.signature(body.by),
+    )
+
+    def write(repositories: Repositories) -> SavedView:
+        held = repositories.saved_views.find_name(given.name, project=given.project)
+        if held is not None:
+            saved = replace(given, id=held.id)
+            repositories.saved_views.replace(saved)
+        elif repositories.saved_views.count(given.project) >= MAX_VIEWS:
+            raise TooManyViews(f"at most {MAX_VIEWS} views can be saved; delete one, or replace one by its name")
+        else:
+            saved = given
+            repositories.saved_views.add(saved)
+        record_change(repositories, asking, "view.save", saved.id, now=now, project=saved.project, by=body.by)
+        return saved
+
+    return _item(await asyncio.wrap_future(collector.writer.submit("views", write)))
+
+
+@router.delete("/{view_id}", responses=NOT_FOUND)
+async def delete(view_id: str, collector: Serving, asking: Asking) -> ViewItem:
+    """Delete a saved view, and return what it was."""
+    now = collector.clock()
+
+    def write(repositories: Repositories) -> SavedView:
+        found = repositories.saved_views.find(view_id)
+        if found is None or not asking.reaches(found.project):
+            raise UnknownView(f"no saved view has the id {view_id!r}; GET /api/v1/views lists them")
+        repositories.saved_views.remove(view_id)
+        record_change(repositories, asking, "view.delete", view_id, now=now, project=found.project)
+        return found
+
+    return _item(await asyncio.wrap_future(collector.writer.submit("views", write)))
+
+
+def _item(view: SavedView) -> ViewItem:
+    return ViewItem.model_validate(asdict(view))
