@@ -91,6 +91,7 @@ __all__ = [
     "RESPONSES_QUESTIONS",
     "RESPONSES_QUESTIONS_DRAW",
     "RESPONSES_REWARDS",
+    "RESPONSES_REWARDS_CARD",
     "RESPONSES_STEP",
     "RESPONSES_TO",
     "RETRY",
@@ -181,6 +182,7 @@ ALERT_ACKNOWLEDGE: Final = "alert-acknowledge"
 
 RESPONSES_FROM: Final = "responses-from"
 RESPONSES_REWARDS: Final = "responses-rewards"
+RESPONSES_REWARDS_CARD: Final = "responses-rewards-card"
 RESPONSES_STEP: Final = "responses-step"
 RESPONSES_TO: Final = "responses-to"
 RESPONSES_CORRECT: Final = "responses-correct"

@@ -77,6 +77,7 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
                     dcc.Graph(id=ids.RESPONSES_REWARDS, config=GRAPH_CONFIG, style={"height": 130}, responsive=True),
                     html.P(REWARDS, className="aside"),
                 ],
+                id=ids.RESPONSES_REWARDS_CARD,
                 className="card explains",
                 **{"data-chart": f"{run['name']}-rewards"},
             ),
@@ -97,12 +98,12 @@ def register(app: Dash, api_url: str) -> None:
         measure: str,
         selected: dict[str, Any] | None,
         live: dict[str, str],
-    ) -> tuple[object, object, object]:
+    ) -> tuple[object, object, object, object]:
         try:
             async with ApiClient(api_url) as api:
                 if order == "pairs":
                     pairs = await api.response_pairs(live["run"], from_step=first, to_step=last)
-                    return pairs_listing(pairs, measure=measure), reward_figure(pairs["responses"]), None
+                    return pairs_listing(pairs, measure=measure), no_update, None, True
                 responses = await api.responses(
                     live["run"],
                     from_step=first,
@@ -111,11 +112,11 @@ def register(app: Dash, api_url: str) -> None:
                     kind=None if kind == "all" else kind,
                 )
         except ApiError as error:
-            return message("The responses cannot be shown", str(error)), no_update, no_update
+            return message("The responses cannot be shown", str(error)), no_update, no_update, no_update
         if ctx.triggered_id == ids.RESPONSES_REWARDS:
             chosen = [response for response in responses if has_chosen_reward(response, selected)]
-            return listing(chosen, order=order, measure=measure), no_update, no_update
-        return listing(responses, order=order, measure=measure), reward_figure(responses), None
+            return listing(chosen, order=order, measure=measure), no_update, no_update, no_update
+        return listing(responses, order=order, measure=measure), reward_figure(responses), None, False
 
     async def questions(clicks: int | None, live: dict[str, str]) -> object:
         if not clicks:  # the button was drawn and not clicked
@@ -153,6 +154,7 @@ def register(app: Dash, api_url: str) -> None:
         Output(ids.RESPONSES_LIST, "children"),
         Output(ids.RESPONSES_REWARDS, "figure"),
         Output(ids.RESPONSES_REWARDS, "selectedData"),
+        Output(ids.RESPONSES_REWARDS_CARD, "hidden"),  # pairs are of both rewards
         *controls,
         Input(ids.RESPONSES_REWARDS, "selectedData"),
         State(ids.LIVE, "data"),
