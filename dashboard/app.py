@@ -20,7 +20,9 @@ from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError, NotFoundError, without_credentials
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError, NotFoundError
+from dashboard.api.requests import without_credentials
 from dashboard.components.page_frame import message, shell
 from dashboard.first_view.view import FirstView
 from dashboard.page_delivery.callback_requests import DashRequests, refuse_unknown_path

@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import ForecastItem, PhaseItem, RunItem, SeriesItem
+from dashboard.api.types.runs import ForecastItem, PhaseItem, RunItem, SeriesItem
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.small_elements import badge, number, since
 

@@ -4,7 +4,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import RunDetail
+from dashboard.api.types.runs import RunDetail
 
 __all__ = ["parse_tags", "run_labels"]
 

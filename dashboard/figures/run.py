@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from dashboard.api_types import AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.expected import expected_area

@@ -5,7 +5,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from dashboard.api_types import SEVERITY_ORDER, AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.api.urgency import SEVERITY_ORDER
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.curves.outliers import inner_range

@@ -6,7 +6,9 @@ from typing import Any, Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api_types import AlertItem, RunItem, by_trouble
+from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.runs import RunItem
+from dashboard.api.urgency import by_trouble
 from dashboard.components.fleet.rows import fleet_rows
 from dashboard.components.small_elements import badge, number, since, sparkline
 

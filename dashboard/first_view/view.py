@@ -10,7 +10,7 @@ from typing import Final
 
 from dash import html
 
-from dashboard.api_client import ApiError
+from dashboard.api.errors import ApiError
 from dashboard.components.fleet.filters import fleet_summary
 from dashboard.components.page_frame import shell
 from dashboard.components.run_labels import run_labels

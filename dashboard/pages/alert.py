@@ -7,17 +7,12 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import (
-    RULE_PREFIX,
-    ActionItem,
-    AlertItem,
-    Attribution,
-    ForecastItem,
-    HistoryItem,
-    JudgementItem,
-    RunRuleItem,
-)
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError, NotFoundError
+from dashboard.api.types.alerts import RULE_PREFIX, ActionItem, AlertItem, HistoryItem, JudgementItem
+from dashboard.api.types.responses import Attribution
+from dashboard.api.types.rules import RunRuleItem
+from dashboard.api.types.runs import ForecastItem
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.forks import fork_cards

@@ -9,8 +9,10 @@ from dash import Dash, Input, Output, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError
-from dashboard.api_types import AlertItem, RunItem
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
+from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.runs import RunItem
 from dashboard.components.compare.controls import controls, run_names
 from dashboard.components.compare.tables import config_differences, legend, outcomes
 from dashboard.components.page_frame import message, waiting

@@ -3,7 +3,8 @@
 from dash import ALL, Dash, Input, Output, State, ctx, no_update, set_props
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
 from dashboard.components.alert.judgement import spell_judgement
 
 __all__ = ["register"]

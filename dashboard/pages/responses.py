@@ -8,7 +8,8 @@ from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError, NotFoundError
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.responses.listing import USUAL, listing, response_controls
 from dashboard.components.responses.pairs import pairs_listing

@@ -10,20 +10,11 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import (
-    ActionItem,
-    AlertItem,
-    ExpectedRangeItem,
-    ForecastItem,
-    JudgementItem,
-    MarkItem,
-    PhaseItem,
-    RunDetail,
-    RunRuleItem,
-    SeriesItem,
-    WarrantyItem,
-)
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError, NotFoundError
+from dashboard.api.types.alerts import ActionItem, AlertItem, JudgementItem, WarrantyItem
+from dashboard.api.types.rules import RunRuleItem
+from dashboard.api.types.runs import ExpectedRangeItem, ForecastItem, MarkItem, PhaseItem, RunDetail, SeriesItem
 from dashboard.components.alert.judgement import budget_lines, judgement_list
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.alert.trainer_actions import action_list

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dash import Dash, Input, Output, State, no_update, set_props
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
 from dashboard.components.run_labels import parse_tags
 
 __all__ = ["register"]

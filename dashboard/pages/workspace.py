@@ -10,8 +10,10 @@ from typing import Final, cast
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError
-from dashboard.api_types import AlertItem, ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
+from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.components.small_elements import spell
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
 from dashboard.figures.curves.view import View

@@ -11,7 +11,9 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Response
 
-from dashboard.api_client import ApiClient, ApiError, NotFoundError, UnreachableError, to_floats
+from dashboard.api.answers import to_floats
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError, NotFoundError, UnreachableError
 
 
 def ask(url, call):

@@ -1,13 +1,23 @@
 """The dashboard's types beside the OpenAPI document of a real collector: same names, fields and kinds of value."""
 
+import importlib
+import pkgutil
 import types
 import typing
 
 import pytest
 
-from dashboard import api_types
+from dashboard.api import types as api_types
 
-TYPES = [held for held in vars(api_types).values() if typing.is_typeddict(held)]
+MODULES = [
+    importlib.import_module(f"{api_types.__name__}.{found.name}") for found in pkgutil.iter_modules(api_types.__path__)
+]
+TYPES = [
+    held
+    for module in MODULES
+    for held in vars(module).values()
+    if typing.is_typeddict(held) and held.__module__ == module.__name__
+]
 
 
 KINDS = {str: "string", bool: "boolean", int: "integer", types.NoneType: "null", object: "anything"}

@@ -9,7 +9,7 @@ import pytest
 from dash import html
 
 from dashboard import ids
-from dashboard.api_types import by_trouble
+from dashboard.api.urgency import by_trouble
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.connect import WAYS

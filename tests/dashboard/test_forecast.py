@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dashboard.api_client import ApiClient
+from dashboard.api.client import ApiClient
 from dashboard.components.forecast import forecast_parts
 
 

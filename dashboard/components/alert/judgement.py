@@ -6,7 +6,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import AlertItem, JudgementItem, WarrantyItem
+from dashboard.api.types.alerts import AlertItem, JudgementItem, WarrantyItem
 
 __all__ = ["budget_lines", "judgement_card", "judgement_list", "spell_judgement"]
 

@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import AlertItem, HistoryItem
+from dashboard.api.types.alerts import AlertItem, HistoryItem
 from dashboard.components.small_elements import since
 
 __all__ = ["SILENCES", "history_list", "life_forms", "moment_link"]

@@ -6,7 +6,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import AlertItem, firing
+from dashboard.api.types.alerts import AlertItem
+from dashboard.api.urgency import firing
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.life import moment_link
 from dashboard.components.small_elements import badge, since

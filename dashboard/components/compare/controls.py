@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import RunItem
+from dashboard.api.types.runs import RunItem
 from dashboard.components.workspace import smoothing_of
 from dashboard.figures.overlay import ALIGNMENTS
 

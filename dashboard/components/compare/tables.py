@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api_types import AlertItem
+from dashboard.api.types.alerts import AlertItem
 from dashboard.components.small_elements import badge
 from dashboard.components.values import plain
 from dashboard.figures.overlay import Compared, acceleration_step, style_of

@@ -8,7 +8,10 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import MAX_RUNS, AlertItem, RunItem, ViewItem, firing
+from dashboard.api.types.administration import ViewItem
+from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.runs import MAX_RUNS, RunItem
+from dashboard.api.urgency import firing
 from dashboard.components.fleet.rows import state_of
 from dashboard.components.fleet.table import COLUMNS, HIDDEN_AT_FIRST
 from dashboard.components.small_elements import badge

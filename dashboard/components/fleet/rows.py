@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from dashboard.api_types import AlertItem, RunItem, alerts_of, by_trouble, firing
+from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.runs import RunItem
+from dashboard.api.urgency import alerts_of, by_trouble, firing
 from dashboard.figures.overlay import setting_of
 
 __all__ = ["fleet_rows", "owner_of", "state_of", "thinned"]

@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import ResponseItem
+from dashboard.api.types.responses import ResponseItem
 from dashboard.components.responses.card import response_card
 from dashboard.components.responses.table import anchor, response_table
 from dashboard.components.responses.token_strip import MEASURES

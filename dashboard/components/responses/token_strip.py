@@ -11,7 +11,7 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api_types import ResponseItem
+from dashboard.api.types.responses import ResponseItem
 from dashboard.components.values import plain
 
 __all__ = ["MEASURES", "token_strip"]

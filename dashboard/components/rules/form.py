@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import RunItem
+from dashboard.api.types.runs import RunItem
 from dashboard.components.rules.stated_rule import fields_of
 
 __all__ = ["rule_form"]

@@ -7,7 +7,8 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import RULE_PREFIX, DryRunItem, RuleItem
+from dashboard.api.types.alerts import RULE_PREFIX
+from dashboard.api.types.rules import DryRunItem, RuleItem
 from dashboard.components.small_elements import badge
 
 __all__ = ["dry_run_table", "rule_table"]

@@ -6,7 +6,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import CheckedFile
+from dashboard.api.types.administration import CheckedFile
 
 __all__ = ["checked", "file_check"]
 

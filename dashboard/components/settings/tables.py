@@ -8,7 +8,8 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_types import AuditItem, ChannelItem, KeyItem, RetentionStatus, RunItem
+from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, RetentionStatus
+from dashboard.api.types.runs import RunItem
 from dashboard.components.small_elements import badge, since
 
 __all__ = ["audit_table", "channel_table", "key_table", "project_table", "retention_table"]

@@ -3,7 +3,7 @@
 import math
 from itertools import accumulate
 
-from dashboard.api_types import SeriesItem
+from dashboard.api.types.runs import SeriesItem
 
 __all__ = ["running_sum"]
 

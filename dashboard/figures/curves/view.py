@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from dashboard.api_types import SeriesItem
+from dashboard.api.types.runs import SeriesItem
 from dashboard.figures.curves.token_axis import TokenAxis
 
 __all__ = ["View"]

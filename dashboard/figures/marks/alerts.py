@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
-from dashboard.api_types import SEVERITY_ORDER, AlertItem
+from dashboard.api.types.alerts import AlertItem
+from dashboard.api.urgency import SEVERITY_ORDER
 from dashboard.theme import SEVERITIES
 
 __all__ = ["alert_lines", "alert_trace"]

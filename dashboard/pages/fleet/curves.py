@@ -7,7 +7,8 @@ from typing import Final, cast
 from dash import ClientsideFunction, Dash, Input, Output, no_update
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError, NotFoundError
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.components.fleet.rows import thinned
 
 __all__ = ["register"]

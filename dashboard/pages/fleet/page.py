@@ -8,8 +8,10 @@ from dash.dependencies import ALL
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError
-from dashboard.api_types import AlertItem, RunItem
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
+from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.runs import RunItem
 from dashboard.components.connect import connect_card
 from dashboard.components.fleet.filters import MANY, fleet_filters, fleet_summary
 from dashboard.components.fleet.rows import fleet_rows

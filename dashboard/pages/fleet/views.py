@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dash import Dash, Input, Output, State, ctx, no_update
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError, NotFoundError
-from dashboard.api_types import ViewItem
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError, NotFoundError
+from dashboard.api.types.administration import ViewItem
 from dashboard.components.fleet.filters import view_options
 
 __all__ = ["read_views", "register"]

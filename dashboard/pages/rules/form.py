@@ -3,7 +3,8 @@
 from dash import Dash, Input, Output, State, no_update
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
 from dashboard.components.rules.stated_rule import FIELDS, rule_of, shown_parts
 from dashboard.components.rules.tables import dry_run_table, rule_table
 

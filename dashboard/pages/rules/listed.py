@@ -6,7 +6,8 @@ from dash import ALL, Dash, Input, Output, ctx, no_update
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
 from dashboard.components.rules.stated_rule import FIELDS, fields_of
 from dashboard.components.rules.tables import rule_table
 

@@ -6,7 +6,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
 from dashboard.components.page_frame import waiting
 from dashboard.components.rules.form import rule_form
 from dashboard.components.rules.tables import rule_table

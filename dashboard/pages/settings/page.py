@@ -8,7 +8,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError, UnreachableError
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError, UnreachableError
 from dashboard.components.page_frame import waiting
 from dashboard.components.settings.file_check import file_check
 from dashboard.components.settings.key_form import key_form

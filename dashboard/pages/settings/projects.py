@@ -3,7 +3,8 @@
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
 from dashboard import ids
-from dashboard.api_client import ApiClient, ApiError
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
 from dashboard.components.settings.tables import project_table
 
 __all__ = ["register"]

@@ -1,102 +1,42 @@
-"""Reads the collector's HTTP API: one method per route, which returns the types of `dashboard.api_types`.
+"""Reads the collector's HTTP API: one method per route, which returns the types of `dashboard.api.types`.
 
-This is the only module that sends HTTP requests to the collector. It neither caches nor draws.
+It neither caches nor draws.
 """
 
-import math
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Final, Self, cast
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Final, cast
+from urllib.parse import quote, urlencode
 
 import httpx2
 
-from dashboard.api_types import (
+from dashboard.api.answers import to_floats
+from dashboard.api.errors import refused
+from dashboard.api.requests import Query, Requests, item_path
+from dashboard.api.types.administration import AuditItem, ChannelItem, CheckedFile, KeyItem, RetentionStatus, ViewItem
+from dashboard.api.types.alerts import ActionItem, AlertItem, ForkItem, HistoryItem, JudgementItem, WarrantyItem
+from dashboard.api.types.responses import Attribution, ResponseItem, ResponsePairs
+from dashboard.api.types.rules import DryRunItem, RuleItem, RunRuleItem
+from dashboard.api.types.runs import (
     MAX_RUNS,
-    ActionItem,
-    AlertItem,
-    Attribution,
-    AuditItem,
-    ChannelItem,
-    CheckedFile,
-    DryRunItem,
     ExpectedRangeItem,
     ForecastItem,
-    ForkItem,
-    HistoryItem,
-    JudgementItem,
-    KeyItem,
     MarkItem,
     PhaseItem,
-    ResponseItem,
-    ResponsePairs,
-    RetentionStatus,
-    RuleItem,
     RunDetail,
     RunItem,
-    RunRuleItem,
     SeriesItem,
-    ViewItem,
-    WarrantyItem,
 )
-from dashboard.sign_in.credentials import current_credentials
 
-__all__ = ["ApiClient", "ApiError", "NotFoundError", "UnreachableError", "to_floats", "without_credentials"]
+__all__ = ["ApiClient"]
 
 PAGE_ITEMS: Final = 200
 RUN_PAGE_ITEMS: Final = 1000  # the most that the collector returns at once
 ALL_POINTS: Final = 1_000_000  # the most that the collector returns of one signal
 MAX_RESPONSES: Final = 24  # token strips are slow to draw, and nobody reads more at once
-MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest
-NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-MODEL_TEXTS: Final = frozenset({"text", "pieces"})  # what a model wrote: line ends and tabs stay
-
-ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")  # ids are hexadecimal; none needs to be quoted in a path
-
-Query = dict[str, str | int | list[str]]
 
 
-class ApiError(Exception):
-    """The collector's answer cannot be used; the message can be shown on the page."""
-
-
-class UnreachableError(ApiError):
-    """The collector did not answer."""
-
-
-class NotFoundError(ApiError):
-    """The collector has no such run or alert."""
-
-
-class ApiClient:
-    """Sends requests to one collector. An async context manager: open one for each page; it costs a connection.
-
-    Args:
-        base_url: The collector's address, such as ``http://127.0.0.1:8600``.
-        timeout_seconds: How long one call may take.
-    """
-
-    def __init__(self, base_url: str, *, timeout_seconds: float = 10.0) -> None:
-        self.base_url = base_url.rstrip("/")
-        self.shown_url = without_credentials(self.base_url)
-        # verify=True loads every root certificate for each client; only https needs them.
-        self._http = httpx2.AsyncClient(
-            base_url=self.base_url,
-            timeout=timeout_seconds,
-            verify=self.base_url.startswith("https"),
-            trust_env=False,
-            headers=current_credentials(),
-        )
-
-    async def __aenter__(self) -> Self:
-        await self._http.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._http.__aexit__(kind, error, trace)
+class ApiClient(Requests):
+    """The routes of one collector; see `Requests` for its arguments."""
 
     async def runs(self) -> list[RunItem]:
         """Read all runs, `MAX_RUNS` at most."""
@@ -107,7 +47,7 @@ class ApiClient:
 
     async def run(self, run_id: str) -> RunDetail:
         """Read one run, with its config and the names of its signals."""
-        run = cast("RunDetail", await self._get(_path("runs", run_id), {}))
+        run = cast("RunDetail", await self._get(item_path("runs", run_id), {}))
         _restore_sparkline(run)
         return run
 
@@ -136,7 +76,7 @@ class ApiClient:
             query |= {"from_step": steps[0], "to_step": steps[1]}
         if times:
             query["times"] = "true"
-        items = cast("list[SeriesItem]", await self._items(_path("runs", run_id, "series"), query))
+        items = cast("list[SeriesItem]", await self._items(item_path("runs", run_id, "series"), query))
         series: dict[str, SeriesItem] = {}
         for item in items:
             if not item["steps"]:
@@ -151,21 +91,21 @@ class ApiClient:
 
     async def phases(self, run_id: str) -> list[PhaseItem]:
         """Read a run's phases, oldest first."""
-        return cast("list[PhaseItem]", await self._items(_path("runs", run_id, "phases"), {}))
+        return cast("list[PhaseItem]", await self._items(item_path("runs", run_id, "phases"), {}))
 
     async def marks(self, run_id: str) -> list[MarkItem]:
         """Read what happened to a run at a step, in the order of steps."""
-        return cast("list[MarkItem]", await self._items(_path("runs", run_id, "marks"), {}))
+        return cast("list[MarkItem]", await self._items(item_path("runs", run_id, "marks"), {}))
 
     async def expected_ranges(self, run_id: str, signals: Sequence[str]) -> dict[str, ExpectedRangeItem]:
         """Read where the values of healthy runs were, by signal; signals of which that is not known are left out."""
         query: Query = {"signals": list(signals)}
-        answer = await self._get(_path("runs", run_id, "expected-ranges"), query)
+        answer = await self._get(item_path("runs", run_id, "expected-ranges"), query)
         return {item["signal"]: item for item in cast("list[ExpectedRangeItem]", answer["items"])}
 
     async def forecast(self, run_id: str) -> ForecastItem | None:
         """Read how probable a collapse of a run is; None before the first step and after a collapse."""
-        answer = await self._ask("GET", _path("runs", run_id, "forecast"), is_nullable=True)
+        answer = await self._ask("GET", item_path("runs", run_id, "forecast"), is_nullable=True)
         return cast("ForecastItem", answer) if answer else None
 
     async def alerts(self, run_id: str | None = None, *, state: str | None = None) -> list[AlertItem]:
@@ -173,7 +113,7 @@ class ApiClient:
         query: Query = {"limit": PAGE_ITEMS}
         if state is not None:
             query["state"] = state
-        path = "/alerts" if run_id is None else _path("runs", run_id, "alerts")
+        path = "/alerts" if run_id is None else item_path("runs", run_id, "alerts")
         items = cast("list[AlertItem]", await self._items(path, query))
         return [
             {**item, "evidence": cast("dict[str, object]", to_floats(item.get("evidence") or {}))} for item in items
@@ -181,16 +121,16 @@ class ApiClient:
 
     async def alert(self, alert_id: str) -> AlertItem:
         """Read one alert."""
-        return cast("AlertItem", to_floats(await self._get(_path("alerts", alert_id), {})))
+        return cast("AlertItem", to_floats(await self._get(item_path("alerts", alert_id), {})))
 
     async def history(self, alert_id: str) -> list[HistoryItem]:
         """Read what has happened to the alerts of this alert's run and kind, the newest first, 100 at most."""
-        answer = await self._get(_path("alerts", alert_id, "history"), {"limit": 100})
+        answer = await self._get(item_path("alerts", alert_id, "history"), {"limit": 100})
         return cast("list[HistoryItem]", answer["items"])
 
     async def comment(self, alert_id: str, text: str) -> None:
         """Add a comment to the history of an alert."""
-        await self._ask("POST", _path("alerts", alert_id, "comments"), json={"by": "the dashboard", "text": text})
+        await self._ask("POST", item_path("alerts", alert_id, "comments"), json={"by": "the dashboard", "text": text})
 
     async def silence(self, alert_id: str, *, minutes: int | None, reason: str) -> None:
         """Silence an alert for some minutes, or until it is resolved."""
@@ -200,30 +140,30 @@ class ApiClient:
 
     async def acknowledge(self, alert_id: str) -> None:
         """Acknowledge an alert in the name of the dashboard."""
-        await self._ask("POST", _path("alerts", alert_id, "ack"), json={"by": "the dashboard"})
+        await self._ask("POST", item_path("alerts", alert_id, "ack"), json={"by": "the dashboard"})
 
     async def judgements(self, run_id: str) -> dict[str, JudgementItem]:
         """Read whether the alarms of a run were right, by alert; those that nobody has judged are left out."""
-        items = await self._items(_path("runs", run_id, "judgements"), {})
+        items = await self._items(item_path("runs", run_id, "judgements"), {})
         return {item["alert_id"]: item for item in cast("list[JudgementItem]", items)}
 
     async def judge(self, alert_id: str, *, is_right: bool, failed_at: int | None, note: str) -> JudgementItem:
         """Say whether an alarm was right, and at which step the run failed if that is known."""
         asked = {"is_right": is_right, "failed_at": failed_at, "note": note, "by": "the dashboard"}
-        return cast("JudgementItem", await self._ask("POST", _path("alerts", alert_id, "judgement"), json=asked))
+        return cast("JudgementItem", await self._ask("POST", item_path("alerts", alert_id, "judgement"), json=asked))
 
     async def warranty(self, run_id: str) -> WarrantyItem | None:
         """Read what a budget of false pages allows a run; None where no budget is stated."""
-        answer = await self._ask("GET", _path("runs", run_id, "warranty"), is_nullable=True)
+        answer = await self._ask("GET", item_path("runs", run_id, "warranty"), is_nullable=True)
         return cast("WarrantyItem", to_floats(answer)) if answer else None
 
     async def label(self, run_id: str, **labels: object) -> None:
         """Change title, tags, notes or whether a run is archived."""
-        await self._ask("PATCH", _path("runs", run_id), json=labels)
+        await self._ask("PATCH", item_path("runs", run_id), json=labels)
 
     async def delete_run(self, run_id: str, *, is_forced: bool = False) -> None:
         """Delete a run; one whose trainer sends only if forced."""
-        await self._ask("DELETE", _path("runs", run_id), params={"force": str(is_forced).lower()})
+        await self._ask("DELETE", item_path("runs", run_id), params={"force": str(is_forced).lower()})
 
     async def delete_project(self, name: str) -> None:
         """Delete all runs of a project, unless a trainer of one sends."""
@@ -239,7 +179,7 @@ class ApiClient:
 
     async def revoke_key(self, key: str) -> None:
         """Revoke a key."""
-        await self._ask("DELETE", _path("keys", key))
+        await self._ask("DELETE", item_path("keys", key))
 
     async def rules(self) -> list[RuleItem]:
         """Read the rules that the caller reaches, the newest first."""
@@ -247,21 +187,21 @@ class ApiClient:
 
     async def rules_of_run(self, run_id: str) -> list[RunRuleItem]:
         """Read the rules that concern a run, with their states."""
-        return cast("list[RunRuleItem]", to_floats(await self._items(f"{_path('runs', run_id)}/rules", {})))
+        return cast("list[RunRuleItem]", to_floats(await self._items(f"{item_path('runs', run_id)}/rules", {})))
 
     async def rule(self, rule_id: str) -> RuleItem:
         """Read one rule."""
-        return cast("RuleItem", await self._get(_path("rules", rule_id), {}))
+        return cast("RuleItem", await self._get(item_path("rules", rule_id), {}))
 
     async def save_rule(self, rule_id: str | None, rule: Mapping[str, object]) -> RuleItem:
         """Make a rule, or change the one of an id."""
         asked = {"rule": dict(rule), "by": "the dashboard"}
-        method, path = ("POST", "/rules") if rule_id is None else ("PUT", _path("rules", rule_id))
+        method, path = ("POST", "/rules") if rule_id is None else ("PUT", item_path("rules", rule_id))
         return cast("RuleItem", await self._ask(method, path, json=asked))
 
     async def delete_rule(self, rule_id: str) -> None:
         """Delete a rule."""
-        await self._ask("DELETE", _path("rules", rule_id))
+        await self._ask("DELETE", item_path("rules", rule_id))
 
     async def try_rule(self, run_id: str, rule: Mapping[str, object]) -> DryRunItem:
         """Read when a rule would have fired on a recorded run."""
@@ -299,7 +239,7 @@ class ApiClient:
 
     async def actions(self, run_id: str) -> list[ActionItem]:
         """Read the actions that a run's trainer reported, newest first, `MAX_ITEMS` at most."""
-        items = await self._items(_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS})
+        items = await self._items(item_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS})
         actions = cast("list[ActionItem]", items)
         for action in actions:
             # An older collector knows no forks.
@@ -331,12 +271,12 @@ class ApiClient:
             query["kind"] = kind
         if correct is not None:
             query["correct"] = str(correct).lower()
-        answer = await self._get(_path("runs", run_id, "responses"), query)
+        answer = await self._get(item_path("runs", run_id, "responses"), query)
         return cast("list[ResponseItem]", to_floats(answer["items"]))
 
     async def response_pairs(self, run_id: str, *, from_step: int | None, to_step: int | None) -> ResponsePairs:
         """Read displaced correct responses of some steps, each with the incorrect one that is most alike."""
-        answer = await self._get(_path("runs", run_id, "response-pairs"), _steps(from_step, to_step))
+        answer = await self._get(item_path("runs", run_id, "response-pairs"), _steps(from_step, to_step))
         return cast("ResponsePairs", to_floats(answer))
 
     async def views(self) -> list[ViewItem]:
@@ -350,17 +290,17 @@ class ApiClient:
 
     async def delete_view(self, view_id: str) -> None:
         """Delete a saved view."""
-        await self._ask("DELETE", _path("views", view_id))
+        await self._ask("DELETE", item_path("views", view_id))
 
     async def attribution(self, alert_id: str) -> Attribution:
         """Read the attribution of an alert."""
-        return cast("Attribution", to_floats(await self._get(_path("alerts", alert_id, "attribution"), {})))
+        return cast("Attribution", to_floats(await self._get(item_path("alerts", alert_id, "attribution"), {})))
 
     async def incident(self, alert_id: str) -> bytes:
         """Read the incident report of an alert, an HTML file."""
-        response = await self._request("GET", _path("alerts", alert_id, "incident"))
+        response = await self._request("GET", item_path("alerts", alert_id, "incident"))
         if response.is_error:
-            raise _refused(response.status_code, response.text[:200])
+            raise refused(response.status_code, response.text[:200])
         return response.content
 
     async def stream(self, run_id: str | None = None) -> AsyncIterator[bytes]:
@@ -374,124 +314,12 @@ class ApiClient:
         except httpx2.HTTPError:
             return  # the browser reconnects by itself
 
-    async def _items(self, path: str, query: Query, *, most: int = MAX_ITEMS) -> list[object]:
-        items: list[object] = []
-        cursor: str | None = None
-        while True:
-            page = await self._get(path, query if cursor is None else {**query, "cursor": cursor})
-            items += cast("list[object]", page["items"])
-            cursor = cast("str | None", page.get("next"))
-            if cursor is None or len(items) >= most:
-                return items[:most]
-
-    async def _get(self, path: str, query: Query) -> dict[str, object]:
-        return await self._ask("GET", path, params=query)
-
-    async def _ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        is_nullable: bool = False,
-        **asked: Any,  # noqa: ANN401 - httpx2's own
-    ) -> dict[str, object]:
-        response = await self._request(method, path, **asked)
-        try:
-            answer = response.json()
-            # Numbers and most names need no look: only an escape or a byte beyond ASCII can be unprintable.
-            if b"\\" in response.content or not response.content.isascii():
-                answer = _printable_tree(answer)
-        except ValueError as error:
-            raise ApiError(f"{self.shown_url} answered with something other than JSON; is it a collector?") from error
-        if answer is None and is_nullable and response.is_success:
-            return {}
-        if not isinstance(answer, dict):
-            raise ApiError(f"{self.shown_url} answered {response.status_code} with no JSON object; is it a collector?")
-        if response.is_error:
-            raise _refused(response.status_code, str(answer.get("detail", response.reason_phrase)))
-        return answer
-
-    async def _request(self, method: str, path: str, **asked: Any) -> httpx2.Response:  # noqa: ANN401 - httpx2's own
-        try:
-            return await self._http.request(method, f"/api/v1{path}", **asked)
-        except httpx2.HTTPError as error:
-            raise UnreachableError(
-                f"The collector at {self.shown_url} does not answer ({type(error).__name__})"
-            ) from error
-
-
-def _refused(status: int, detail: str) -> "ApiError":
-    if status == httpx2.codes.NOT_FOUND:
-        return NotFoundError(detail)
-    if status == httpx2.codes.UNAUTHORIZED:
-        return ApiError("The collector needs a key: sign in at /sign-in")
-    return ApiError(f"The collector answered {status}: {detail}")
-
-
-def without_credentials(url: str) -> str:
-    """Return an address without the user name and password that it may hold, to be shown."""
-    parsed = urlsplit(url)
-    return parsed._replace(netloc=parsed.netloc.rpartition("@")[2]).geturl()
-
 
 def _steps(first: int | None, last: int | None) -> Query:
     return {name: step for name, step in (("from_step", first), ("to_step", last)) if step is not None}
-
-
-def _path(collection: str, item: str, part: str = "") -> str:
-    """Return the path of an item, or of a part of it, below the API's base path.
-
-    Raises:
-        NotFoundError: If nothing can have this id, so that no id leads to another route.
-    """
-    if not ID.fullmatch(item):
-        raise NotFoundError(f"no {collection.removesuffix('s')} has the id {item[:100]!r}")
-    return f"/{collection}/{item}{part and f'/{part}'}"
-
-
-def to_floats(value: object) -> object:
-    """Replace the strings "NaN", "Infinity" and "-Infinity" by floats, but in what a model wrote."""
-    if isinstance(value, str):
-        return NON_FINITE.get(value, value)
-    if isinstance(value, list):
-        return [to_floats(item) for item in value]
-    if isinstance(value, dict):
-        return {key: item if key in MODEL_TEXTS else to_floats(item) for key, item in value.items()}
-    return value
 
 
 def _restore_sparkline(run: RunItem) -> None:
     sparkline = run.get("sparkline")
     if sparkline:
         sparkline["values"] = cast("list[float]", to_floats(sparkline["values"]))
-
-
-def _printable_tree(value: object, *, kept: str = "") -> object:
-    r"""Return a JSON value whose texts, names of fields among them, have every unprintable character as an escape.
-
-    So nothing in an answer can reorder or hide what is shown beside it. The collector has the same rule in
-    `monitor_server.printable`, which the dashboard must not import.
-
-    Args:
-        value: Any JSON value.
-        kept: Characters that stay as they are; line ends and tabs in what a model wrote.
-    """
-    if isinstance(value, str):
-        return _printable(value, kept)
-    if isinstance(value, list):
-        return [item if isinstance(item, float | int) else _printable_tree(item, kept=kept) for item in value]
-    if isinstance(value, dict):
-        return {
-            _printable(key, ""): _printable_tree(item, kept="\n\t" if key in MODEL_TEXTS else kept)
-            for key, item in value.items()
-        }
-    return value
-
-
-def _printable(text: str, kept: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character in kept or character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )

@@ -1,0 +1,51 @@
+"""Makes JSON answers safe to show, and their numbers floats."""
+
+import math
+from typing import Final
+
+__all__ = ["printable_tree", "to_floats"]
+
+NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+MODEL_TEXTS: Final = frozenset({"text", "pieces"})  # what a model wrote: line ends and tabs stay
+
+
+def to_floats(value: object) -> object:
+    """Replace the strings "NaN", "Infinity" and "-Infinity" by floats, but in what a model wrote."""
+    if isinstance(value, str):
+        return NON_FINITE.get(value, value)
+    if isinstance(value, list):
+        return [to_floats(item) for item in value]
+    if isinstance(value, dict):
+        return {key: item if key in MODEL_TEXTS else to_floats(item) for key, item in value.items()}
+    return value
+
+
+def printable_tree(value: object, *, kept: str = "") -> object:
+    r"""Return a JSON value whose texts, names of fields among them, have every unprintable character as an escape.
+
+    So nothing in an answer can reorder or hide what is shown beside it. The collector has the same rule in
+    `monitor_server.printable`, which the dashboard must not import.
+
+    Args:
+        value: Any JSON value.
+        kept: Characters that stay as they are; line ends and tabs in what a model wrote.
+    """
+    if isinstance(value, str):
+        return _printable(value, kept)
+    if isinstance(value, list):
+        return [item if isinstance(item, float | int) else printable_tree(item, kept=kept) for item in value]
+    if isinstance(value, dict):
+        return {
+            _printable(key, ""): printable_tree(item, kept="\n\t" if key in MODEL_TEXTS else kept)
+            for key, item in value.items()
+        }
+    return value
+
+
+def _printable(text: str, kept: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character in kept or character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )

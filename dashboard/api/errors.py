@@ -1,0 +1,26 @@
+"""Why an answer of the collector cannot be used; each message can be shown on a page."""
+
+import httpx2
+
+__all__ = ["ApiError", "NotFoundError", "UnreachableError", "refused"]
+
+
+class ApiError(Exception):
+    """The collector's answer cannot be used; the message can be shown on the page."""
+
+
+class UnreachableError(ApiError):
+    """The collector did not answer."""
+
+
+class NotFoundError(ApiError):
+    """The collector has no such run or alert."""
+
+
+def refused(status: int, detail: str) -> ApiError:
+    """Return the error for a status that the collector answered, with what it said."""
+    if status == httpx2.codes.NOT_FOUND:
+        return NotFoundError(detail)
+    if status == httpx2.codes.UNAUTHORIZED:
+        return ApiError("The collector needs a key: sign in at /sign-in")
+    return ApiError(f"The collector answered {status}: {detail}")

@@ -1,0 +1,111 @@
+"""Sends requests to one collector and checks that its answers are JSON."""
+
+import re
+from types import TracebackType
+from typing import Any, Final, Self, cast
+from urllib.parse import urlsplit
+
+import httpx2
+
+from dashboard.api.answers import printable_tree
+from dashboard.api.errors import ApiError, NotFoundError, UnreachableError, refused
+from dashboard.sign_in.credentials import current_credentials
+
+__all__ = ["Query", "Requests", "item_path", "without_credentials"]
+
+MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest
+ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")  # ids are hexadecimal; none needs to be quoted in a path
+
+Query = dict[str, str | int | list[str]]
+
+
+class Requests:
+    """Sends requests to one collector. An async context manager: open one for each page; it costs a connection.
+
+    Args:
+        base_url: The collector's address, such as ``http://127.0.0.1:8600``.
+        timeout_seconds: How long one call may take.
+    """
+
+    def __init__(self, base_url: str, *, timeout_seconds: float = 10.0) -> None:
+        self.base_url = base_url.rstrip("/")
+        self.shown_url = without_credentials(self.base_url)
+        # verify=True loads every root certificate for each client; only https needs them.
+        self._http = httpx2.AsyncClient(
+            base_url=self.base_url,
+            timeout=timeout_seconds,
+            verify=self.base_url.startswith("https"),
+            trust_env=False,
+            headers=current_credentials(),
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._http.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.__aexit__(kind, error, trace)
+
+    async def _items(self, path: str, query: Query, *, most: int = MAX_ITEMS) -> list[object]:
+        items: list[object] = []
+        cursor: str | None = None
+        while True:
+            page = await self._get(path, query if cursor is None else {**query, "cursor": cursor})
+            items += cast("list[object]", page["items"])
+            cursor = cast("str | None", page.get("next"))
+            if cursor is None or len(items) >= most:
+                return items[:most]
+
+    async def _get(self, path: str, query: Query) -> dict[str, object]:
+        return await self._ask("GET", path, params=query)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        is_nullable: bool = False,
+        **asked: Any,  # noqa: ANN401 - httpx2's own
+    ) -> dict[str, object]:
+        response = await self._request(method, path, **asked)
+        try:
+            answer = response.json()
+            # Numbers and most names need no look: only an escape or a byte beyond ASCII can be unprintable.
+            if b"\\" in response.content or not response.content.isascii():
+                answer = printable_tree(answer)
+        except ValueError as error:
+            raise ApiError(f"{self.shown_url} answered with something other than JSON; is it a collector?") from error
+        if answer is None and is_nullable and response.is_success:
+            return {}
+        if not isinstance(answer, dict):
+            raise ApiError(f"{self.shown_url} answered {response.status_code} with no JSON object; is it a collector?")
+        if response.is_error:
+            raise refused(response.status_code, str(answer.get("detail", response.reason_phrase)))
+        return answer
+
+    async def _request(self, method: str, path: str, **asked: Any) -> httpx2.Response:  # noqa: ANN401 - httpx2's own
+        try:
+            return await self._http.request(method, f"/api/v1{path}", **asked)
+        except httpx2.HTTPError as error:
+            raise UnreachableError(
+                f"The collector at {self.shown_url} does not answer ({type(error).__name__})"
+            ) from error
+
+
+def without_credentials(url: str) -> str:
+    """Return an address without the user name and password that it may hold, to be shown."""
+    parsed = urlsplit(url)
+    return parsed._replace(netloc=parsed.netloc.rpartition("@")[2]).geturl()
+
+
+def item_path(collection: str, item: str, part: str = "") -> str:
+    """Return the path of an item, or of a part of it, below the API's base path.
+
+    Raises:
+        NotFoundError: If nothing can have this id, so that no id leads to another route.
+    """
+    if not ID.fullmatch(item):
+        raise NotFoundError(f"no {collection.removesuffix('s')} has the id {item[:100]!r}")
+    return f"/{collection}/{item}{part and f'/{part}'}"

@@ -1,0 +1,129 @@
+"""Runs, their signals, phases, marks and forecast."""
+
+from typing import Final, NotRequired, TypedDict
+
+__all__ = [
+    "MAX_RUNS",
+    "DriverItem",
+    "ExpectedRangeItem",
+    "ExpectedRanges",
+    "ForecastItem",
+    "HorizonItem",
+    "MarkItem",
+    "PhaseItem",
+    "RunDetail",
+    "RunItem",
+    "SeriesItem",
+    "Sparkline",
+]
+
+MAX_RUNS: Final = 5000  # the newest runs, which pages read
+
+
+class Sparkline(TypedDict):
+    """The last values of one signal, oldest first; non-finite floats where the signal was not finite."""
+
+    signal: str
+    values: list[float]
+
+
+class RunItem(TypedDict, total=False):
+    """A run, as in a list of runs; ``alerts`` counts the firing alerts."""
+
+    id: str
+    project: str
+    name: str
+    status: str
+    phase: str
+    attempt: int
+    last_step: int | None
+    last_seen: float | None
+    started_at: float | None
+    world_size: int
+    capability: str
+    source: str
+    alerts: int
+    sparkline: Sparkline | None
+    step_seconds: float | None
+    phase_from_step: int | None
+    title: str | None
+    tags: list[str]
+    archived: bool
+
+
+class RunDetail(RunItem, total=False):
+    """A run, with what is returned only for a single run."""
+
+    config: dict[str, object] | None
+    signals: list[str]
+    notes: str | None
+
+
+class SeriesItem(TypedDict):
+    """One signal over steps, the newest attempt's value at each step; ``times`` (Unix seconds) if asked for."""
+
+    signal: str
+    steps: list[int]
+    values: list[float]
+    times: NotRequired[list[float] | None]
+
+
+class PhaseItem(TypedDict):
+    """A phase of a run; ``to_step`` is None for the current phase."""
+
+    phase: str
+    from_step: int
+    to_step: int | None
+
+
+class ExpectedRangeItem(TypedDict):
+    """Where values of healthy runs were: from ``steps[i]`` to ``steps[i + 1]``, between ``low[i]`` and ``high[i]``."""
+
+    signal: str
+    steps: list[int]
+    low: list[float]
+    high: list[float]
+    runs: int
+
+
+class ExpectedRanges(TypedDict):
+    """The ranges that are known, and the calibration that has learnt them."""
+
+    calibration: str
+    items: list[ExpectedRangeItem]
+
+
+class MarkItem(TypedDict):
+    """What happened to a run at a step: an attempt, a rewind, an action, an acknowledgement or a comment."""
+
+    kind: str
+    step: int
+    time: float
+    text: str
+    by: str | None
+
+
+class HorizonItem(TypedDict):
+    """The probability of a collapse within a number of recorded steps."""
+
+    within: int
+    probability: float
+    base_rate: float
+
+
+class DriverItem(TypedDict):
+    """One piece of evidence that raises the probability."""
+
+    name: str
+    description: str
+    odds_ratio: float
+
+
+class ForecastItem(TypedDict):
+    """The forecast of a run after its newest step; without ``drivers`` it is the base rate."""
+
+    step: int
+    horizons: list[HorizonItem]
+    drivers: list[DriverItem]
+    model: str
+    fitted_on: str
