@@ -9,11 +9,13 @@ CollectorError                      500
 ├── UnknownRun, UnknownAlert        404
 ├── UnknownProject, UnknownKey      404
 ├── UnknownChannel, UnknownSilence  404
-├── UnknownRule, UnknownPath        404
+├── UnknownRule, UnknownView        404
+├── UnknownPath                     404
 ├── MethodNotAllowed                405
 ├── RunActive                       409  its trainer sends
 ├── KeyNameTaken                    409  a key of this name is in use
 ├── RuleConflict                    409  the name of a rule is taken, there are too many, or a file states it
+├── TooManyViews                    409  as many views are saved as there may be
 ├── RequestNotPossible              409  the trainer of a run cannot be asked for this now
 ├── BodyTooLarge                    413  before or after decompression
 ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip

@@ -54,7 +54,7 @@ def test_a_line_of_the_log_names_the_request_that_caused_it(start_collector, scr
     def fail(*_arguments, **_options):
         raise RuntimeError("a fault of the test")
 
-    monkeypatch.setattr("monitor_server.store.repositories.runs.Runs.page", fail)
+    monkeypatch.setattr("monitor_server.store.repositories.run_views.RunViews.page", fail)
     answer = live.pool.request("GET", f"{live.url}/api/v1/runs")
     assert answer.status == 500
     request = answer.headers["X-Request-Id"]

@@ -156,9 +156,9 @@ def test_a_step_that_is_being_encoded_at_the_deadline_is_counted_as_lost(connect
     may_go_on = threading.Event()
     reduce = records_module.reduce
 
-    def wait_and_reduce(*given):
+    def wait_and_reduce(*given, **named):
         may_go_on.wait(60)
-        return reduce(*given)
+        return reduce(*given, **named)
 
     monkeypatch.setattr(records_module, "reduce", wait_and_reduce)
     monitor = connect()
@@ -320,7 +320,7 @@ def test_an_internal_error_does_not_reach_training(collector, connect, monkeypat
     """A bug in the reduction costs the token arrays; the scalars arrive."""
     error = RuntimeError("ours")
 
-    def break_down(*_):
+    def break_down(*_, **__):
         raise error
 
     monkeypatch.setattr("trainer_hooks.recording.records.reduce", break_down)
