@@ -75,6 +75,7 @@ __all__ = [
     "SummaryConflict",
     "TooManyRequests",
     "TooManySignals",
+    "TooManyViews",
     "Unavailable",
     "UndeclaredRoute",
     "UnknownAlert",
@@ -86,6 +87,7 @@ __all__ = [
     "UnknownRule",
     "UnknownRun",
     "UnknownSilence",
+    "UnknownView",
     "UnsupportedMediaType",
 ]
 
