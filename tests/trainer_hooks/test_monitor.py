@@ -166,11 +166,11 @@ def test_a_rewind_resets_the_phase_and_the_healthy_step(collector, connect):
 
     def receipt(batch):
         steps = [decode_record(raw).step for raw in batch.records]
-        is_first = bool(steps) and batch.attempt == collector.batches[0].attempt
+        is_first = batch.attempt == collector.batches[0].attempt  # also of a batch without records, such as a heartbeat
         return Receipt(
             run_id="r",
             accepted=len(steps),
-            judged_step=max(steps) if is_first else None,
+            judged_step=max(steps) if steps and is_first else None,
             phase="healthy" if is_first else "unknown",
         )
 
