@@ -31,11 +31,6 @@ class SavedView:
     saved_at: float
     saved_by: str
 
-    @property
-    def scope(self) -> str:
-        """Whose views it is among, as one text."""
-        return "all" if self.project is None else f"project:{self.project}"
-
 
 class SavedViews:
     """Reads and writes saved views."""
@@ -50,18 +45,18 @@ class SavedViews:
 
     def count(self, project: str | None) -> int:
         """Return how many views a project has, or how many have none."""
-        query = select(func.count()).select_from(saved_views).where(saved_views.c.project.is_not_distinct_from(project))
+        query = select(func.count()).select_from(saved_views).where(saved_views.c.scope == _scope(project))
         return int(self._connection.execute(query).scalar_one())
 
     def find_name(self, name: str, *, project: str | None) -> SavedView | None:
         """Return the view of a name among those of a project, or among those that have none; None where none has it."""
-        here = saved_views.c.project.is_not_distinct_from(project) & (saved_views.c.name == name)
+        here = (saved_views.c.scope == _scope(project)) & (saved_views.c.name == name)
         row = self._connection.execute(select(saved_views).where(here)).mappings().one_or_none()
         return None if row is None else _view(row)
 
     def add(self, view: SavedView) -> None:
         """Write a new view."""
-        self._connection.execute(insert(saved_views), asdict(view) | {"scope": view.scope})
+        self._connection.execute(insert(saved_views), asdict(view) | {"scope": _scope(view.project)})
 
     def replace(self, view: SavedView) -> None:
         """Write a view in the place of the one with its id."""
@@ -88,3 +83,8 @@ class SavedViews:
 
 def _view(row: Mapping[Any, Any]) -> SavedView:
     return SavedView(**{name: row[name] for name in SavedView.__slots__})
+
+
+def _scope(project: str | None) -> str:
+    """Return whose views those of a project are, as one text that is never NULL."""
+    return "all" if project is None else f"project:{project}"
