@@ -7,6 +7,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import alert_history
 
 __all__ = ["JUDGED_RIGHT", "JUDGED_WRONG", "AlertHistory", "HistoryEntry"]
@@ -67,7 +68,7 @@ class AlertHistory:
             .order_by(alert_history.c.number.desc())
             .limit(limit)
         )
-        return [{str(name): value for name, value in row.items()} for row in self._connection.execute(query).mappings()]
+        return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
     def judgements(self, run_id: str) -> list[dict[str, Any]]:
         """Return the newest judgement of each alert of a run, the oldest alert first, with the alert's kind."""
@@ -75,7 +76,7 @@ class AlertHistory:
         query = select(alert_history).where(alert_history.c.run_id == run_id, judged).order_by(alert_history.c.number)
         newest: dict[str, dict[str, Any]] = {}
         for row in self._connection.execute(query).mappings():
-            newest[row["alert_id"]] = {str(name): value for name, value in row.items()}
+            newest[row["alert_id"]] = row_fields(row)
         return list(newest.values())
 
     def page(self, run_id: str, kind: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
@@ -84,4 +85,4 @@ class AlertHistory:
         query = select(alert_history).where(here).order_by(alert_history.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(alert_history.c.number < before)
-        return [{str(name): value for name, value in row.items()} for row in self._connection.execute(query).mappings()]
+        return [row_fields(row) for row in self._connection.execute(query).mappings()]

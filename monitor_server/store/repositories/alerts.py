@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import acknowledgements, alerts, runs
 from trainer_hooks.wire import spell_non_finite
 
@@ -149,7 +150,7 @@ class Alerts:
     def view(self, alert_id: str) -> dict[str, Any] | None:
         """Return one alert with its run's name and project, or None."""
         row = self._connection.execute(_VIEW.where(alerts.c.id == alert_id)).mappings().one_or_none()
-        return None if row is None else {str(name): value for name, value in row.items()}
+        return None if row is None else row_fields(row)
 
     def project(self, alert_id: str) -> str | None:
         """Return the project of an alert's run, or None where no alert has this id."""
@@ -182,7 +183,7 @@ class Alerts:
             if wanted is not None:
                 query = query.where(column == wanted)
         rows = self._connection.execute(query).mappings()
-        return [{str(name): value for name, value in row.items()} for row in rows]
+        return [row_fields(row) for row in rows]
 
 
 def _acknowledgement(row: Mapping[Any, Any]) -> StoredAcknowledgement:

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from monitor_server.errors import DeletionUnderWay
 from monitor_server.store.repositories.removed_attempts import REMOVED
+from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import attempts, records, runs
 
 __all__ = ["AttemptSpan", "Attempts"]
@@ -118,4 +119,4 @@ class Attempts:
     def spans(self, run_id: str) -> list[AttemptSpan]:
         """Return the steps of each attempt, the oldest attempt first."""
         rows = self._connection.execute(_SPANS, {"run": run_id}).mappings()
-        return [AttemptSpan(**{str(name): value for name, value in row.items()}) for row in rows]
+        return [AttemptSpan(**row_fields(row)) for row in rows]

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import audit_entries
 
 __all__ = ["AuditEntry", "AuditLog", "detail_of_run"]
@@ -78,4 +79,4 @@ class AuditLog:
             query = query.where(audit_entries.c.number < before)
         if project is not None:
             query = query.where(audit_entries.c.project == project)
-        return [{str(name): value for name, value in row.items()} for row in self._connection.execute(query).mappings()]
+        return [row_fields(row) for row in self._connection.execute(query).mappings()]

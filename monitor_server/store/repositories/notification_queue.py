@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import alerts, notification_events, notification_messages, runs
 
 __all__ = ["FAILING_ATTEMPTS", "NotificationEvent", "NotificationQueue", "OpenMessage", "WaitingEvents"]
@@ -195,7 +196,7 @@ class NotificationQueue:
             .order_by(_RANK.desc(), _EVENT.at, _EVENT.alert_id)
             .limit(ROWS_READ)
         )  # fmt: skip
-        return [{str(name): value for name, value in row.items()} for row in self._connection.execute(query).mappings()]
+        return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
     def claim(self, *, channels: Collection[str], now: float, until: float) -> list[OpenMessage]:
         """Claim the messages that are due on some channels, so that no other collector delivers them meanwhile."""

@@ -3,10 +3,11 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Float, RowMapping, Select, bindparam, func, select
+from sqlalchemy import Connection, Float, Select, bindparam, func, select
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.removed_attempts import REMOVED
+from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.tables import alerts, attempts, phases, runs
 
@@ -23,7 +24,7 @@ class RunViews:
         """Return the run as readers see it, or None."""
         query = _view(now, deadlines).where(runs.c.id == run_id)
         row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _fields(row)
+        return None if row is None else row_fields(row)
 
     def page(
         self,
@@ -46,22 +47,18 @@ class RunViews:
             query = query.where(status_column(now, deadlines) == status)
         if is_archived is not None:
             query = query.where(runs.c.archived_at.is_not(None) == is_archived)
-        return [_fields(row) for row in self._connection.execute(query).mappings()]
+        return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
     def live(self, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
         """Return the runs that have not ended, the last heard first."""
         query = (
             _view(now, deadlines).where(is_live_column(now, deadlines)).order_by(runs.c.last_seen.desc()).limit(limit)
         )
-        return [_fields(row) for row in self._connection.execute(query).mappings()]
+        return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
     def changed(self, *, now: float, deadlines: Deadlines) -> list[str]:
         """Return the runs whose status is not the one last announced."""
         return list(self._connection.execute(_changed(deadlines), {"now": now}).scalars())
-
-
-def _fields(row: RowMapping) -> dict[str, Any]:
-    return {str(name): value for name, value in row.items()}
 
 
 @cache

@@ -5,13 +5,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, bindparam, func, select, update
+from sqlalchemy import Connection, Select, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from monitor_server.errors import DeletionUnderWay
 from monitor_server.store.repositories.recent_steps import Recent, read_recent
 from monitor_server.store.repositories.records import StoredRecord
+from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.statements import Statement
 from monitor_server.store.tables import attempts, runs, waiting
 
@@ -195,7 +196,7 @@ class Runs:
         """Return all columns of a run, or None."""
         query = select(runs).where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
         row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _fields(row)
+        return None if row is None else row_fields(row)
 
     def exists(self, run_id: str) -> bool:
         """Whether a run has this id."""
@@ -221,9 +222,5 @@ class Runs:
         row = self._connection.execute(query, {"run": run_id}).mappings().one_or_none()
         if row is None:
             return None
-        fields = _fields(row)
+        fields = row_fields(row)
         return Run(**fields | {"recent": read_recent(fields["recent"])})
-
-
-def _fields(row: RowMapping) -> dict[str, Any]:
-    return {str(name): value for name, value in row.items()}

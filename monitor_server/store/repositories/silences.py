@@ -7,6 +7,7 @@ from typing import Any, get_args
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, insert, or_, select, update
 
 from monitor_server.store.repositories.alerts import Alert, alert_of
+from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import alerts, runs, silences
 from trainer_hooks.wire import Severity
 
@@ -112,7 +113,7 @@ class Silences:
             query = query.where(_SILENCE.project == project)
         if before is not None:
             query = query.where(_SILENCE.number < before)
-        return [{str(name): value for name, value in row.items()} for row in self._connection.execute(query).mappings()]
+        return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
     def of_run(self, run_id: str, *, now: float) -> list[Silence]:
         """Return the silences in force that concern a run; the one that lasts longest is the first."""

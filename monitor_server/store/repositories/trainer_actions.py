@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import Connection, insert, select
 
 from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import actions
 from trainer_hooks.wire import ActionReport, ForkResult, spell_non_finite
 
@@ -46,7 +47,7 @@ class Actions:
         if before is not None:
             query = query.where(actions.c.number < before)
         rows = self._connection.execute(query).mappings()
-        return [{str(name): value for name, value in row.items()} | {"forks": _decode(row["forks"])} for row in rows]
+        return [row_fields(row) | {"forks": _decode(row["forks"])} for row in rows]
 
 
 def _encode(forks: Sequence[ForkResult]) -> bytes:
