@@ -7,6 +7,7 @@ twice the uncured arm's median life.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 
@@ -55,9 +56,13 @@ def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:
     )
     lines = [f"{head} alive at twice it | meets the bar |", "|---|---|---|---|---|---|---|---|---|"]
     met, missing = [], []
+
+    @cache  # most arms are compared with the same one
+    def read(arm: str) -> dict[int, _Run]:
+        return {seed: _Run.of(rows) for seed, rows in read_runs(folder, arm).items()}
+
     for arm in arms:
-        runs = {seed: _Run.of(rows) for seed, rows in read_runs(folder, arm).items()}
-        uncured = {seed: _Run.of(rows) for seed, rows in read_runs(folder, UNCURED.get(arm, "grpo")).items()}
+        runs, uncured = read(arm), read(UNCURED.get(arm, "grpo"))
         if not runs or not uncured:
             missing.append(arm)
             continue

@@ -31,7 +31,7 @@ def paper_table(folder: Path) -> str:
     lines = [head, "|---|---|---|---|---|---|---|"]
     here = {arm: held_out_rewards(folder, arm) for arm in PAPER}
     for arm, published in PAPER.items():
-        if here[arm]:
+        if here[arm] and here["grpo"]:
             cells = [_relative(value, base) for value, base in zip(published, PAPER["grpo"], strict=True)]
             for part in (1, 2):
                 values, base = (median(found[part] for found in here[name]) for name in (arm, "grpo"))
