@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from monitor_server.detection.base_classes.readings import LARGEST, first_finite
+from monitor_server.detection.base_classes.readings import finite, first_finite
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Cusum
@@ -80,19 +80,16 @@ def update_surge(*, turn: int, floor: float, factor: float) -> Surge:
 
 def read_channels(signals: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return the channels that this step holds, each with the sign that makes a rise bad."""
-    get = signals.get
     found: list[tuple[str, float]] = []
-    entropy, likelihood, paired = get("entropy/mean"), get("likelihood/correct"), get("entropy/paired_delta")
-    gradient, ratio = get("grad/norm"), first_finite(signals, RATIOS)
-    if entropy is not None and -LARGEST < entropy < LARGEST:
+    if (entropy := finite(signals, "entropy/mean")) is not None:
         found.append(("entropy", entropy))
-    if likelihood is not None and -LARGEST < likelihood < LARGEST:
+    if (likelihood := finite(signals, "likelihood/correct")) is not None:
         found.append(("unlikelihood", -likelihood))
-    if paired is not None and -LARGEST < paired < LARGEST:
+    if (paired := finite(signals, "entropy/paired_delta")) is not None:
         found.append(("paired", paired))
     # A norm of exactly 0 comes from a batch of groups without variance and is not a small gradient.
-    if gradient is not None and 0.0 < gradient < LARGEST:
+    if (gradient := finite(signals, "grad/norm")) is not None and gradient > 0.0:
         found.append(("gradient", math.log(gradient)))
-    if ratio is not None and ratio[1] > 0.0:
+    if (ratio := first_finite(signals, RATIOS)) is not None and ratio[1] > 0.0:
         found.append(("ratio", math.log(ratio[1])))
     return found

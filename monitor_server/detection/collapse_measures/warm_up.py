@@ -1,6 +1,6 @@
 """The first rows of a run, while its learning rate still climbs: movement there is the start, not a drift."""
 
-from monitor_server.detection.base_classes.readings import LARGEST
+from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.state import Stateful
 
@@ -26,8 +26,8 @@ class WarmUp(Stateful):
     def update(self, observation: Observation) -> bool:
         """Process one step and return whether it belongs to the warm-up."""
         self.rows += 1
-        rate = observation.signals.get(RATE)
-        if rate is not None and -LARGEST < rate < LARGEST:
+        rate = finite(observation.signals, RATE)
+        if rate is not None:
             highest = self.highest
             self.climbs = rate > CLIMB * highest
             if rate > highest:
