@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from monitor_server.detection.base_classes.readings import LARGEST
+from monitor_server.detection.base_classes.readings import finite
 
 __all__ = ["Pass", "is_further_pass", "read_pass"]
 
@@ -13,13 +13,7 @@ SAME = 0.02  # an update or two changes the entropy of the same responses by les
 
 def read_pass(signals: Mapping[str, float]) -> Pass:
     """Return what tells the responses of a row: their reward, length and entropy, None where it is not observed."""
-    get = signals.get
-    reward, length, entropy = get(REWARD), get(LENGTH), get(ENTROPY)  # written out: six detectors ask in each row
-    return [
-        reward if reward is not None and -LARGEST < reward < LARGEST else None,
-        length if length is not None and -LARGEST < length < LARGEST else None,
-        entropy if entropy is not None and -LARGEST < entropy < LARGEST else None,
-    ]
+    return [finite(signals, REWARD), finite(signals, LENGTH), finite(signals, ENTROPY)]
 
 
 def is_further_pass(now: Sequence[float | None], before: Sequence[float | None]) -> bool:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from monitor_server.detection.statistics.robust import line, long_run_factor, noise_scale
+from monitor_server.detection.statistics.robust import line, long_run_factor, noise_scale, sorted_median
 from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["History"]
@@ -131,15 +131,12 @@ class History(Stateful):
 
     def baseline(self) -> float | None:
         """Return the median of the lagged window, or None while there are too few values."""
-        count = len(self.values) - self._lag
-        if count < self._least:
+        if not self.has_baseline:
             return None
-        ordered = self._ordered
-        if ordered is None:
+        if self._ordered is None:
             # -0.0 becomes 0.0: the two sort alike and would make the order depend on when it is built.
-            self._ordered = ordered = sorted([value + 0.0 for value in self.lagged()])
-        half = count // 2
-        return ordered[half] if count % 2 else (ordered[half - 1] + ordered[half]) / 2
+            self._ordered = sorted([value + 0.0 for value in self.lagged()])
+        return sorted_median(self._ordered)
 
     def innovation(self, x: float, *, trend: bool = True, enough: float = -math.inf) -> float | None:
         """Return how far ``x``, the next value, lies above its prediction, in standard errors of the prediction.
