@@ -18,9 +18,9 @@ import torch
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 from transformers.utils import logging
 
+from trainer_hooks.reference.custom_task.episode import Rules, SearchEpisode
+from trainer_hooks.reference.custom_task.questions import TextQuestion
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
-from trainer_hooks.reference.search_task.episode import Rules, SearchEpisode
-from trainer_hooks.reference.search_task.questions import TextQuestion
 
 TARGET = 3.0
 VOCABULARY, CONTEXT, GROUP = 512, 144, 8

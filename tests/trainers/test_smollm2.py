@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.trainer_hooks.reference.search_task.making import CAPITALS, write_lines
+from tests.trainer_hooks.reference.custom_task.making import CAPITALS, write_lines
 
 pytest.importorskip("gguf", reason="SmolLM2 has an environment of its own: make test-trainers")
 

@@ -9,12 +9,12 @@ import torch
 
 import trainer_hooks
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.custom_task.tool import ToolError
 from trainer_hooks.reference.distributed import Ranks, device_of
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.policy_and_world import build_policy_and_world
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
-from trainer_hooks.reference.search_task.tool import ToolError
 
 __all__ = ["main"]
 

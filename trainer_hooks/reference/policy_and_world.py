@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from trainer_hooks.reference.builtin_task.world import FactsWorld
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.facts_task.world import FactsWorld
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.protocols import Policy, World
 
@@ -20,7 +20,7 @@ def build_policy_and_world(config: Config, *, report: Callable[[str], None] = la
         return warm_start(config), FactsWorld(config)
     # The built-in world needs neither transformers nor bm25s.
     try:
-        from trainer_hooks.reference.search_task.policy_and_world import build_search_policy_and_world  # noqa: PLC0415
+        from trainer_hooks.reference.custom_task.policy_and_world import build_search_policy_and_world  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ValueError(f"{error}; a model of your own needs pip install 'rlvitals[search]'") from error
     return build_search_policy_and_world(config, report=report)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from trainer_hooks.reference.builtin_task.world import FactsWorld
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.facts_task.world import FactsWorld
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy
 

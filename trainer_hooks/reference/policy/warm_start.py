@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
+from trainer_hooks.reference.builtin_task.demonstrations import Flaws, demonstrate
+from trainer_hooks.reference.builtin_task.facts import Facts
+from trainer_hooks.reference.builtin_task.world import vocabulary_of
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.facts_task.demonstrations import Flaws, demonstrate
-from trainer_hooks.reference.facts_task.facts import Facts
-from trainer_hooks.reference.facts_task.world import vocabulary_of
 from trainer_hooks.reference.policy.model import PolicyModel, Shape
 from trainer_hooks.reference.policy.supervised_training import (
     cached_weights,

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from trainer_hooks.reference.builtin_task.world import FactsWorld
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
-from trainer_hooks.reference.facts_task.world import FactsWorld
 from trainer_hooks.reference.measurements.decomposition import Decomposition
 from trainer_hooks.reference.measurements.held_out_changes import HeldOut
 from trainer_hooks.reference.measurements.question_probe import (

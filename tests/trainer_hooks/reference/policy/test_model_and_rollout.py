@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import torch
 
+from trainer_hooks.reference.builtin_task.episode import FactsEpisode
+from trainer_hooks.reference.builtin_task.world import FactsWorld, vocabulary_of
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
-from trainer_hooks.reference.facts_task.episode import FactsEpisode
-from trainer_hooks.reference.facts_task.world import FactsWorld, vocabulary_of
 from trainer_hooks.reference.policy.model import Cache, PolicyModel, Shape
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.updates.batch import answer_tokens, prepare

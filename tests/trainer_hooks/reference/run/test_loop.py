@@ -8,7 +8,7 @@ import torch
 import trainer_hooks
 from tests.bad_collectors import BAD_COLLECTORS
 from tests.live import PATIENCE_SECONDS
-from trainer_hooks.reference.facts_task.world import FactsWorld
+from trainer_hooks.reference.builtin_task.world import FactsWorld
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.loop import Loop

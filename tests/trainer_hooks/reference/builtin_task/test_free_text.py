@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from trainer_hooks.reference.facts_task.demonstrations import Flaws, demonstrate
-from trainer_hooks.reference.facts_task.facts import Facts, Vocabulary
-from trainer_hooks.reference.facts_task.world import vocabulary_of
+from trainer_hooks.reference.builtin_task.demonstrations import Flaws, demonstrate
+from trainer_hooks.reference.builtin_task.facts import Facts, Vocabulary
+from trainer_hooks.reference.builtin_task.world import vocabulary_of
 from trainer_hooks.reference.policy.warm_start import shape_of
 
 

@@ -5,9 +5,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from trainer_hooks.reference.search_task.episode import TAGS, Rules, SearchEpisode
-from trainer_hooks.reference.search_task.questions import TextQuestion
-from trainer_hooks.reference.search_task.tool import SearchTool, ToolError, within
+from trainer_hooks.reference.custom_task.episode import TAGS, Rules, SearchEpisode
+from trainer_hooks.reference.custom_task.questions import TextQuestion
+from trainer_hooks.reference.custom_task.tool import SearchTool, ToolError, within
 
 __all__ = ["PROMPT", "SearchWorld"]
 

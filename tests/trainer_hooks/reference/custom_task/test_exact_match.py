@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer_hooks.reference.search_task.exact_match import exact_match, normalise
+from trainer_hooks.reference.custom_task.exact_match import exact_match, normalise
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from trainer_hooks.reference.search_task.exact_match import exact_match
-from trainer_hooks.reference.search_task.questions import TextQuestion
+from trainer_hooks.reference.custom_task.exact_match import exact_match
+from trainer_hooks.reference.custom_task.questions import TextQuestion
 
 __all__ = ["TAGS", "Rules", "SearchEpisode"]
 

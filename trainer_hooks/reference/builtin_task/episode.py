@@ -6,7 +6,7 @@ every action except a last one; the reward is exact match of the first answer. T
 
 from dataclasses import dataclass, field
 
-from trainer_hooks.reference.facts_task.facts import Fact, Facts, Question
+from trainer_hooks.reference.builtin_task.facts import Fact, Facts, Question
 
 __all__ = ["FactsEpisode"]
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.trainer_hooks.reference.search_task.making import corpus, questions, world_of
+from tests.trainer_hooks.reference.custom_task.making import corpus, questions, world_of
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.custom_task.supervised_start import demonstrate
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
 from trainer_hooks.reference.policy_and_world import build_policy_and_world
-from trainer_hooks.reference.search_task.supervised_start import demonstrate
 
 
 def test_a_demonstration_searches_with_the_question_and_then_answers(tokenizer):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.trainer_hooks.reference.search_task.making import answered, retrieval_server
-from trainer_hooks.reference.search_task.server import RetrievalServer
-from trainer_hooks.reference.search_task.tool import ToolError
+from tests.trainer_hooks.reference.custom_task.making import answered, retrieval_server
+from trainer_hooks.reference.custom_task.server import RetrievalServer
+from trainer_hooks.reference.custom_task.tool import ToolError
 
 
 def test_queries_go_out_and_passages_come_back_in_one_request():

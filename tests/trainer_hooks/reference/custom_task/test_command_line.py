@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.trainer_hooks.reference.search_task.making import answered, retrieval_server
+from tests.trainer_hooks.reference.custom_task.making import answered, retrieval_server
 from trainer_hooks.reference.__main__ import main
 
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from tests.trainer_hooks.reference.search_task.making import corpus, questions, world_of
+from tests.trainer_hooks.reference.custom_task.making import corpus, questions, world_of
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy, load_tokenizer
 from trainer_hooks.reference.policy import token_statistics as statistics
 from trainer_hooks.reference.policy.token_statistics import token_statistics

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.custom_task.bm25 import Bm25Corpus
+from trainer_hooks.reference.custom_task.questions import read_questions
+from trainer_hooks.reference.custom_task.server import RetrievalServer
+from trainer_hooks.reference.custom_task.supervised_start import teach_protocol
+from trainer_hooks.reference.custom_task.tool import SearchTool, ToolError, within
+from trainer_hooks.reference.custom_task.world import PROMPT, SearchWorld
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy, load_tokenizer
-from trainer_hooks.reference.search_task.bm25 import Bm25Corpus
-from trainer_hooks.reference.search_task.questions import read_questions
-from trainer_hooks.reference.search_task.server import RetrievalServer
-from trainer_hooks.reference.search_task.supervised_start import teach_protocol
-from trainer_hooks.reference.search_task.tool import SearchTool, ToolError, within
-from trainer_hooks.reference.search_task.world import PROMPT, SearchWorld
 
 __all__ = ["build_search_policy_and_world"]
 

@@ -5,7 +5,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from tests.trainer_hooks.reference.search_task.making import (
+from tests.trainer_hooks.reference.custom_task.making import (
     CAPITALS,
     PROMPT,
     corpus,
@@ -13,9 +13,9 @@ from tests.trainer_hooks.reference.search_task.making import (
     write_lines,
 )
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.custom_task.supervised_start import demonstrate
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
 from trainer_hooks.reference.policy.supervised_training import train_on_demonstrations
-from trainer_hooks.reference.search_task.supervised_start import demonstrate
 
 
 @pytest.fixture(scope="session")

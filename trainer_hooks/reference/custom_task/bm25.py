@@ -6,7 +6,7 @@ from pathlib import Path
 import bm25s
 import numpy as np
 
-from trainer_hooks.reference.search_task.jsonl import FileError, read_lines, text_of
+from trainer_hooks.reference.custom_task.jsonl import FileError, read_lines, text_of
 
 __all__ = ["Bm25Corpus"]
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from trainer_hooks.reference.facts_task.episode import FactsEpisode
-from trainer_hooks.reference.facts_task.facts import Facts, Question, Vocabulary
+from trainer_hooks.reference.builtin_task.episode import FactsEpisode
+from trainer_hooks.reference.builtin_task.facts import Facts, Question, Vocabulary
 
 WORDS = Vocabulary(entities=16)
 MARK = WORDS.mark

@@ -3,8 +3,8 @@
 import random
 from dataclasses import dataclass
 
-from trainer_hooks.reference.facts_task.episode import FactsEpisode
-from trainer_hooks.reference.facts_task.facts import Facts, Question
+from trainer_hooks.reference.builtin_task.episode import FactsEpisode
+from trainer_hooks.reference.builtin_task.facts import Facts, Question
 from trainer_hooks.reference.protocols import Demonstration
 
 __all__ = ["Flaws", "demonstrate"]

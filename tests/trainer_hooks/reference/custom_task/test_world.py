@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from tests.trainer_hooks.reference.search_task.making import corpus, questions, say, world_of
-from trainer_hooks.reference.search_task.tool import ToolError
+from tests.trainer_hooks.reference.custom_task.making import corpus, questions, say, world_of
+from trainer_hooks.reference.custom_task.tool import ToolError
 
 
 class Recording:

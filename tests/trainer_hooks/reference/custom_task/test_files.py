@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.trainer_hooks.reference.search_task.making import write_lines
-from trainer_hooks.reference.search_task.bm25 import Bm25Corpus
-from trainer_hooks.reference.search_task.jsonl import FileError
-from trainer_hooks.reference.search_task.questions import read_questions
+from tests.trainer_hooks.reference.custom_task.making import write_lines
+from trainer_hooks.reference.custom_task.bm25 import Bm25Corpus
+from trainer_hooks.reference.custom_task.jsonl import FileError
+from trainer_hooks.reference.custom_task.questions import read_questions
 
 
 def test_both_forms_of_question_sets_are_read(tmp_path):

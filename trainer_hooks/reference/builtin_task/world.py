@@ -3,9 +3,9 @@
 import random
 from collections.abc import Sequence
 
+from trainer_hooks.reference.builtin_task.episode import FactsEpisode
+from trainer_hooks.reference.builtin_task.facts import Facts, Question, Vocabulary
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.facts_task.episode import FactsEpisode
-from trainer_hooks.reference.facts_task.facts import Facts, Question, Vocabulary
 
 __all__ = ["FactsWorld", "vocabulary_of"]
 

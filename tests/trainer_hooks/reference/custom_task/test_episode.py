@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.trainer_hooks.reference.search_task.making import corpus, questions, say, world_of
+from tests.trainer_hooks.reference.custom_task.making import corpus, questions, say, world_of
 
 
 @pytest.fixture

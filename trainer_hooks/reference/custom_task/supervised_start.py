@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.custom_task.questions import TextQuestion
+from trainer_hooks.reference.custom_task.world import SearchWorld
 from trainer_hooks.reference.policy.supervised_training import (
     cached_weights,
     read_or_train,
     train_on_demonstrations,
 )
 from trainer_hooks.reference.protocols import Demonstration, Policy
-from trainer_hooks.reference.search_task.questions import TextQuestion
-from trainer_hooks.reference.search_task.world import SearchWorld
 
 __all__ = ["demonstrate", "teach_protocol"]
 

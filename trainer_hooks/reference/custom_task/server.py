@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import urllib3
 
-from trainer_hooks.reference.search_task.tool import ToolError
+from trainer_hooks.reference.custom_task.tool import ToolError
 
 __all__ = ["RetrievalServer"]
 

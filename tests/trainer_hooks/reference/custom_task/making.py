@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from trainer_hooks.reference.search_task.bm25 import Bm25Corpus
-from trainer_hooks.reference.search_task.questions import TextQuestion
-from trainer_hooks.reference.search_task.world import SearchWorld
+from trainer_hooks.reference.custom_task.bm25 import Bm25Corpus
+from trainer_hooks.reference.custom_task.questions import TextQuestion
+from trainer_hooks.reference.custom_task.world import SearchWorld
 
 CAPITALS = {
     "France": "Paris",
