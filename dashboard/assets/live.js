@@ -96,9 +96,9 @@
     if (window.rlvitals.figure.needsServer(graph, steps, live)) refresh();
     const began = performance.now();
     const drawn = window.rlvitals.figure.extend(graph, steps);
-    window.rlvitals.panels.extend(steps);
+    const longest = Math.max(window.rlvitals.figure.longest(graph), window.rlvitals.panels.extend(steps));
     if (drawn) drawn.then(() => (drawMs = performance.now() - began));
-    if (window.rlvitals.figure.isFull(graph, live.max_points)) refresh();
+    if (longest > 2 * live.max_points) refresh(); // the server thins what was appended
   }
 
   /* A figure from the server may be older than what was pushed meanwhile: append that again. */

@@ -246,12 +246,16 @@
     return names.length > 0;
   }
 
-  /* Appends pushed steps to the panels in view. */
+  /* Appends pushed steps to the panels in view, and gives the points of the longest line. */
   function extendPanels(steps) {
+    let longest = 0;
     for (const panel of inView) {
       const graph = graphOf(panel);
-      if (graph) extend(graph, panel.dataset.panel, steps);
+      if (!graph) continue;
+      extend(graph, panel.dataset.panel, steps);
+      longest = Math.max(longest, graph.data[0].x.length);
     }
+    return longest;
   }
 
   function extend(graph, signal, steps) {

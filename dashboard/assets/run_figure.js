@@ -218,11 +218,12 @@
     );
   }
 
-  function isFull(graph, maxPoints) {
-    return graph.data.some((trace) => trace.meta.role === "line" && trace.x.length > 2 * maxPoints);
+  /* The points of the longest line. */
+  function longest(graph) {
+    return Math.max(0, ...graph.data.filter((trace) => trace.meta.role === "line").map((trace) => trace.x.length));
   }
 
   window.rlvitals = Object.assign(window.rlvitals || {}, {
-    figure: { find: figure, extend, withoutDash, watch, needsServer, isFull, lastStep },
+    figure: { find: figure, extend, withoutDash, watch, needsServer, longest, lastStep },
   });
 })();
