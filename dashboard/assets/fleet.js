@@ -13,6 +13,7 @@
   let current = {}; // what is set above the table
   let isOpening = false; // the table does not have its columns yet
   let view = null; // the saved view that was opened last
+  let isViewChanged = false;
 
   const grid = () => window.dash_ag_grid && document.getElementById(GRID) && window.dash_ag_grid.getApi(GRID);
   const setProps = (id, properties) => window.dash_clientside.set_props(id, properties);
@@ -95,8 +96,16 @@
     if (isOpening || window.location.pathname !== "/" || !grid()) return;
     const asked = query();
     localStorage.setItem(REMEMBERED, asked);
-    const address = view && view.query === asked ? `view=${view.id}` : asked;
+    const isView = view && view.query === asked;
+    const address = isView ? `view=${view.id}` : asked;
+    noteChange(Boolean(view) && !isView);
     window.history.replaceState(window.history.state, "", address ? `/?${address}` : "/");
+  }
+
+  /* The menu goes on naming the view, so a change of it is stated beside it. */
+  function noteChange(isChanged) {
+    if (isChanged !== isViewChanged) setProps("fleet-view-state", { children: isChanged ? "changed, not saved" : "" });
+    isViewChanged = isChanged;
   }
 
   /* Loads the table's library, sets what the address says (or what this browser remembers), and draws the table. */

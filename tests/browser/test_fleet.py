@@ -92,8 +92,10 @@ def test_a_view_is_saved_under_a_name(fleet, visit):
     (view,) = eventually(lambda: fleet.get("/views")["items"])
     assert (view["name"], view["query"], view["saved_by"]) == ("the <b>fourth</b>", "run=r4", "the dashboard")
     visit.page.wait_for_url(f"**/?view={view['id']}")
+    expect(visit.page.locator("#fleet-view-state")).to_be_empty()
     visit.page.get_by_placeholder("Find a run").fill("")
     expect(names(visit)).to_have_count(5)
+    expect(visit.page.locator("#fleet-view-state")).to_have_text("changed, not saved")
     visit.page.evaluate("localStorage.clear()")
     visit.page.reload()
     expect(names(visit)).to_have_count(5)
@@ -102,6 +104,7 @@ def test_a_view_is_saved_under_a_name(fleet, visit):
     open_fleet(fleet, visit, f"?view={view['id']}")
     expect(names(visit)).to_have_text(["r4-seed4"])
     expect(visit.page.locator("#fleet-view")).to_contain_text("the <b>fourth</b>")
+    expect(visit.page.locator("#fleet-view-state")).to_be_empty()
     visit.page.get_by_role("button", name="Delete view").click()
     expect(visit.page.get_by_role("button", name="Delete view")).to_be_hidden()
     assert fleet.get("/views")["items"] == []
