@@ -4,7 +4,9 @@
 
   const KEPT_STEPS = 400; // steps remembered, for a figure that arrives while newer steps did
   const QUICK_MS = 250; // at most four redraws a second, and at most a third of the browser's time
-  const REFRESH_MS = 2000; // the server draws a page anew at most this often
+  const REFRESH_MS = 2000; // the server draws a page anew at most this often,
+  const REFRESH_SHARE = 4; // and rests so many times as long as its last answer took (thousands of runs take a second),
+  const LONGEST_REST_MS = 10000; // but no longer than this
   const FORECAST_MS = 10000; // the forecast is read again at most this often
   const SLOW_MS = 2000; // the bar says so where the server needs longer for an answer
   const HIDDEN_MS = 30000; // a page nobody sees for this long stops listening
@@ -24,17 +26,20 @@
   let wasLost = false;
   let asked = 0; // requests of Dash that are not answered yet
   let slow = 0; // those of them that take long
+  let answerMs = 0; // the longest answer since the last refresh
 
   const send = window.fetch;
   window.fetch = async (address, options) => {
     if (!String(address.url || address).includes("/_dash-update-component")) return send(address, options);
     let isSlow = 0;
     const timer = setTimeout(() => showSlow((slow += isSlow = 1)), SLOW_MS);
+    const began = performance.now();
     asked += 1;
     try {
       return await send(address, options);
     } finally {
       asked -= 1;
+      answerMs = Math.max(answerMs, performance.now() - began);
       clearTimeout(timer);
       showSlow((slow -= isSlow));
     }
@@ -54,12 +59,14 @@
     if (refreshTimer || !live || NOT_LIVE.has(live.page)) return;
     const page = live.page;
     refreshTimer = setTimeout(function ask() {
-      if (asked) {
-        refreshTimer = setTimeout(ask, QUICK_MS); // Dash drops an answer if the question is asked again meanwhile
+      // Dash drops an answer if the question is asked again meanwhile.
+      if (asked || Date.now() < lastRefresh + Math.min(REFRESH_SHARE * answerMs, LONGEST_REST_MS)) {
+        refreshTimer = setTimeout(ask, QUICK_MS);
         return;
       }
       refreshTimer = null;
       lastRefresh = Date.now();
+      answerMs = 0;
       if (live && live.page === page) {
         window.dash_clientside.set_props(`${page}-refresh`, { data: lastRefresh });
         if (page === "run") window.rlvitals.panels.again();
