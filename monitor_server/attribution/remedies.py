@@ -147,6 +147,7 @@ NONE_KNOWN: Final = _kinds(
     "entropy_drift",
     "equal_rewards",
     "frozen_ratio",
+    "garbled_text",
     "impossible_likelihood",
     "joint_departure",
     "length_collapse",

@@ -14,6 +14,7 @@ from monitor_server.detection.detectors.entropy_collapse import EntropyCollapse
 from monitor_server.detection.detectors.entropy_explosion import EntropyExplosion
 from monitor_server.detection.detectors.equal_rewards import EqualRewards
 from monitor_server.detection.detectors.frozen_ratio import FrozenRatio
+from monitor_server.detection.detectors.garbled_text import GarbledText
 from monitor_server.detection.detectors.gradient_explosion import GradientExplosion
 from monitor_server.detection.detectors.gradient_spike import GradientSpike
 from monitor_server.detection.detectors.impossible_likelihood import ImpossibleLikelihood
@@ -71,6 +72,7 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "tool_use_collapse": ToolUseCollapse,
     "control_tokens": ControlTokens,
     "repetition": Repetition,
+    "garbled_text": GarbledText,
     "kl_runaway": KlRunaway,
     "rate_rise": RateRise,
     "mismatch_growth": MismatchGrowth,

@@ -21,6 +21,7 @@ ALERT_KINDS: Final = frozenset(
         "entropy_explosion",
         "equal_rewards",
         "frozen_ratio",
+        "garbled_text",
         "gradient_explosion",
         "impossible_likelihood",
         "joint_departure",

@@ -42,6 +42,13 @@ SHIFTS = [
     ("tool_use_collapse", {"tools/calls": 1.8}, {"tools/calls": 0.1}, "tool_use_collapse", 41),
     ("control_tokens", {"control/prob": 0.95}, {"control/prob": 0.5}, "control_token_anomaly", 41),
     ("repetition", {"text/repetition": 0.1}, {"text/repetition": 0.6}, "repetition", 41),
+    (
+        "garbled_text",
+        {"text/unseen_frac": 0.02, "text/usual_frac": 0.52},
+        {"text/unseen_frac": 0.5, "text/usual_frac": 0.3},
+        "garbled_text",
+        41,
+    ),
     ("silent_groups", {"reward/zero_std_frac": 0.2}, {"reward/zero_std_frac": 1.0}, "reward_signal_dead", 45),
     ("router_collapse", {"moe/load_entropy": 2.0}, {"moe/load_entropy": 0.5}, "router_collapse", 41),
     ("attention_collapse", {"qk/spectral_entropy": 3.0}, {"qk/spectral_entropy": 1.0}, "attention_collapse", 41),
@@ -114,7 +121,7 @@ def test_it_finds_its_failure_at_its_row_and_nothing_before(name, healthy, bad, 
 
 
 # The level of two rows is their mean, which one very large row can move: those detectors trade that for a row of lead.
-PATIENT_NAMES = {"off_policy", "reward_hacking", "verdict_decline", "gradient_spike", "reward_leap"}
+PATIENT_NAMES = {"off_policy", "reward_hacking", "verdict_decline", "gradient_spike", "reward_leap", "garbled_text"}
 PATIENT = [case[:4] for case in SHIFTS if case[0] in PATIENT_NAMES or _rows(case[0]) > 2]
 
 

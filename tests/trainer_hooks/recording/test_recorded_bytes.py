@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -19,6 +20,7 @@ from trainer_hooks.sync import SyncResult, sync
 from trainer_hooks.wire import ActionReport, decode_batch, decode_record
 
 GOLDEN = Path(__file__).parents[1] / "wire" / "golden" / "spool"
+NEWER_SIGNALS = {"text/looping_frac"}
 SETTINGS = ConnectionSettings(url="", project="golden", run="plain", attempt=1_700_000_000_000)
 
 
@@ -53,6 +55,26 @@ def spool_bodies(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.rglob("*.msgpack"))}
 
 
+class Shares(msgspec.Struct):
+    """The part of a record that holds signals, each as the bytes that were written."""
+
+    summaries: dict[str, msgspec.Raw] = {}
+
+
+def without_newer_signals(body):
+    """Return a body without the bytes of signals that the earlier release did not compute; all others stay."""
+    encode = msgspec.msgpack.encode
+    for record in decode_batch(body).records:
+        shares = msgspec.msgpack.decode(record, type=Shares).summaries
+        newer = NEWER_SIGNALS & shares.keys()
+        for signal in newer:
+            body = body.replace(encode(signal) + bytes(shares[signal]), b"")
+        header = encode("summaries") + b"\xde"  # of a map of more than 15, whose length follows
+        lengths = [length.to_bytes(2, "big") for length in (len(shares), len(shares) - len(newer))]
+        body = body.replace(header + lengths[0], header + lengths[1])
+    return body
+
+
 def log_plain_step(monitor):
     """Log scalars alone."""
     monitor.log_step(3, {"lr": 2.0**-20, "loss/policy": float("nan")}, grad_norm=2.5, policy_version=2)
@@ -81,7 +103,8 @@ def test_a_step_is_written_to_the_recorded_bytes(settings, log, tmp_path):
     log(monitor)
     monitor.close("stopped")
     (written,) = tmp_path.iterdir()
-    assert spool_bodies(written) == spool_bodies(GOLDEN / written.name)
+    bodies = {name: without_newer_signals(body) for name, body in spool_bodies(written).items()}
+    assert bodies == spool_bodies(GOLDEN / written.name)
 
 
 def test_a_spool_of_the_release_before_is_sent_as_it_is(tmp_path):

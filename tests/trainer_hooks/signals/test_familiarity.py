@@ -1,4 +1,4 @@
-"""Tokens that the first steps did not have: collapse into another language, by token ids alone."""
+"""Tokens and pairs that the first steps did not have: another language and gibberish, by token ids alone."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def step(token_ids, **changes):
 
 
 def shares(arrays, familiar):
-    """Return the two signals of a step, of those that it has."""
+    """Return the three signals of a step, of those that it has."""
     found = summarise(Rollouts(**arrays), familiar=familiar)
     return {name: found[name].value() for name in familiarity.NAMES if name in found}
 
@@ -36,17 +36,30 @@ def familiar():
 
 
 @pytest.mark.parametrize(
-    ("token_ids", "unseen", "usual"),
+    ("token_ids", "unseen", "usual", "pairs"),
     [
-        (FIRST, 0.0, 0.5),
-        ([[10, 11, 12, 13], [10, 11, 5, 6]], 6 / 8, 1 / 8),  # mostly another language
-        ([[5, 5, 5, 5], [5, 5, 5, 5]], 0.0, 1.0),  # one token again and again
-        ([[9, 9, 9, 9], [9, 9, 9, 9]], 0.0, 0.0),
+        (FIRST, 0.0, 0.5, 0.0),
+        ([[10, 11, 12, 13], [10, 11, 5, 6]], 6 / 8, 1 / 8, 1.0),  # mostly another language
+        ([[5, 5, 5, 5], [5, 5, 5, 5]], 0.0, 1.0, 0.0),  # one token again and again
+        ([[9, 9, 9, 9], [9, 9, 9, 9]], 0.0, 0.0, 1.0),
+        ([[5, 9, 5, 8], [7, 6, 5, 5]], 0.0, 0.5, 5 / 6),  # its own words in no order
     ],
 )
-def test_another_language_has_unseen_tokens_and_repetition_has_none(familiar, token_ids, unseen, usual):
-    """Half of the first tokens were a 5, so that 5 alone is usual; 10 to 13 never occurred."""
-    assert shares(step(token_ids), familiar) == {"text/unseen_frac": unseen, "text/usual_frac": usual}
+def test_each_kind_of_garble_has_shares_of_its_own(familiar, token_ids, unseen, usual, pairs):
+    """Half of the first tokens were a 5, so that 5 alone is usual; 10 to 13 never occurred.
+
+    Pairs that occurred are 5 5, 6 7, 7 8 and 8 9; 5 6, across two responses, is none.
+    """
+    found = shares(step(token_ids), familiar)
+    assert found == {"text/unseen_frac": unseen, "text/usual_frac": usual, "text/unseen_pairs_frac": pairs}
+
+
+def test_no_pair_spans_feedback(familiar):
+    """The 9 and the 5 around a token of feedback are no pair, and a step of single tokens has none."""
+    apart = step([[8, 9, 1, 5], [6, 7, 8, 9]], mask=[[1, 1, 0, 1], [1, 1, 1, 1]])
+    assert shares(apart, familiar)["text/unseen_pairs_frac"] == 0.0
+    alone = step([[8, 9, 1, 5], [6, 7, 8, 9]], mask=[[0, 1, 0, 1], [1, 0, 1, 0]])
+    assert "text/unseen_pairs_frac" not in shares(alone, familiar)
 
 
 def test_later_steps_do_not_become_familiar(familiar):
@@ -89,6 +102,15 @@ def test_a_state_goes_on_as_the_run_would(familiar):
         restored.load_state(kept.state())
         assert restored.state() == kept.state()
     assert shares(step([[10, 5, 5, 5], [6, 7, 8, 9]]), restored_from(familiar))["text/unseen_frac"] == 1 / 8
+
+
+def test_a_state_without_pairs_begins_a_new_reference(familiar):
+    """An earlier version kept no pairs, with which every pair would seem unseen."""
+    state = familiar.state()
+    del state["pairs"]
+    restored = FamiliarTokens()
+    restored.load_state(state)
+    assert shares(step(FIRST), restored) == {}
 
 
 def restored_from(familiar):

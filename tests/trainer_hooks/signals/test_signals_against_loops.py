@@ -106,6 +106,7 @@ def by_loops(a: dict) -> dict[str, float]:
             for i in range(responses)
         ],
         "text/repetition": [1 - len(set(g)) / len(g) for g in grams.values() if g],
+        "text/looping_frac": [2 * len(set(g)) < len(g) for g in grams.values() if g],
         "text/distinct": [len({a["token_ids"][i, k] for k in ks}) / len(ks) for i, ks in words.items() if ks],
         "control/prob": [math.exp(lp[t]) for t in tokens if a["token_ids"][t] == 1 and not math.isnan(lp[t])],
         "control/share": [a["token_ids"][t] == 1 for t in tokens],

@@ -1,25 +1,30 @@
-"""Collapse into another language or script, measured on token ids alone: are the sampled tokens those of the beginning?
+"""Another language and gibberish, measured on token ids alone: are tokens and pairs of them those of the beginning?
 
-The reference is the tokens that this process saw in its first steps, counted in a fixed number of bins.
+The reference is what this process saw in its first steps: how often each token, and which pairs of successive tokens.
+Both are kept in a fixed number of bins.
 """
 
 from typing import Any, Final
 
 from trainer_hooks.arrays import HOST, Array
+from trainer_hooks.signals.response_actions.ngrams import hash_ngrams
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, only_if, share
 
 __all__ = ["FIRST_STEPS", "NAMES", "FamiliarTokens"]
 
-NAMES = ("text/unseen_frac", "text/usual_frac")
+NAMES = ("text/unseen_frac", "text/usual_frac", "text/unseen_pairs_frac")
 # A step has thousands of tokens: after these many, nearly all that a run uses in its own language have occurred.
 FIRST_STEPS: Final = 20
 # Above every id of the largest vocabularies (256,000), so that ids hardly ever share a bin; 2 MiB of counts.
 BINS: Final = 1 << 18
+# Ten million tokens of text hold one or two million different pairs: at most a third of the bins are then taken, so
+# that of pairs that never occurred two thirds are still known to be unseen. 4 MiB of flags.
+PAIR_BINS: Final = 1 << 22
 
 
 class FamiliarTokens:
-    """Counts the tokens of the first steps, and compares those of every later step with them.
+    """Notes the tokens and pairs of tokens of the first steps, and compares those of every later step with them.
 
     Keep one for each process and give it to `reduce` at every step. Its size is fixed. On a device it stays there, and
     no operation waits.
@@ -28,39 +33,54 @@ class FamiliarTokens:
     def __init__(self) -> None:
         self._steps = 0
         self._counts: Array = 0.0
+        self._pairs: Array | None = None  # whether each bin's pair occurred; the last bin takes what does not count
         self._tables: tuple[Array, Array, Array] | None = None
 
     def compute(self, tokens: ActionTokens) -> dict[str, PendingSummary]:
-        """Compute the shares of unseen and of usual tokens; nothing in the first steps, which are counted instead."""
+        """Compute the shares of unseen tokens and pairs and of usual tokens; nothing in the first steps."""
         if tokens.rollouts.token_ids is None:
             return {}
         library, counted = tokens.library, tokens.layout.counted
-        bins = tokens.take(tokens.rollouts.token_ids) & (BINS - 1)
+        ids = tokens.take(tokens.rollouts.token_ids)
+        bins = ids & (BINS - 1)
+        pairs, is_whole = hash_ngrams(tokens, ids, 2)
+        pairs = tokens.xp.where(is_whole, pairs & (PAIR_BINS - 1), PAIR_BINS)
+        if self._pairs is None:
+            self._pairs = library.sum_by(is_whole[:0], pairs[:0], PAIR_BINS + 1) > 0
         if self._steps < FIRST_STEPS:
             self._steps += 1
             self._counts = self._counts + library.sum_by(counted, bins, BINS)
+            self._pairs[pairs] = True
             return {}
         if self._tables is None:
             self._tables = _tables(tokens, self._counts)
         has_any, is_seen, is_usual = self._tables
         whole = library.count(counted)
+        unseen_pairs = library.count(is_whole & ~self._pairs[pairs])
         shares = {
             "text/unseen_frac": share(library.count(counted & ~is_seen[bins]), whole),
             "text/usual_frac": share(library.count(counted & is_usual[bins]), whole),
+            "text/unseen_pairs_frac": share(unseen_pairs, library.count(is_whole)),
         }
         return only_if(library, has_any, shares)
 
     def state(self) -> dict[str, Any]:
-        """Return the steps and the counts so far as plain numbers, for a run on the host that is to be continued."""
+        """Return what was noted so far as plain numbers, for a run on the host that is to be continued."""
         counted = {} if self._steps == 0 else {int(place): float(self._counts[place]) for place in self._nonzero()}
-        return {"steps": self._steps, "counts": counted}
+        pairs = [] if self._pairs is None else HOST.select_places(self._pairs[:PAIR_BINS]).tolist()
+        return {"steps": self._steps, "counts": counted, "pairs": pairs}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
+        # An earlier version noted no pairs, so that all would seem unseen: the reference is then a new one.
+        if "pairs" not in state:
+            return
         self._steps, self._tables = state["steps"], None
         self._counts = HOST.xp.zeros(BINS)
         for place, count in state["counts"].items():
             self._counts[place] = count
+        self._pairs = HOST.xp.zeros(PAIR_BINS + 1, bool)
+        self._pairs[state["pairs"]] = True
 
     def _nonzero(self) -> Array:
         return HOST.select_places(self._counts > 0)

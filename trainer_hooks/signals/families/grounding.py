@@ -1,7 +1,7 @@
 """Answers that repeat what the tool returned: their share falls to 0 before some collapses (arXiv 2605.26037)."""
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.families.text import ITEM_BITS, ITEMS
+from trainer_hooks.signals.response_actions.ngrams import ITEM_BITS, ITEMS
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, moments
 

@@ -1,23 +1,21 @@
 """Degenerate text, measured on token ids alone: repetition, variety, and the tokens of the protocol."""
 
 from trainer_hooks.arrays import Array
+from trainer_hooks.signals.response_actions.ngrams import ITEM_BITS, ITEMS, hash_ngrams
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, moments, share
 
 __all__ = ["NAMES", "compute"]
 
-NAMES = ("text/repetition", "text/distinct", "control/prob", "control/share")
+NAMES = ("text/repetition", "text/looping_frac", "text/distinct", "control/prob", "control/share")
 # Shorter n-grams repeat in healthy prose, and longer ones miss short loops.
 NGRAM = 4
-# An n-gram's hash is a polynomial in Knuth's multiplier, modulo 2⁴⁰. With the 32,000 n-grams of a long response, two
-# different ones have the same hash once in 2,000 responses.
-MULTIPLIER = 6364136223846793005
-ITEM_BITS = 40
-ITEMS = 1 << ITEM_BITS
+# A response loops where more of its n-grams repeat earlier ones than do not.
+LOOPING = 0.5
 
 
 def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
-    """Compute the shares of repeated 4-grams and distinct tokens, as means over responses, and of control tokens.
+    """Compute the shares of repeated 4-grams and distinct tokens, of responses that loop, and of control tokens.
 
     An n-gram never spans tool feedback.
     """
@@ -25,7 +23,7 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
         return {}
     ids, library, xp = tokens.take(tokens.rollouts.token_ids), tokens.library, tokens.xp
     layout, lengths, responses = tokens.layout, tokens.lengths, len(tokens.lengths)
-    grams, is_whole = _ngrams(tokens, ids)
+    grams, is_whole = hash_ngrams(tokens, ids, NGRAM)
     wholes = layout.sum_by_response((layout.action_lengths - NGRAM + 1).clip(0))
     # Tokens and n-grams are sorted together: n-grams as if they belonged to B further responses, and everything that
     # does not count as if it belonged to one more.
@@ -33,9 +31,11 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
     gram_owner = xp.where(is_whole, layout.response[: len(grams)] + responses, 2 * responses)
     keys = library.sort((xp.concat([owner, gram_owner]) << ITEM_BITS) | (xp.concat([ids, grams]) & (ITEMS - 1)))
     distinct = _count_distinct(tokens, keys, xp.concat([lengths, library.to_integers(wholes)]))
+    repeated = 1 - distinct[responses:] / wholes
     found = {
         "text/distinct": moments(library, distinct[:responses] / lengths),
-        "text/repetition": moments(library, 1 - distinct[responses:] / wholes),
+        "text/repetition": moments(library, repeated),
+        "text/looping_frac": share(library.count(repeated > LOOPING), library.count(wholes > 0)),
     }
     if tokens.rollouts.control_ids is not None:
         is_control = xp.zeros_like(layout.counted)
@@ -45,19 +45,6 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
         found["control/prob"] = moments(library, xp.exp(tokens.logprobs), is_control)
         found["control/share"] = share(library.count(is_control), library.count(layout.counted))
     return found
-
-
-def _ngrams(tokens: ActionTokens, ids: Array) -> tuple[Array, Array]:
-    """Return a hash of each n-gram, at the token where it begins, and whether it lies within one action."""
-    layout, grams, width, power = tokens.layout, ids, 1, MULTIPLIER
-    while width < NGRAM:
-        grams = grams[:-width] * (power % ITEMS) + grams[width:]
-        width, power = 2 * width, power * power
-    action = tokens.xp.cumsum(layout.begins, axis=0)
-    is_whole = action[NGRAM - 1 :] == action[: len(grams)]
-    if layout.where is not None:
-        is_whole = is_whole & layout.where[NGRAM - 1 :] & layout.where[: len(grams)]
-    return grams, is_whole
 
 
 def _count_distinct(tokens: ActionTokens, keys: Array, sizes: Array) -> Array:

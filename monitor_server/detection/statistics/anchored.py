@@ -1,0 +1,88 @@
+"""Departures of signals whose reference is fixed: from the newest rows, or from where the run began."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from monitor_server.detection.statistics.departure import Departure, Size
+from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, sorted_median
+
+__all__ = ["AnchoredDeparture"]
+
+FIRST = 8  # rows that say where the run began
+TIMES = 2.5  # a change since the beginning has had time for healthy drift, so that it must be this much larger
+SMALLEST_DEVIATION = 1e-12  # keeps the score of a constant signal finite
+
+
+class AnchoredDeparture(Departure):
+    """A departure from the newest 40 rows, or by 2.5 times the size from the first eight.
+
+    What grows slowly takes a moving baseline along. It is compared with the first rows too where a fixed reference
+    makes the level mean the same through the whole run, such as the share of tokens that the first steps did not have.
+    Such a departure lasts for as long as the level stays there.
+
+    Args:
+        size: What counts as a departure.
+
+    Attributes:
+        first: The first values.
+        is_slow: Whether the signal is away from its first values and not from its newest.
+
+    >>> signal = AnchoredDeparture(Size(factor=2.0, least=0.1, noise=0.01, rows=3))
+    >>> [signal.update(0.002 * row) for row in range(150)].index(True)
+    130
+    """
+
+    def __init__(self, size: Size) -> None:
+        super().__init__(size)
+        self.first: list[float] = []
+        self.is_slow = False
+        self._sign = -1.0 if size.is_fall else 1.0
+        self._origin: float | None = None
+        self._far = math.inf  # what the newest value, with its sign, must pass before the level is compared
+
+    def update(self, x: float) -> bool:
+        """Add one finite value and return whether the signal has departed."""
+        if self._origin is None:
+            self.first.append(x)
+            self._find_origin()
+        is_fast = super().update(x)
+        self.is_slow = not is_fast and self._sign * x > self._far and self._is_far()
+        self.departs = is_fast or self.is_slow
+        return self.departs
+
+    def _find_origin(self) -> None:
+        if len(self.first) < FIRST:
+            return
+        size, sign = self._size, self._sign
+        self._origin = origin = sorted_median(sorted(self.first))
+        self._far = sign * origin + TIMES * size.least
+        if size.factor != 1.0:
+            self._far = max(self._far, sign * size.factor * origin)
+
+    def _is_far(self) -> bool:
+        """Return whether the level is far from the first values, and how far."""
+        origin, level, size = self._origin, self.level, self._size
+        if origin is None or level is None or self._sign * level <= self._far:
+            return False
+        change = self._sign * (level - origin)
+        spread = MAD_TO_SIGMA * sorted_median(sorted(abs(value - origin) for value in self.first))
+        self.deviation = spread * (1.0 + 4.0 / FIRST) + size.noise
+        self.score = change / max(self.deviation, SMALLEST_DEVIATION)
+        return change > size.errors * self.deviation
+
+    @property
+    def baseline(self) -> float | None:
+        """What the level has departed from."""
+        return self._origin if self.is_slow else super().baseline
+
+    def restart(self) -> None:
+        """Discard the first values too, because the signal changed its meaning."""
+        super().restart()
+        self.first, self.is_slow, self._origin, self._far = [], False, None, math.inf
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state; what follows from the first values is found again."""
+        super().load(state)
+        self._origin, self._far = None, math.inf
+        self._find_origin()
