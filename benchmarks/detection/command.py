@@ -12,7 +12,7 @@ from benchmarks.detection.induced.record import RECORDINGS as INDUCED
 from benchmarks.detection.tables import Section, as_markdown, as_text
 from benchmarks.detection.workers import Traces
 
-__all__ = ["main"]
+__all__ = ["main", "write_blocks"]
 
 PEERS = Path(".venv/peers/bin/python")
 RECORDINGS = Path("docs/experiments")
@@ -20,7 +20,7 @@ LEVELS = {"warn": "Warnings", "page": "Pages"}
 UNDRAWN = ("never", "always")
 # The peers take hours, so that suite A beside them stands apart from suite A alone, and both stay on the page.
 BESIDE_PEERS = "a beside peers"
-BLOCKS = ("a", BESIDE_PEERS, "b", "c", "d")
+BLOCKS = ("a", BESIDE_PEERS, "b", "c", "priors", "d")
 _BEGIN, _END = "<!-- suite {} -->", "<!-- end -->"
 
 INTRODUCTION = """# Detection results
@@ -100,11 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         sys.stdout.write(as_text(section for found in sections.values() for section in found))
     if options.write is not None:
-        _write(options.write, " ".join(["python -m benchmarks.detection", *given]), sections, drawn)
+        write_blocks(options.write, " ".join(["python -m benchmarks.detection", *given]), sections, drawn)
     return 0
 
 
-def _write(page: Path, command: str, sections: Mapping[str, Sequence[Section]], drawn: Traces) -> None:
+def write_blocks(page: Path, command: str, sections: Mapping[str, Sequence[Section]], drawn: Traces) -> None:
     """Write the suites that ran into the page, leaving the others as they stand, and the curves beside it."""
     before = page.read_text() if page.exists() else ""
     blocks = {suite: _block(before, suite) for suite in BLOCKS}
