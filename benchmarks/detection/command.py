@@ -49,10 +49,10 @@ leaving one repository out; hidden logs are scored by those who hold them. No ru
 unseen seeds and causes of suite D. Suite B was looked at for the false alarms of the rules that `builtin-10` added.
 
 **Which rules.** Suite A alone and suites B, C and D were scored with `builtin-10`. Suite A beside its peers, with the
-curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take hours. `builtin-11` adds a
-detector of garbled responses, which changes no finding in these suites
-(`python -m benchmarks.detection.garbled.difference`); [detectors/garbled_text.md](detectors/garbled_text.md) has its
-results.
+curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take hours. `builtin-11` adds
+detectors of garbled responses and of the order of advantages. They change no finding in suites B, C and D
+(`python -m benchmarks.detection.difference`); [detectors/garbled_text.md](detectors/garbled_text.md) has the results of
+the first, whose authored and recorded runs stand beside suite A.
 
 **Secondary measures.** NAB is the score of the Numenta Anomaly Benchmark with its standard weights: 0 for never
 alarming, 100 for an alarm at every onset. It counts a false alarm only lightly (0.11 each). VUS-PR ranks rows from

@@ -138,6 +138,7 @@ REMEDIES: Final = (
 # Kinds for which neither the literature that we know nor our experiments have shown a remedy. The page of each under
 # docs/detectors states where to look.
 NONE_KNOWN: Final = _kinds(
+    "advantage_order",
     "all_truncated",
     "attention_collapse",
     "control_token_anomaly",

@@ -52,6 +52,7 @@ VITALS: Final[dict[str, Vital]] = {
     "mismatch/kl": Vital(bad="rise", least=0.005),
     "reward/mean": Vital(bad="fall", least=0.05),
     "reward/zero_std_frac": Vital(bad="rise", least=0.1),
+    "advantage/reward_corr": Vital(bad="fall", least=0.1),
     "length/mean": Vital(bad="either", least=FOLD, is_log=True),
     "length/truncated_frac": Vital(bad="rise", least=SHARE),
     "tools/calls": Vital(bad="either", least=0.1),

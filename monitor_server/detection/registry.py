@@ -3,6 +3,7 @@
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.collapse_measures.mechanisms import SharedMechanisms
 from monitor_server.detection.detectors.accuracy_loss import AccuracyLoss
+from monitor_server.detection.detectors.advantage_order import AdvantageOrder
 from monitor_server.detection.detectors.all_truncated import AllTruncated
 from monitor_server.detection.detectors.attention_collapse import AttentionCollapse
 from monitor_server.detection.detectors.clip_surge import ClipSurge
@@ -68,6 +69,7 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "reward_fall": RewardFall,
     "reward_loss": RewardLoss,
     "accuracy_loss": AccuracyLoss,
+    "advantage_order": AdvantageOrder,
     "sampler_mismatch": SamplerMismatch,
     "tool_use_collapse": ToolUseCollapse,
     "control_tokens": ControlTokens,

@@ -8,6 +8,7 @@ Severity = Literal["info", "warning", "critical"]
 
 ALERT_KINDS: Final = frozenset(
     {
+        "advantage_order",
         "all_truncated",
         "attention_collapse",
         "clip_surge",

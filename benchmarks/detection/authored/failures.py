@@ -88,6 +88,15 @@ def non_finite(rng: np.random.Generator) -> Latent:
     return _finish(latent, onset, np.where(onset <= STEPS, 0.02, 1.0))
 
 
+def advantage_order(rng: np.random.Generator) -> Latent:
+    """Train on advantages that belong to other responses or have the wrong sign: slowly, what was learned is lost."""
+    latent, onset = _begin(rng)
+    level, spread = rng.uniform(-1.0, 0.5), rng.uniform(0.0, 0.15)
+    broken = np.clip(level + spread * rng.standard_normal(HORIZON), -1.0, 1.0)
+    latent.advantage_corr = np.where(onset <= STEPS, broken, 1.0)
+    return _finish(latent, onset, _loss(onset + int(rng.integers(30, 90)), rng.uniform(8.0, 20.0)))
+
+
 def sudden(rng: np.random.Generator) -> Latent:
     """Blow up within 3 to 8 steps (train/sampler mismatch): likelihood, gradient and reward all at once."""
     start = int(rng.integers(40, 250))
@@ -137,6 +146,7 @@ KINDS: dict[str, Kind] = {
         offpolicy_blowup,
         gradient_explosion,
         non_finite,
+        advantage_order,
         sudden,
     )
 }

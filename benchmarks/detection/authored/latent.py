@@ -48,6 +48,7 @@ class Latent:
     absent_rows: set[int] = field(default_factory=set)
     absent_values: float = 0.0  # share of single values that are missing
     bad_from: int | None = None  # first step with a non-finite loss
+    advantage_corr: Floats | None = None  # of advantages and rewards within a group; None where it is not measured
     onset: int | None = None
     acceleration: int | None = None
 

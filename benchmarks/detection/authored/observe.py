@@ -73,7 +73,8 @@ def _signals(latent: Latent, rng: np.random.Generator) -> dict[str, Floats]:
     grad = np.exp(latent.log_grad + noise(float(rng.uniform(0.1, 0.25))))
     bad = np.zeros(HORIZON) if latent.bad_from is None else (np.arange(HORIZON) >= latent.bad_from).astype(float)
     broken = np.where(bad > 0, np.nan, 1.0)
-    return {
+    more = {} if latent.advantage_corr is None else {"advantage/reward_corr": latent.advantage_corr}
+    return more | {
         "reward/mean": reward,
         "reward/std": np.sqrt(reward * (1.0 - reward)),
         "reward/correct_frac": reward,

@@ -14,6 +14,13 @@ from trainer_hooks.signals.families import familiarity
 from trainer_hooks.wire import Record, merge
 
 
+def correlation(one, other):
+    """Return the correlation of the values of a group, or None where one of the two does not vary."""
+    if not (np.isfinite(one).all() and np.isfinite(other).all()) or len(set(one)) == 1 or len(set(other)) == 1:
+        return None
+    return float(np.corrcoef(one, other)[0, 1])
+
+
 @np.errstate(all="ignore")
 def by_loops(a: dict) -> dict[str, float]:
     """Return every signal, one token at a time; lists that end up empty give no signal."""
@@ -64,6 +71,9 @@ def by_loops(a: dict) -> dict[str, float]:
         "reward/all_correct_frac": [m in dead and correct[m[0]] for m in several],
         "reward/all_wrong_frac": [m in dead and not correct[m[0]] for m in several],
         "advantage/mean_abs": [abs(x) for x in a["advantages"]],
+        "advantage/reward_corr": [
+            corr for m in several if (corr := correlation(a["advantages"][m], a["rewards"][m])) is not None
+        ],
         "likelihood/correct": [lp[t] for t in right],
         "likelihood/incorrect": [lp[t] for t in wrong],
         "likelihood/correct_seq": [sum(lp[i, k] for k in ks) for i, ks in words.items() if correct[i] and ks],

@@ -6,6 +6,9 @@ from trainer_hooks.signals.summary_builders import PendingSummary, moments, shar
 
 __all__ = ["NAMES", "compute"]
 
+# Relative to the squares themselves: float32 advantages of equal rewards differ by no more.
+ROUNDING = 1e-10
+
 NAMES = (
     "reward/mean",
     "reward/std",
@@ -16,6 +19,7 @@ NAMES = (
     "reward/all_correct_frac",
     "reward/all_wrong_frac",
     "advantage/mean_abs",
+    "advantage/reward_corr",
 )
 
 
@@ -32,7 +36,27 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
     if rollouts.advantages is not None:
         advantages, where = tokens.select_counted(rollouts.advantages)
         found["advantage/mean_abs"] = moments(library, abs(advantages), where)
-    return found if tokens.group is None else found | _zero_variance_groups(tokens, tokens.group)
+    if tokens.group is None:
+        return found
+    if tokens.mean_advantages is not None:
+        found["advantage/reward_corr"] = _correlate(tokens, tokens.group, tokens.mean_advantages)
+    return found | _zero_variance_groups(tokens, tokens.group)
+
+
+def _correlate(tokens: ActionTokens, group: Array, advantages: Array) -> PendingSummary:
+    """Compute the correlation of advantages and rewards within a group, mean over groups in which both vary.
+
+    Sums are of differences from the group's means, because rewards may be large and alike. A group in which either does
+    not vary beyond rounding, or is not finite, has no correlation.
+    """
+    library, xp, responses = tokens.library, tokens.xp, len(group)
+    pair = xp.stack([library.to_float64(advantages), library.to_float64(tokens.rollouts.rewards)])
+    sizes = library.sum_by(xp.ones_like(group), group, responses)
+    differences = pair - (library.sum_by(pair, group, responses) / sizes)[:, group]
+    products = xp.stack([differences[0] * differences[1], *(differences * differences), *(pair * pair)])
+    together, *squares = library.sum_by(products, group, responses)
+    varies = (squares[0] > ROUNDING * squares[2]) & (squares[1] > ROUNDING * squares[3])
+    return moments(library, together / (squares[0] * squares[1]) ** 0.5, varies)
 
 
 def _zero_variance_groups(tokens: ActionTokens, group: Array) -> dict[str, PendingSummary]:

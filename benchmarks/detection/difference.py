@@ -1,7 +1,7 @@
-"""``python -m benchmarks.detection.garbled.difference``: on how many runs of other suites a finding differs.
+"""``python -m benchmarks.detection.difference``: on how many runs of suites A to D a detector changes a finding.
 
-Each run is replayed by the engine with the detector of garbled responses and without it. Of suite D the open seeds
-alone are read.
+Each run that holds what a detector reads is replayed by the engine with the detector and without it. Of suite D the
+open seeds alone are read.
 """
 
 import argparse
@@ -29,9 +29,16 @@ from monitor_server.detection.registry import DETECTORS
 
 __all__ = ["engine_without", "findings", "main"]
 
-DETECTOR = "garbled_text"
-READS = DETECTORS[DETECTOR].reads
-HEADER = ("suite", "runs", "rows", "runs that the detector reads", "runs with other findings", "of them newly warned")
+NEWEST = ("garbled_text", "advantage_order")  # of builtin-11
+HEADER = (
+    "detector",
+    "suite",
+    "runs",
+    "rows",
+    "runs that the detector reads",
+    "runs with other findings",
+    "of them newly warned",
+)
 Findings = list[tuple[int, str, Severity]]
 
 
@@ -40,24 +47,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.garbled.difference", description=__doc__)
     parser.add_argument("--corpus", type=Path, action="append", default=[], help="folder of labelled logs, repeatable")
     parser.add_argument("--runs", type=int, default=4, help="suite a: development runs of each kind (default: 4)")
+    parser.add_argument("--detector", action="append", choices=DETECTORS, help="default: the newest")
     options = parser.parse_args(arguments)
     kinds = [*benign_kinds(), *displacement_kinds(), *failure_kinds()]
-    suites: dict[str, Iterable[LabelledRun]] = {
-        "A, authored": (make_run(kind, seed) for kind in kinds for seed in DEVELOPMENT_SEEDS[: options.runs]),
+    suites: dict[str, Sequence[LabelledRun]] = {
+        "A, authored": [make_run(kind, seed) for kind in kinds for seed in DEVELOPMENT_SEEDS[: options.runs]],
         "B, reference trainer": recordings(Path("docs/experiments")),
-        "D, induced in TRL, open seeds": (
+        "D, induced in TRL, open seeds": [
             run
             for channel in CHANNELS
             for pair in pairs(RECORDINGS, channel)
             if pair.half is Half.OPEN
             for run in (pair.failing, pair.healthy)
-        ),
+        ],
     }
     if options.corpus:
         suites["C, real logs"] = labelled_corpus(*options.corpus)
-    rows = [_row(name, runs) for name, runs in suites.items()]
-    table = Table(title=f"With and without {DETECTOR}", header=HEADER, rows=rows)
-    sys.stdout.write(as_text([Section(title="What the detector changes elsewhere", tables=[table])]))
+    rows = [_row(detector, name, runs) for detector in options.detector or NEWEST for name, runs in suites.items()]
+    table = Table(title="With the detector and without it", header=HEADER, rows=rows)
+    sys.stdout.write(as_text([Section(title="What a detector changes", tables=[table])]))
     return 0
 
 
@@ -74,17 +82,17 @@ def findings(engine: Engine, observations: Iterable[Observation]) -> Findings:
     return [(row.step, each.kind, each.severity) for row in observations for each in engine.update(row).findings]
 
 
-def _row(name: str, runs: Iterable[LabelledRun]) -> list[str]:
+def _row(detector: str, name: str, runs: Sequence[LabelledRun]) -> list[str]:
     total = rows = read = changed = newly = 0
     for run in runs:
         total, rows = total + 1, rows + len(run.observations)
-        if not any(signal in row.signals for row in run.observations for signal in READS):
+        if not any(signal in row.signals for row in run.observations for signal in DETECTORS[detector].reads):
             continue
         read += 1
-        found, before = findings(Engine(), run.observations), findings(engine_without(DETECTOR), run.observations)
+        found, before = findings(Engine(), run.observations), findings(engine_without(detector), run.observations)
         changed += found != before
         newly += _warns(found) and not _warns(before)
-    return [name, str(total), f"{rows:,}", str(read), str(changed), str(newly)]
+    return [detector, name, str(total), f"{rows:,}", str(read), str(changed), str(newly)]
 
 
 def _warns(found: Findings) -> bool:

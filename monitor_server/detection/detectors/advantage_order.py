@@ -1,0 +1,81 @@
+"""Order of advantages: what the update trains on does not follow the rewards."""
+
+from collections.abc import Sequence
+
+from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.protocol import Finding, Observation, Severity
+
+__all__ = ["AdvantageOrder"]
+
+SIGNAL = "advantage/reward_corr"
+ROWS = 3
+# Advantages that are rewards less a baseline, over a scale, have a correlation of 1 up to rounding. Those of a critic
+# begin near it: 0.995 in the first steps of the reference trainer with PPO.
+LINEAR = 0.9999
+ROWS_LINEAR = 4
+LOST = 0.8
+OPPOSED = 0.0
+
+
+class AdvantageOrder(StreamDetector):
+    """Warns when the advantages of a group do not follow its rewards: a wrong sign, a wrong order, or wrong responses.
+
+    In the first rows of a run a negative correlation is a mistake of the set-up, whatever the algorithm: the update
+    makes the better responses less likely. Later it is one where the correlation was 1 before, as it is by construction
+    wherever an advantage is a reward less the group's mean, and is lost. Advantages of a critic, or with terms beside
+    the reward, never were at 1 and are left alone. The finding ends with the first row in which the rule does not hold.
+
+    >>> from monitor_server.detection.base_classes.example_episodes import episodes
+    >>> episodes(AdvantageOrder(), {"advantage/reward_corr": [1.0] * 6 + [0.1, -0.2, 0.05]})
+    [(8, 'advantage_order', 'warning')]
+    """
+
+    kind = "advantage_order"
+    severity = Severity.WARNING
+    reads = (SIGNAL,)
+    skips_rows_without = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = 0
+        self.linear = 0
+        self.wrong = 0
+        self.since: int | None = None
+
+    def _observe(self, observation: Observation) -> Sequence[Finding]:
+        value = finite(observation.signals, SIGNAL)
+        if value is None:
+            return ()
+        self.rows += 1
+        was_linear = self.linear >= ROWS_LINEAR
+        is_checked = was_linear or self.rows == self.wrong + 1  # all rows so far were wrong
+        if not is_checked or value >= (LOST if was_linear else OPPOSED):
+            self.linear = self.linear if was_linear else (self.linear + 1 if value >= LINEAR else 0)
+            self.wrong, self.since = 0, None
+            return ()
+        self.since = observation.step if self.since is None else self.since
+        self.wrong += 1
+        return [self._build_finding(observation, value, was_linear)] if self.wrong >= ROWS else ()
+
+    def _build_finding(self, observation: Observation, value: float, was_linear: bool) -> Finding:  # noqa: FBT001
+        bound = LOST if was_linear else OPPOSED
+        return self._finding(
+            observation,
+            f"Advantages do not follow the rewards of their group: a correlation of {value:.3g}, in all {self.wrong} "
+            f"rows since step {self.since}.",
+            signal=SIGNAL,
+            baseline=1.0 if was_linear else None,
+            window=self.wrong,
+            statistic=float(self.wrong),
+            threshold=float(ROWS),
+            value=value,
+            bound=bound,
+            onset=[self.since, self.since],
+            arithmetic=f"correlation < {bound:g} in {ROWS} rows in succession, "
+            + (f"after {ROWS_LINEAR} at {LINEAR:g} or above" if was_linear else "the first of the run"),
+        )
+
+    def _resume(self, step: int) -> None:
+        if self.since is not None and step <= self.since:
+            self.wrong, self.since = 0, None
