@@ -13,9 +13,17 @@ __all__ = [
     "ALERT_REFRESH",
     "ALERT_SILENCE",
     "ALERT_SILENCE_SEND",
+    "CHANNELS",
+    "CHANNELS_DRAWN",
+    "CHANNEL_EDITED",
     "CHANNEL_FILE",
     "CHANNEL_FILE_ANSWER",
     "CHANNEL_FILE_CHECK",
+    "CHANNEL_FORM",
+    "CHANNEL_FORM_TITLE",
+    "CHANNEL_NEW",
+    "CHANNEL_SAVE",
+    "CHANNEL_SAVED",
     "CHANNEL_STATE",
     "COMPARE_ALIGN",
     "COMPARE_BODY",
@@ -29,6 +37,8 @@ __all__ = [
     "CONNECT_SAMPLE",
     "CONNECT_SAMPLE_STATE",
     "CONNECT_WAY",
+    "DELIVERY_SAVE",
+    "DELIVERY_SAVED",
     "FIGURE",
     "FLEET",
     "FLEET_ARCHIVED",
@@ -96,6 +106,12 @@ __all__ = [
     "RESPONSES_TO",
     "RETRY",
     "RETRY_NOW",
+    "ROUTE_EDITED",
+    "ROUTE_FORM",
+    "ROUTE_FORM_TITLE",
+    "ROUTE_NEW",
+    "ROUTE_SAVE",
+    "ROUTE_SAVED",
     "RUN_ALERTS",
     "RUN_DELETE",
     "RUN_DELETE_CONFIRMED",
@@ -119,11 +135,17 @@ __all__ = [
     "WORKSPACE_SMOOTHING",
     "WORKSPACE_WANTED",
     "WORKSPACE_ZOOM",
+    "channel_button",
     "channel_test",
     "connect_panel",
     "judgement",
     "key_revoke",
     "project_delete",
+    "route_button",
+    "setting_field",
+    "setting_part",
+    "setting_problem",
+    "version_restore",
 ]
 
 ADDRESS: Final = "address"
@@ -233,6 +255,22 @@ WORKSPACE_DRAWN: Final = "workspace-drawn"  # the figures of the panels that wer
 WORKSPACE_EXPORTED: Final = "workspace-exported"  # the signal whose values are to be saved
 WORKSPACE_DOWNLOAD: Final = "workspace-download"
 
+CHANNELS: Final = "channels"
+CHANNELS_DRAWN: Final = "channels-drawn"  # the version that the page shows
+CHANNEL_FORM: Final = "channel-form"
+CHANNEL_FORM_TITLE: Final = "channel-form-title"
+ROUTE_FORM: Final = "route-form"
+ROUTE_FORM_TITLE: Final = "route-form-title"
+CHANNEL_EDITED: Final = "channel-edited"
+CHANNEL_NEW: Final = "channel-new"
+CHANNEL_SAVE: Final = "channel-save"
+CHANNEL_SAVED: Final = "channel-saved"
+DELIVERY_SAVE: Final = "delivery-save"
+DELIVERY_SAVED: Final = "delivery-saved"
+ROUTE_EDITED: Final = "route-edited"
+ROUTE_NEW: Final = "route-new"
+ROUTE_SAVE: Final = "route-save"
+ROUTE_SAVED: Final = "route-saved"
 CHANNEL_FILE: Final = "channel-file"
 CHANNEL_FILE_ANSWER: Final = "channel-file-answer"
 CHANNEL_FILE_CHECK: Final = "channel-file-check"
@@ -279,6 +317,36 @@ def key_revoke(key: Any) -> dict[str, Any]:  # noqa: ANN401
 def channel_test(name: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the id of the button that tests a channel."""
     return {"type": "channel-test", "channel": name}
+
+
+def channel_button(action: Any, name: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the id of a button that edits or removes a channel."""
+    return {"type": "channel-button", "action": action, "channel": name}
+
+
+def route_button(action: Any, number: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the id of a button that edits, moves or removes a route."""
+    return {"type": "route-button", "action": action, "route": number}
+
+
+def version_restore(version: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the id of the button that puts an earlier version of the channels into force."""
+    return {"type": "version-restore", "version": version}
+
+
+def setting_field(form: str, name: str) -> str:
+    """Return the id of a field of a form of settings."""
+    return f"{form}-field-{name.replace('_', '-')}"
+
+
+def setting_part(form: str, name: str) -> str:
+    """Return the id of what holds a field of a form of settings, with its label."""
+    return f"{form}-part-{name.replace('_', '-')}"
+
+
+def setting_problem(form: str, name: str) -> str:
+    """Return the id of the place for what is wrong with a field of a form of settings."""
+    return f"{form}-problem-{name.replace('_', '-')}"
 
 
 def project_delete(name: Any) -> dict[str, Any]:  # noqa: ANN401

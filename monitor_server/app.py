@@ -21,7 +21,6 @@ from monitor_server.access.identification import Identification, TrustedProxies
 from monitor_server.access.rate_limits import RateLimits
 from monitor_server.access.sessions import Delegation
 from monitor_server.action_links.issuing import PATH
-from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.api.collector import Collector
 from monitor_server.api.error_handlers import install_error_handlers
 from monitor_server.api.routes import ingest
@@ -40,7 +39,7 @@ from monitor_server.instrumentation.spans import no_span
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.loading import load_notifications
 from monitor_server.notifications.configuration.tables import NotificationFile
-from monitor_server.notifications.delivery.channels import check_channels
+from monitor_server.notifications.delivery.usability import channel_networks, check_usable
 from monitor_server.projection.steps.detection import EngineFactory
 from monitor_server.settings import Settings, environment_variable
 
@@ -78,7 +77,7 @@ def create_app(
     """
     settings = settings or Settings()
     check_routes_of(settings.role)
-    proxies = TrustedProxies.of(settings)
+    proxies, networks = TrustedProxies.of(settings), channel_networks(settings)
     calibration = load_calibration(settings.calibration)
     engine = engine or detection.EngineFactory(calibration)
     registry = registry or CollectorRegistry()
@@ -89,7 +88,7 @@ def create_app(
         file = CurrentFile(settings.notifications, functools.partial(_read_notifications, settings=settings))
     collector = build_collector(
         settings, exposition=exposition, clock=clock, engine=engine, calibration=calibration, file=file,
-        span=no_span if otlp is None else otlp.span,
+        networks=networks, span=no_span if otlp is None else otlp.span,
     )  # fmt: skip
 
     player = SamplePlayer(collector, batch_seconds=sample_batch_seconds)
@@ -196,14 +195,7 @@ def _open_telemetry(registry: CollectorRegistry) -> "Otlp":
 
 def _read_notifications(path: Path, *, settings: Settings) -> NotificationFile:
     file = load_notifications(path, variable=environment_variable)
-    check_channels(file)
-    acting = [name for name, channel in file.channels.items() if channel.actions]
-    if acting:
-        if not settings.public_url:
-            raise StartupError(
-                f"channels.{acting[0]}.actions needs RLVITALS_PUBLIC_URL, the address at which its readers open links"
-            )
-        LinkSecrets(settings.link_secret_file).check()
+    check_usable(file, settings=settings)
     return file
 
 

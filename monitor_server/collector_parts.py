@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
@@ -20,6 +21,8 @@ from monitor_server.ingest.validation.records import record_caches
 from monitor_server.ingest.writer import Writer
 from monitor_server.instrumentation.spans import OpenSpan
 from monitor_server.notifications.configuration.current import CurrentFile
+from monitor_server.notifications.configuration.networks import Networks
+from monitor_server.notifications.configuration.stored import SavedDocument
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.projection.events import AlertChanged, Event
@@ -50,6 +53,7 @@ def build_collector(
     engine: EngineFactory,
     calibration: Calibration,
     file: CurrentFile | None,
+    networks: Networks,
     span: OpenSpan,
 ) -> Collector:
     """Open the database and build the parts of a collector by its role; `Collector.start` starts their threads.
@@ -60,7 +64,9 @@ def build_collector(
         clock: Returns seconds since the epoch; a clock that no jump of the machine's clock moves if None.
         engine: Builds the detectors of each run.
         calibration: Of the detectors.
-        file: The file of channels and routes; None without notifications.
+        file: The file of channels and routes; None where the settings name none, so that those count that people have
+            saved.
+        networks: Where channels that people have saved may connect to.
         span: Opens a span.
 
     Raises:
@@ -84,12 +90,15 @@ def build_collector(
     activity = Activity()
     is_projecting = settings.role in {"all", "projector"}
     link_secrets = LinkSecrets(settings.link_secret_file)
+    channels = None if settings.role == "ingest" else file or SavedDocument(store, networks)
     notifier = None
-    if file is not None and is_projecting:
+    if channels is not None and is_projecting:
         notifier = NotificationWorker(
             store,
-            lambda: file.file,
-            refresh=file.refresh,
+            lambda: channels.file,
+            refresh=channels.refresh,
+            former=channels.former,
+            networks=channels.networks,
             public_url=settings.link_url,
             links=LinkIssuer(link_secrets, public_url=settings.link_url, seconds=settings.link_minutes * 60.0),
             clock=clock,
@@ -98,7 +107,7 @@ def build_collector(
             span=span,
         )
     publish = _publishing(relay, notifier)
-    router = {} if file is None else {"record_transitions": Router(lambda: file.file).record}
+    router = _routing(channels)
     silencing = Silencing(store, clock=clock, on_changed=lambda changed: publish(_alert_events(changed)), **router)
 
     rule_file = None
@@ -156,9 +165,7 @@ def build_collector(
     keys = KnownKeys(store, clock=clock, on_changed=broadcast.recheck)
     keys.read()
     exposition.watch(store, settings=settings, clock=clock)
-    exposition.watch_notifications(
-        store, channels=lambda: [] if file is None else list(file.file.channels), clock=clock
-    )
+    exposition.watch_notifications(store, channels=lambda: _channel_names(channels), clock=clock)
     exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
     exposition.watch_projector(
         queued_runs=lambda: projector.queued_runs,
@@ -183,7 +190,7 @@ def build_collector(
         requests=RequestDelivery(store, clock=clock),
         calibration=calibration,
         notifier=notifier,
-        notifications=file,
+        notifications=channels,
         span=span,
         oidc=None if settings.role not in {"all", "web"} else OidcSignIn.of(settings, clock=clock),
     )
@@ -202,6 +209,17 @@ def build_collector(
         }
     )
     return collector
+
+
+def _routing(channels: CurrentFile | SavedDocument | None) -> dict[str, Any]:
+    """Return what writes whom to notify of an alert's transition, as the option that takes it."""
+    return {} if channels is None else {"record_transitions": Router(channels.of).record}
+
+
+def _channel_names(channels: CurrentFile | SavedDocument | None) -> list[str]:
+    if isinstance(channels, SavedDocument):
+        channels.refresh()  # a process that does not notify has nobody else who looks
+    return [] if channels is None else list(channels.file.channels)
 
 
 def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[Sequence[Event]], None]:

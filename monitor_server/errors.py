@@ -10,12 +10,13 @@ CollectorError                      500
 ├── UnknownProject, UnknownKey      404
 ├── UnknownChannel, UnknownSilence  404
 ├── UnknownRule, UnknownView        404
-├── UnknownPath                     404
+├── UnknownVersion, UnknownPath     404
 ├── MethodNotAllowed                405
 ├── RunActive                       409  its trainer sends
 ├── KeyNameTaken                    409  a key of this name is in use
 ├── RuleConflict                    409  the name of a rule is taken, there are too many, or a file states it
 ├── TooManyViews                    409  as many views are saved as there may be
+├── SettingsConflict                409  somebody else has saved the settings meanwhile, or they are set elsewhere
 ├── RequestNotPossible              409  the trainer of a run cannot be asked for this now
 ├── BodyTooLarge                    413  before or after decompression
 ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip
@@ -70,6 +71,7 @@ __all__ = [
     "RunActive",
     "SchemaVersionMismatch",
     "ScopeTooSmall",
+    "SettingsConflict",
     "SignInRefused",
     "StartupError",
     "SummaryConflict",
@@ -87,6 +89,7 @@ __all__ = [
     "UnknownRule",
     "UnknownRun",
     "UnknownSilence",
+    "UnknownVersion",
     "UnknownView",
     "UnsupportedMediaType",
 ]
@@ -213,6 +216,18 @@ class UnknownChannel(CollectorError):
     """The file of notifications has no channel of this name."""
 
     status = 404
+
+
+class UnknownVersion(CollectorError):
+    """No version of the channels and routes has this number, or it is no longer kept."""
+
+    status = 404
+
+
+class SettingsConflict(CollectorError):
+    """Somebody else has saved the settings meanwhile, or a file or the environment sets them."""
+
+    status = 409
 
 
 class UnknownSilence(CollectorError):

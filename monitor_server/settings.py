@@ -193,6 +193,11 @@ class Settings(BaseSettings):
     notifications: Path | None = Field(
         default=None, description="File of the channels and routes of notifications; none if not set"
     )
+    channel_networks: str = Field(
+        default="",
+        description="Networks beside the public internet that channels saved in the dashboard may reach, separated by "
+        "commas, such as 10.0.0.0/8",
+    )
     rules_file: Path | None = Field(
         default=None, description="File of rules that are applied at the start and when it changes; none if not set"
     )

@@ -12,7 +12,16 @@ import httpx2
 from dashboard.api.answers import to_floats
 from dashboard.api.errors import refused
 from dashboard.api.requests import Query, Requests, item_path
-from dashboard.api.types.administration import AuditItem, ChannelItem, CheckedFile, KeyItem, RetentionStatus, ViewItem
+from dashboard.api.types.administration import (
+    AuditItem,
+    ChannelItem,
+    CheckedFile,
+    KeyItem,
+    NotificationSettings,
+    RetentionStatus,
+    VersionItem,
+    ViewItem,
+)
 from dashboard.api.types.alerts import ActionItem, AlertItem, ForkItem, HistoryItem, JudgementItem, WarrantyItem
 from dashboard.api.types.responses import Attribution, ResponseItem, ResponsePairs
 from dashboard.api.types.rules import DryRunItem, RuleItem, RunRuleItem
@@ -211,6 +220,28 @@ class ApiClient(Requests):
     async def channels(self) -> list[ChannelItem]:
         """Read the channels of notifications."""
         return cast("list[ChannelItem]", await self._items("/notifications/channels", {}))
+
+    async def notification_settings(self) -> NotificationSettings:
+        """Read the channels and routes in force, without secrets."""
+        return cast("NotificationSettings", await self._get("/notifications/settings", {}))
+
+    async def save_notifications(self, version: int, settings: Mapping[str, object]) -> NotificationSettings:
+        """Put channels and routes into force in the place of a version."""
+        asked = {"version": version, "settings": dict(settings), "by": "the dashboard"}
+        return cast("NotificationSettings", await self._ask("PUT", "/notifications/settings", json=asked))
+
+    async def notification_versions(self, *, limit: int) -> list[VersionItem]:
+        """Read what was saved of channels and routes, the newest first."""
+        answer = await self._get("/notifications/settings/versions", {"limit": limit})
+        return cast("list[VersionItem]", answer["items"])
+
+    async def restore_notifications(self, version: int, restored: int) -> NotificationSettings:
+        """Put an earlier version of channels and routes into force in the place of a version."""
+        path, asked = (
+            f"/notifications/settings/versions/{restored}/restore",
+            {"version": version, "by": "the dashboard"},
+        )
+        return cast("NotificationSettings", await self._ask("POST", path, json=asked))
 
     async def check_notifications(self, text: str) -> CheckedFile:
         """Check the text of a file of channels and routes; nothing is stored or sent."""

@@ -30,6 +30,7 @@ from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.ingest.writer import Writer
 from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.notifications.configuration.current import CurrentFile
+from monitor_server.notifications.configuration.stored import EMPTY, SavedDocument
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.projection.projector import Projector
@@ -91,7 +92,7 @@ class Collector:
     requests: RequestDelivery
     calibration: Calibration = BUILTIN
     notifier: NotificationWorker | None = None
-    notifications: CurrentFile | None = None
+    notifications: CurrentFile | SavedDocument | None = None
     oidc: OidcSignIn | None = None
     deliveries: Deliveries = field(default_factory=Deliveries)
     recent_verdicts: RecentVerdicts = field(default_factory=RecentVerdicts)
@@ -106,10 +107,9 @@ class Collector:
     link_lookups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LINK_LOOKUPS))
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
 
-    @property
-    def notification_file(self) -> NotificationFile | None:
-        """The file of channels and routes in force, or None."""
-        return None if self.notifications is None else self.notifications.file
+    def channels(self, repositories: Repositories) -> NotificationFile:
+        """Return the channels and routes that are in force in a transaction."""
+        return EMPTY if self.notifications is None else self.notifications.of(repositories)
 
     def start(self) -> None:
         """Begin to write and to project."""
@@ -364,9 +364,8 @@ class Collector:
         return Health(problem=problem, quarantined=quarantined, failing_channels=failing)
 
     def failing_channels(self, repositories: Repositories) -> set[str]:
-        """Return the channels of the file in force that do not accept their messages."""
-        file = self.notification_file
-        return set() if file is None else repositories.notifications.failing(file.channels)
+        """Return the channels in force that do not accept their messages."""
+        return repositories.notifications.failing(self.channels(repositories).channels)
 
     async def _projected(self, run_id: str, position: int) -> None:
         """Wait until a run is projected up to a position, no longer than the settings say."""

@@ -22,6 +22,7 @@ from monitor_server.api.routes import (
     judgements,
     keys,
     marks,
+    notification_settings,
     notifications,
     oidc,
     rules,
@@ -61,6 +62,7 @@ READERS = (
     session,
     oidc,
     notifications,
+    notification_settings,
     action_links,
 )
 # Health and metrics are served in every role.

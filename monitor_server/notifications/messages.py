@@ -22,6 +22,7 @@ MAX_SHOWN: Final = 20  # of text and Markdown
 MAX_REMEDIES: Final = 3
 LONGEST_NAME: Final = 80
 LONGEST_SUMMARY: Final = 400
+LONGEST_NOTICE: Final = 1_500
 # Look-alikes for what makes a link, a mention, a tag or a quotation in some service.
 HARMLESS: Final = str.maketrans({"@": "＠", "<": "＜", ">": "＞", "[": "［", "]": "］", "`": "｀", "|": "｜"})
 # Mail programs and chats make links of bare domains, too; numbers such as 0.25 stay as they are.
@@ -65,6 +66,7 @@ def build_body(
     public_url: str,
     failing: Mapping[str, str] | None = None,
     is_test: bool = False,
+    notice: str = "",
 ) -> dict[str, Any]:
     """Return the body of a message; docs/notifications.md documents its fields.
 
@@ -78,6 +80,7 @@ def build_body(
         public_url: Of the dashboard.
         failing: The channels in whose place this one receives alerts, with the reasons.
         is_test: Whether somebody has only asked whether the channel works.
+        notice: What its readers are to know beside alerts, in words.
     """
     body = {
         "version": BODY_VERSION,
@@ -85,6 +88,7 @@ def build_body(
         "channel": channel,
         "created_at": created_at,
         "test": is_test,
+        "notice": notice,
         "severity": severity,
         "counts": dict(counts),
         "alerts": list(alerts),
@@ -99,6 +103,8 @@ def title(body: Mapping[str, Any]) -> str:
     """Return one harmless line of at most some 200 characters."""
     if body["test"]:
         return f"rlvitals: test of the channel {body['channel']}"
+    if body.get("notice"):  # a message that an older version has formed has none
+        return "rlvitals: somebody has changed who is notified"
     counts, alerts = body["counts"], body["alerts"]
     prefix = "resolved" if set(counts["changes"]) == {"resolved"} else body["severity"].upper()
     if counts["alerts"] == 1 and alerts:
@@ -130,6 +136,9 @@ def _written(
     blocks = []
     if body["test"]:
         blocks.append(escape("This is a test. Nothing has happened; the channel works."))
+    if body.get("notice"):
+        blocks.append(escape(harmless(body["notice"], longest=LONGEST_NOTICE)))
+        blocks.append(link(body["url"]))
     for channel, reason in body["failing_channels"].items():
         line = f"The channel {channel} fails, and its alerts come here: {harmless(reason, longest=200)}"
         blocks.append(heading(escape(line)))

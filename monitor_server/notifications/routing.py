@@ -12,16 +12,16 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_queue import NotificationEvent
 from monitor_server.store.repositories.runs import Run
 
-__all__ = ["Router", "is_open"]
+__all__ = ["Router", "is_open", "matching_routes"]
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTE_SECONDS: Final = 60.0
 
 
 class Router:
-    """Applies the routes of the file in force, which ``file`` returns."""
+    """Applies the routes in force, which ``file`` returns as of a transaction."""
 
-    def __init__(self, file: Callable[[], NotificationFile]) -> None:
+    def __init__(self, file: Callable[[Repositories], NotificationFile]) -> None:
         self._current = file
 
     def record(self, repositories: Repositories, run: Run, transitions: Sequence[AlertTransition]) -> None:
@@ -29,7 +29,9 @@ class Router:
 
         Nobody is notified of an alert that a silence covers.
         """
-        queue = repositories.notifications
+        if not transitions:
+            return
+        queue, file = repositories.notifications, self._current(repositories)
         for transition in transitions:
             alert, now = transition.alert, transition.at
             fields: dict[str, Any] = {
@@ -37,7 +39,7 @@ class Router:
                 "kind": alert.kind, "at": now,
             }  # fmt: skip
             if transition.change == "resolved":
-                silent = self._without_resolved(run.project, alert.kind)
+                silent = _without_resolved(file, run.project, alert.kind)
                 informed = queue.informed_channels(run.id, alert.id, now=now) - silent
                 queue.remove_escalations(run.id, alert.id, now=now)
                 if alert.silence_id is not None:
@@ -46,7 +48,7 @@ class Router:
                 continue
             if alert.silence_id is not None:
                 continue
-            routes = self.matching(project=run.project, kind=alert.kind, severity=alert.severity, now=now)
+            routes = matching_routes(file, project=run.project, kind=alert.kind, severity=alert.severity, now=now)
             channels = dict.fromkeys(name for route in routes for name in route.channels)
             events = [NotificationEvent(**fields, channel=name, due_at=now) for name in channels]
             later = fields | {"change": "unacknowledged"}
@@ -55,21 +57,21 @@ class Router:
                 events.append(NotificationEvent(**later, channel=name, due_at=due_at))
             queue.add(events)
 
-    def matching(self, *, project: str, kind: str, severity: str, now: float) -> list[Route]:
-        """Return the routes of an alert at a time: the first that matches, or all, as the file says."""
-        rank, file = Severity(severity).rank, self._current()
-        found = [
-            route
-            for route in file.routes
-            if rank >= route.rank and _concerns(route, project, kind) and is_open(route, now)
-        ]
-        return found[:1] if file.match == "first" else found
 
-    def _without_resolved(self, project: str, kind: str) -> set[str]:
-        """Return the channels that no route of these alerts wants to be notified on when one resolves."""
-        routes = [route for route in self._current().routes if _concerns(route, project, kind)]
-        wanted = {name for route in routes if route.resolved for name in _all_channels(route)}
-        return {name for route in routes for name in _all_channels(route)} - wanted
+def matching_routes(file: NotificationFile, *, project: str, kind: str, severity: str, now: float) -> list[Route]:
+    """Return the routes of an alert at a time: the first that matches, or all, as the file says."""
+    rank = Severity(severity).rank
+    found = [
+        route for route in file.routes if rank >= route.rank and _concerns(route, project, kind) and is_open(route, now)
+    ]
+    return found[:1] if file.match == "first" else found
+
+
+def _without_resolved(file: NotificationFile, project: str, kind: str) -> set[str]:
+    """Return the channels that no route of these alerts wants to be notified on when one resolves."""
+    routes = [route for route in file.routes if _concerns(route, project, kind)]
+    wanted = {name for route in routes if route.resolved for name in _all_channels(route)}
+    return {name for route in routes for name in _all_channels(route)} - wanted
 
 
 def is_open(route: Route, now: float) -> bool:

@@ -10,9 +10,9 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller, Scope
@@ -20,7 +20,8 @@ from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.errors import Unavailable
 from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert
-from monitor_server.notifications.configuration.tables import AppriseChannel, NotificationFile
+from monitor_server.notifications.configuration.networks import Networks
+from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, Limits, NotificationFile
 from monitor_server.notifications.delivery.channels import CLAIM_SECONDS, deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
 from monitor_server.notifications.forming import form_message
@@ -30,7 +31,7 @@ from monitor_server.printable import printable
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
-from monitor_server.store.repositories.notification_queue import OpenMessage
+from monitor_server.store.repositories.notification_queue import FORMER, OpenMessage
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["NotificationWorker"]
@@ -60,6 +61,8 @@ class NotificationWorker:
         file: Callable[[], NotificationFile],
         *,
         refresh: Callable[[], bool] = lambda: False,
+        former: Callable[[Repositories], Mapping[str, Channel]] = lambda _: {},
+        networks: Networks | None = None,
         public_url: str,
         links: LinkIssuer | None = None,
         clock: Callable[[], float],
@@ -73,6 +76,9 @@ class NotificationWorker:
             store: The database.
             file: Returns the channels in force, and how to group.
             refresh: Called often; reads the file where it has changed, and returns whether another one is in force.
+            former: Brings ``file`` to what is in force in a transaction, and returns the channels of earlier versions
+                that are still to be told of a change, by their names in the queue.
+            networks: Where deliveries may connect to; anywhere if None.
             public_url: Of the dashboard, for links.
             links: Issues the links by which readers act; None for none.
             clock: Returns seconds since the epoch.
@@ -85,6 +91,9 @@ class NotificationWorker:
         self._taken_up: NotificationFile | None = None
         self._is_changed = False  # whether the file has changed by itself since it was taken up
         self._refresh = refresh
+        self._read_former = former
+        self._former: Mapping[str, Channel] = {}
+        self._networks = networks
         self._public_url = public_url
         self._links = links
         self._clock = clock
@@ -170,8 +179,10 @@ class NotificationWorker:
         Raises:
             Unavailable: If the database cannot be written; the file is then taken up later.
         """
-        file = self._file
         with self._store.write() as repositories:
+            # What waits for a channel of a version that is saved meanwhile must not count as left over.
+            repositories.notification_documents.lock()
+            former, file = self._read_former(repositories), self._file
             if self._taken_up is None and not self._store.is_shared:
                 repositories.notifications.release()
             now = self._clock()
@@ -180,17 +191,19 @@ class NotificationWorker:
                     repositories, FILE, "notifications.reload", "the file of notifications", now=now,
                     detail=f"{len(file.channels)} channels, {len(file.routes)} routes",
                 )  # fmt: skip
-            removed = repositories.notifications.remove_unknown_channels(list(file.channels), now=now)
+            known = [*file.channels, *former]
+            removed = repositories.notifications.remove_unknown_channels(known, now=now)
             changed = resolve_removed_channels(repositories, file.channels, now=now)
-        self._taken_up, self._is_changed = file, False
+        self._taken_up, self._is_changed, self._former = file, False, former
         self._on_alerts(changed)
         if removed:
-            log.warning("%d notifications waited for channels that the file no longer has; they are dropped", removed)
+            log.warning("%d notifications waited for channels that are no longer set up; they are dropped", removed)
 
     def _advance(self) -> float:
         now = self._clock()
         with self._lock:
-            idle = [name for name in self._file.channels if name not in self._deliveries]
+            known = (*self._file.channels, *self._former)
+            idle = [name for name in known if name not in self._deliveries]
         with self._store.read() as repositories:
             has_work = repositories.notifications.has_due(idle, now=now)
         is_cleaning = time.monotonic() >= self._next_cleaning
@@ -228,7 +241,7 @@ class NotificationWorker:
             attributes = {"rlvitals.channel": message.channel, "rlvitals.message_id": message.id}
             channel = self._channel(message)
             with self._span("notify", attributes) as span:
-                failure = _failure(lambda: deliver(channel, body, picture=picture, cancellation=cancellation))
+                failure = _failure(lambda: self._attempt(channel, body, picture, cancellation))
                 if failure is not None:
                     span.fail(failure)
             with self._store.write() as repositories:
@@ -240,8 +253,10 @@ class NotificationWorker:
                     return
                 else:
                     result = self._record_failure(repositories, message, failure)
-                changed = update_channel_alert(repositories, message.channel, error=failure, now=self._clock())
-            self._on_result(message.channel, result)
+                changed: Sequence[tuple[Run, Alert]] = ()
+                if FORMER not in message.channel:  # whether a channel that is gone works concerns nobody
+                    changed = update_channel_alert(repositories, message.channel, error=failure, now=self._clock())
+            self._on_result(message.channel.partition(FORMER)[0], result)
             self._on_alerts(changed)
         except Unavailable as error:
             # The claim ends by itself, and the message is then sent again with the same key.
@@ -268,15 +283,20 @@ class NotificationWorker:
             return None
         return draw_picture(self._store, json.loads(message.body))
 
-    def _channel(self, message: OpenMessage) -> Any:  # noqa: ANN401 - a member of the union `Channel`
-        return self._file.channels[message.channel]
+    def _attempt(self, channel: Channel, body: bytes, picture: bytes | None, cancellation: Cancellation) -> None:
+        deliver(channel, body, picture=picture, cancellation=cancellation, networks=self._networks)
+
+    def _channel(self, message: OpenMessage) -> Channel:
+        return self._former.get(message.channel) or self._file.channels[message.channel]
 
     def _record_failure(self, repositories: Repositories, message: OpenMessage, failure: str) -> str:
         queue, now, attempts = repositories.notifications, self._clock(), message.attempts + 1
         if attempts == 1:
             log.warning("a notification to %s failed and is tried again: %s", message.channel, printable(failure))
         age = now - message.created_at
-        is_over = age >= self._file.limits.give_up_hours * HOUR_SECONDS
+        # What a new document allows does not concern those who are told of it.
+        limits = Limits() if FORMER in message.channel else self._file.limits
+        is_over = age >= limits.give_up_hours * HOUR_SECONDS
         fallback = self._file.fallback
         is_late = fallback is not None and (is_over or age >= fallback.after_minutes * 60.0)
         if fallback is not None and is_late and fallback.channel != message.channel:

@@ -1,8 +1,23 @@
-"""Keys, channels, retention, saved views and the audit log."""
+"""Keys, channels and routes, retention, saved views and the audit log."""
 
 from typing import TypedDict
 
-__all__ = ["AuditItem", "ChannelItem", "CheckedFile", "KeyItem", "RetentionStatus", "ViewItem"]
+__all__ = [
+    "AuditItem",
+    "ChannelItem",
+    "ChannelSettings",
+    "CheckedFile",
+    "Escalation",
+    "Fallback",
+    "Grouping",
+    "KeyItem",
+    "Limits",
+    "NotificationSettings",
+    "RetentionStatus",
+    "Route",
+    "VersionItem",
+    "ViewItem",
+]
 
 
 class ViewItem(TypedDict):
@@ -38,6 +53,81 @@ class ChannelItem(TypedDict):
     is_failing: bool
     last_error: str | None
     last_sent_at: float | None
+
+
+class ChannelSettings(TypedDict):
+    """What a channel is set to, without its secrets."""
+
+    type: str
+    address: str
+    format: str | None
+    actions: bool
+    picture: bool | None
+
+
+class Escalation(TypedDict):
+    """Who is notified where nobody has acknowledged an alert after so many minutes."""
+
+    after_minutes: float
+    channels: list[str]
+
+
+class Route(TypedDict):
+    """Which alerts go to which channels."""
+
+    channels: list[str]
+    projects: list[str]
+    kinds: list[str]
+    severity: str
+    hours: str | None
+    days: list[str]
+    time_zone: str
+    resolved: bool
+    escalate: list[Escalation]
+
+
+class Grouping(TypedDict):
+    """How long alerts are gathered into one message."""
+
+    wait_seconds: float
+    window_seconds: float
+
+
+class Limits(TypedDict):
+    """How many messages a channel gets, and how long one is tried."""
+
+    messages_per_hour: int
+    give_up_hours: float
+
+
+class Fallback(TypedDict):
+    """The channel that receives the alerts of one that fails."""
+
+    channel: str
+    after_minutes: float
+
+
+class NotificationSettings(TypedDict):
+    """The channels and routes in force; ``source`` is ``file`` where a file of the collector states them."""
+
+    source: str
+    version: int
+    problem: str
+    match: str
+    channels: dict[str, ChannelSettings]
+    routes: list[Route]
+    grouping: Grouping
+    limits: Limits
+    fallback: Fallback | None
+
+
+class VersionItem(TypedDict):
+    """A version of the channels and routes."""
+
+    version: int
+    saved_at: float
+    saved_by: str
+    changes: str
 
 
 class CheckedFile(TypedDict):

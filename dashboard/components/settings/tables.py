@@ -8,11 +8,20 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, RetentionStatus
+from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, RetentionStatus, Route, VersionItem
 from dashboard.api.types.runs import RunItem
 from dashboard.components.small_elements import badge, since
 
-__all__ = ["audit_table", "channel_table", "key_table", "project_table", "retention_table"]
+__all__ = [
+    "audit_table",
+    "channel_table",
+    "key_table",
+    "project_table",
+    "retention_table",
+    "route_table",
+    "stated_route",
+    "version_table",
+]
 
 NONE: Final = "–"
 RETENTION: Final = {  # what is removed, and the unit of the setting
@@ -48,7 +57,7 @@ def key_table(keys: Sequence[KeyItem]) -> Component:
     )
 
 
-def channel_table(channels: Sequence[ChannelItem]) -> Component:
+def channel_table(channels: Sequence[ChannelItem], *, is_editable: bool = False) -> Component:
     """Return the channels with what waits for each and how its last message went; each can be tested."""
     rows = [
         (
@@ -59,15 +68,81 @@ def channel_table(channels: Sequence[ChannelItem]) -> Component:
             str(channel["waiting"]),
             since(channel["last_sent_at"]),
             channel["last_error"] or NONE,
-            _button("Send a test", ids.channel_test(channel["name"]), channel["name"]),
+            html.Div(_channel_buttons(channel["name"], is_editable=is_editable), className="rule-buttons"),
         )
         for channel in channels
     ]
     heads = ("channel", "type", "address", "state", "waiting", "last sent", "last error", "")
     empty = (
-        "No channel is set up. RLVITALS_NOTIFICATIONS names the file of channels and routes (docs/notifications.md)."
+        "Nobody is notified yet. A channel is an address that alerts are sent to, such as one of Slack: add the first, "
+        "and every alert from warning on goes to it."
+        if is_editable
+        else "No channel is set up."
     )
     return _table(heads, rows, empty=empty)
+
+
+def _channel_buttons(name: str, *, is_editable: bool) -> list[Component]:
+    changes = ("edit", "Edit"), ("remove", "Remove")
+    test = _button("Send a test", ids.channel_test(name), name)
+    edits = [_button(label, ids.channel_button(action, name), name) for action, label in changes]
+    return [test, *edits] if is_editable else [test]
+
+
+def route_table(routes: Sequence[Route], *, match: str, is_editable: bool) -> Component:
+    """Return which alerts go to which channels, in the order in which the collector looks."""
+    rows = [
+        (
+            f"{number + 1}.",
+            ", ".join(route["channels"]),
+            stated_route(route),
+            html.Div(_route_buttons(number), className="rule-buttons") if is_editable else NONE,
+        )
+        for number, route in enumerate(routes)
+    ]
+    rule = "the first that fits counts" if match == "first" else "all that fit count"
+    return _table((f"route ({rule})", "to", "which alerts", ""), rows, empty="")
+
+
+def stated_route(route: Route) -> str:
+    """Return in words which alerts a route is for."""
+    days = f" on {', '.join(route['days'])}" if route["days"] else ""
+    hours = f" at {route['hours']} ({route['time_zone']})" if route["hours"] else ""
+    parts = [
+        f"{route['severity']} and more severe" if route["severity"] != "critical" else "critical",
+        f"of {', '.join(route['projects'])}" if route["projects"] else "of every project",
+        f"of the kinds {', '.join(route['kinds'])}" if route["kinds"] else "",
+        f"{days}{hours}".strip(),
+        "" if route["resolved"] else "but not when they are resolved",
+        *(
+            f"and to {', '.join(level['channels'])} if nobody acknowledges within {level['after_minutes']:g} min"
+            for level in route["escalate"]
+        ),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _route_buttons(number: int) -> list[Component]:
+    target = f"route {number + 1}"
+    actions = [("edit", "Edit"), *([("up", "Up")] if number else []), ("remove", "Remove")]
+    return [_button(label, ids.route_button(action, number), target) for action, label in actions]
+
+
+def version_table(versions: Sequence[VersionItem], *, current: int) -> Component:
+    """Return what was saved of channels and routes, the newest first; an earlier one can be restored."""
+    rows = [
+        (
+            str(version["version"]),
+            since(version["saved_at"]),
+            version["saved_by"],
+            version["changes"],
+            "in force"
+            if version["version"] == current
+            else _button("Restore", ids.version_restore(version["version"]), f"version {version['version']}"),
+        )
+        for version in versions
+    ]
+    return _table(("version", "saved", "by", "what changed", ""), rows, empty="Nothing was saved yet.")
 
 
 def project_table(runs: Sequence[RunItem]) -> Component:

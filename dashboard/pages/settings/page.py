@@ -1,7 +1,7 @@
 """The page of settings, at ``/settings``: keys, channels, projects, retention, and who changed what."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from dash import dcc, html
@@ -10,7 +10,16 @@ from dash.development.base_component import Component
 from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, UnreachableError
+from dashboard.api.types.administration import ChannelItem, NotificationSettings, VersionItem
 from dashboard.components.page_frame import waiting
+from dashboard.components.settings.channel_forms import (
+    SHOWN_VERSIONS,
+    channel_form,
+    channel_names,
+    channels_in_file,
+    channels_shown,
+    route_form,
+)
 from dashboard.components.settings.file_check import file_check
 from dashboard.components.settings.key_form import key_form
 from dashboard.components.settings.tables import audit_table, channel_table, key_table, project_table, retention_table
@@ -26,7 +35,7 @@ async def settings_page(api_url: str) -> Component:
         async with ApiClient(api_url) as api:
             keys, channels, projects, retention, audit = await asyncio.gather(
                 _section(api.keys, key_table),
-                _section(api.channels, channel_table),
+                _section(lambda: _channels(api), _notifications),
                 _section(api.runs, project_table),
                 _section(api.retention, retention_table),
                 _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
@@ -41,8 +50,7 @@ async def settings_page(api_url: str) -> Component:
             _card("Keys", "Who may do what.", html.Div(keys, id=ids.KEYS_LIST), key_form()),
             _card(
                 "Notifications",
-                "Channels and routes are set up in the file that RLVITALS_NOTIFICATIONS names, on the machine of the "
-                "collector: no page can change where alerts are sent.",
+                "Who is told of alerts. A change is in force within a second, and the channels until then are told.",
                 html.P(id=ids.CHANNEL_STATE, role="status", className="calm"),
                 channels,
                 file_check(),
@@ -63,6 +71,38 @@ async def settings_page(api_url: str) -> Component:
             ),
             _card("Changes", f"The newest {AUDIT_ENTRIES} changes that people made.", audit),
         ],
+    )
+
+
+async def _channels(
+    api: ApiClient,
+) -> tuple[Sequence[ChannelItem], NotificationSettings | ApiError, Sequence[VersionItem]]:
+    """Read the channels; in the place of their settings stands why the caller may not change them."""
+    channels = await api.channels()
+    try:
+        settings = await api.notification_settings()
+        versions = await api.notification_versions(limit=SHOWN_VERSIONS) if settings["source"] == "saved" else []
+    except UnreachableError:
+        raise
+    except ApiError as error:
+        return channels, error, []
+    return channels, settings, versions
+
+
+def _notifications(
+    read: tuple[Sequence[ChannelItem], NotificationSettings | ApiError, Sequence[VersionItem]],
+) -> Component:
+    channels, settings, versions = read
+    if isinstance(settings, ApiError):
+        return html.Div([channel_table(channels), html.P(f"Only shown. {settings}", className="calm")])
+    if settings["source"] == "file":
+        return html.Div(channels_in_file(settings, channels))
+    return html.Div(
+        [
+            html.Div(channels_shown(settings, channels, versions), id=ids.CHANNELS),
+            channel_form(is_open=not channels),
+            route_form(channel_names(settings)),
+        ]
     )
 
 

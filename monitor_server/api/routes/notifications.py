@@ -9,13 +9,14 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import commit_change
-from monitor_server.api.dependencies import Asking, Reading, Serving
+from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CHANNEL_FAILED, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import ChannelFailed, InvalidField, StartupError, UnknownChannel
 from monitor_server.notifications.configuration.checking import check_text
-from monitor_server.notifications.configuration.tables import Channel
+from monitor_server.notifications.configuration.current import CurrentFile
+from monitor_server.notifications.configuration.tables import Channel, NotificationFile
 from monitor_server.notifications.delivery.channels import deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
 from monitor_server.notifications.messages import build_body
@@ -26,7 +27,7 @@ router = APIRouter(prefix="/notifications")
 
 
 class ChannelItem(Schema):
-    """A channel of the file, and its state; times are seconds since the epoch.
+    """A channel, and its state; times are seconds since the epoch.
 
     ``waiting`` counts the changes of alerts that it has not received, ``waiting_since`` is when the oldest became due,
     and ``is_failing`` says that it does not accept its messages.
@@ -53,12 +54,11 @@ class ChannelTest(Schema):
 
 @router.get("/channels")
 def channels(collector: Serving, reading: Reading) -> ItemList[ChannelItem]:
-    """List the channels of the file, without their secrets; none where no file is set."""
-    if collector.notifications is not None and collector.notifier is None:
-        collector.notifications.refresh()  # a process that does not notify has nobody else who looks
-    file = collector.notification_file
-    if file is None:
-        return ItemList(items=[], next=None)
+    """List the channels in force, without their secrets."""
+    current = collector.notifications
+    if isinstance(current, CurrentFile) and collector.notifier is None:
+        current.refresh()  # a process that does not notify has nobody else who looks
+    file = collector.channels(reading)
     statuses = reading.notifications.statuses(now=collector.clock())
     failing = reading.notifications.failing(file.channels)
     items = [_item(name, channel, statuses.get(name, {}), failing) for name, channel in sorted(file.channels.items())]
@@ -76,7 +76,7 @@ class ReloadedFile(Schema):
 async def reload(collector: Serving, asking: Asking) -> ReloadedFile:
     """Read the file of channels and routes anew. One that cannot be used is refused, and changes nothing."""
     current = collector.notifications
-    if current is None:
+    if not isinstance(current, CurrentFile):
         raise UnknownChannel("no file of notifications is set: RLVITALS_NOTIFICATIONS names it at the start")
     try:
         file = await asyncio.to_thread(current.reload)
@@ -120,12 +120,9 @@ def check(body: FileText) -> CheckedFile:
 @router.post("/channels/{name}/test", responses=NOT_FOUND | CHANNEL_FAILED)
 async def test_channel(name: Annotated[str, Path(max_length=40)], collector: Serving, asking: Asking) -> ChannelTest:
     """Send a test message to a channel now, and answer once its receiver has accepted it."""
-    file = collector.notification_file
-    if file is None or name not in file.channels:
-        raise UnknownChannel(
-            f"no channel has the name {name!r}; GET /api/v1/notifications/channels lists those of the file that "
-            "RLVITALS_NOTIFICATIONS names"
-        )
+    file = await asyncio.to_thread(_in_force, collector)
+    if name not in file.channels:
+        raise UnknownChannel(f"no channel has the name {name!r}; GET /api/v1/notifications/channels lists them")
     message_id = uuid.uuid4().hex
     body = build_body(
         message_id=message_id,
@@ -140,10 +137,17 @@ async def test_channel(name: Annotated[str, Path(max_length=40)], collector: Ser
     now = collector.clock()
     await asyncio.to_thread(commit_change, collector.store, asking, "notifications.test", name, now=now)
     try:
-        await asyncio.to_thread(deliver, file.channels[name], json.dumps(body).encode(), cancellation=Cancellation())
+        networks = None if collector.notifications is None else collector.notifications.networks
+        sent, channel = json.dumps(body).encode(), file.channels[name]
+        await asyncio.to_thread(deliver, channel, sent, cancellation=Cancellation(), networks=networks)
     except DeliveryFailed as error:
         raise ChannelFailed(f"the channel {name} did not accept the message: {error}") from None
     return ChannelTest(name=name, id=message_id)
+
+
+def _in_force(collector: Collector) -> NotificationFile:
+    with collector.store.read() as repositories:
+        return collector.channels(repositories)
 
 
 def _item(name: str, channel: Channel, status: dict[str, Any], failing: set[str]) -> ChannelItem:

@@ -3,13 +3,15 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from monitor_server.configuration_files.watching import WatchedFile
 from monitor_server.errors import StartupError
-from monitor_server.notifications.configuration.tables import NotificationFile
+from monitor_server.notifications.configuration.tables import Channel, NotificationFile
 from monitor_server.printable import printable
+from monitor_server.store.repositories import Repositories
 
 __all__ = ["CurrentFile"]
 
@@ -42,10 +44,21 @@ class CurrentFile:
         self._watched = WatchedFile(path, monotonic=monotonic)
         self._file = read(path)
 
+    networks: Final = None
+    """Where its channels may connect to: anywhere, because whoever wrote the file has access to the machine."""
+
     @property
     def file(self) -> NotificationFile:
         """The file in force."""
         return self._file
+
+    def of(self, _: Repositories) -> NotificationFile:
+        """Return the file in force, whatever a transaction shows."""
+        return self._file
+
+    def former(self, _: Repositories) -> Mapping[str, Channel]:
+        """Return no channel: whoever changes the file tells its readers themselves."""
+        return {}
 
     def reload(self) -> NotificationFile:
         """Read the file now, and return it.

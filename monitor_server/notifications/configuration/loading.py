@@ -1,7 +1,7 @@
 """Reads the file of channels and routes strictly: every problem is named with its place, and no secret is shown."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,43 @@ from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.printable import printable
 
-__all__ = ["PLACEHOLDER", "load_notifications", "spell_problem"]
+__all__ = [
+    "PLACEHOLDER",
+    "SECRET_FIELDS",
+    "UnusableDocumentError",
+    "load_notifications",
+    "read_document",
+    "spell_problem",
+]
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_FIELDS = {"url", "secret"}
+
+
+class UnusableDocumentError(ValueError):
+    """A document of channels and routes cannot be used.
+
+    Attributes:
+        problems: Each with its place and what must hold; no secret is shown.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+def read_document(document: Mapping[str, Any]) -> NotificationFile:
+    """Read the tables of channels and routes, whose secrets are in place.
+
+    Raises:
+        UnusableDocumentError: If they cannot be used.
+    """
+    try:
+        return NotificationFile.model_validate(document, strict=True)
+    except ValidationError as error:
+        problems = [spell_problem(each) for each in error.errors(include_url=False)]
+    # The error of pydantic holds the input, and with it the secrets: it is not chained.
+    raise UnusableDocumentError(problems)
 
 
 def load_notifications(path: Path, *, variable: Callable[[str], str | None]) -> NotificationFile:
@@ -37,10 +70,9 @@ def load_notifications(path: Path, *, variable: Callable[[str], str | None]) -> 
     document = _resolved(document, path, variable, problems)
     if not problems:
         try:
-            return NotificationFile.model_validate(document, strict=True)
-        except ValidationError as error:
-            # The error holds the input, and with it the secrets: it is not chained.
-            problems = [spell_problem(each) for each in error.errors(include_url=False)]
+            return read_document(document)
+        except UnusableDocumentError as error:
+            problems = list(error.problems)
     raise StartupError(f"RLVITALS_NOTIFICATIONS: {path}: {'; '.join(problems[:5])}; see docs/notifications.md")
 
 
@@ -105,6 +137,8 @@ def spell_problem(error: ErrorDetails) -> str:
         return f"{place} is not known; remove it, or correct its name"
     elif kind == "missing":
         return f"{place} must be set"
+    elif kind == "string_pattern_mismatch":
+        message = "must have 1 to 40 small letters, digits, - and _, and begin with a letter or a digit"
     elif kind in ("literal_error", "enum"):
         message = f"must be {context['expected']}"
     elif kind == "union_tag_invalid":

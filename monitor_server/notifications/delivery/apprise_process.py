@@ -1,29 +1,44 @@
 """The program that hands one message to Apprise, in a process of its own with bounded memory.
 
-It reads one JSON object from standard input and writes one to standard output. It imports nothing of ours: a service
-that answers without end, or never, is ended with this process and not with the collector.
+It reads one JSON object from standard input and writes one to standard output. Of ours it imports what bounds where it
+may connect to, and nothing else: a service that answers without end, or never, is ended with this process and not with
+the collector.
 """
 
 import base64
 import json
+import mimetypes
+import os
 import resource
 import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
 MEMORY_BYTES: Final = 1024 * 1024 * 1024
 SERVICE_SECONDS: Final = 30.0
+# What a service may ask of the machine beside connections: nothing that starts a program or changes a file.
+REFUSED: Final = frozenset({
+    "os.exec", "os.fork", "os.forkpty", "os.link", "os.mkdir", "os.posix_spawn", "os.remove", "os.rename", "os.rmdir",
+    "os.spawn", "os.symlink", "os.system", "os.truncate", "sqlite3.connect", "subprocess.Popen", "webbrowser.open",
+})  # fmt: skip
+CONNECTING: Final = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+READABLE: Final = (sys.prefix, sys.base_prefix, "/usr/share/zoneinfo", *mimetypes.knownfiles)
+WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def main() -> None:
     """Check addresses (``check``), or send a message (``url``, ``title``, ``body``, ``format``, ``type``, ``picture``).
 
-    The picture is a PNG in Base64, or null; services that take no files get the message without it.
+    The picture is a PNG in Base64, or null; services that take no files get the message without it. With ``networks``
+    the process is confined: addresses of Apprise can name files to read, and hosts of the collector's own network.
     """
     given: dict[str, Any] = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     import apprise  # noqa: PLC0415 - after the limit
     from apprise.attachment.memory import AttachMemory  # noqa: PLC0415
 
+    if given.get("networks") is not None:
+        confine(given["networks"])
     asset = apprise.AppriseAsset(
         storage_mode=apprise.common.PersistentStoreMode.MEMORY,
         service_timeout=SERVICE_SECONDS,
@@ -54,6 +69,41 @@ def main() -> None:
         else:
             answer = {"is_sent": False, "status": "the URL is not one of Apprise's"}
     json.dump(answer, sys.stdout)
+
+
+def confine(added: Sequence[str]) -> None:
+    """Let this process connect to public addresses and to some networks, and read its own libraries, from now on.
+
+    Python asks an audit hook before it connects, opens a file or starts a program, whoever in the process does so, and
+    a hook cannot be taken back.
+
+    Args:
+        added: Networks that may be reached beside public addresses.
+    """
+    from monitor_server.notifications.configuration.networks import Networks  # noqa: PLC0415 - only where it is asked
+
+    networks = Networks(added)
+    readable = tuple(os.path.realpath(path) for path in READABLE)
+
+    def check(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in CONNECTING:
+            # A host that is no number would be looked up after this look at it.
+            address = arguments[1]
+            if not isinstance(address, tuple) or not networks.allow(address[0]):
+                raise PermissionError("this address may not be reached")
+        elif event == "open":
+            path, _, flags = arguments
+            if not isinstance(path, int) and (flags & WRITING or not _is_below(path, readable)):
+                raise PermissionError("this file may not be opened")
+        elif event in REFUSED:
+            raise PermissionError("a service may not do this")
+
+    sys.addaudithook(check)
+
+
+def _is_below(path: str | bytes, folders: Sequence[str]) -> bool:
+    real = os.path.realpath(os.fsdecode(path))
+    return any(real == folder or real.startswith(folder + os.sep) for folder in folders)
 
 
 if __name__ == "__main__":

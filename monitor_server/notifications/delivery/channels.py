@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from monitor_server.errors import StartupError
+from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile, WebhookChannel
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed, post_webhook
 from monitor_server.notifications.messages import markdown, text, title
@@ -25,7 +26,14 @@ CLAIM_SECONDS: Final = 90.0
 TYPES: Final = {"info": "info", "warning": "warning", "critical": "failure"}
 
 
-def deliver(channel: Channel, body: bytes, *, picture: bytes | None = None, cancellation: Cancellation) -> None:
+def deliver(
+    channel: Channel,
+    body: bytes,
+    *,
+    picture: bytes | None = None,
+    cancellation: Cancellation,
+    networks: Networks | None = None,
+) -> None:
     """Deliver a message; return once the receiver has accepted it.
 
     Args:
@@ -34,13 +42,14 @@ def deliver(channel: Channel, body: bytes, *, picture: bytes | None = None, canc
         picture: A PNG for services that show files; a webhook receives none. Where the service does not accept the
             message with it, the message is sent once more without it.
         cancellation: Ends the delivery early.
+        networks: Where the delivery may connect to; anywhere if None.
 
     Raises:
         DeliveryFailed: If it was not accepted.
     """
     message: dict[str, Any] = json.loads(body)
     if isinstance(channel, WebhookChannel):
-        post_webhook(channel, message_id=message["id"], body=body, cancellation=cancellation)
+        post_webhook(channel, message_id=message["id"], body=body, cancellation=cancellation, networks=networks)
         return
     written = markdown(message) if channel.format == "markdown" else text(message)
     given = {
@@ -50,6 +59,7 @@ def deliver(channel: Channel, body: bytes, *, picture: bytes | None = None, canc
         "format": channel.format,
         "type": _type(message),
         "picture": None if picture is None else base64.b64encode(picture).decode(),
+        "networks": None if networks is None else networks.added,
     }
     deadline = time.monotonic() + APPRISE_SECONDS
     answer = _run_apprise(given, cancellation=cancellation)
@@ -60,8 +70,12 @@ def deliver(channel: Channel, body: bytes, *, picture: bytes | None = None, canc
         raise DeliveryFailed(f"Apprise could not deliver it: {answer['status']}")
 
 
-def check_channels(file: NotificationFile) -> None:
+def check_channels(file: NotificationFile, *, networks: Networks | None = None) -> None:
     """Check that Apprise is installed and knows its URLs, where the file has any.
+
+    Args:
+        file: The channels.
+        networks: Where they may connect to; anywhere if None.
 
     Raises:
         StartupError: If not.
@@ -73,7 +87,8 @@ def check_channels(file: NotificationFile) -> None:
         raise StartupError(f"channels.{next(iter(named))} needs Apprise; install rlvitals[notify]")
     urls = [channel.url.get_secret_value() for channel in named.values()]
     try:
-        known = _run_apprise({"check": urls}, cancellation=Cancellation())
+        given = {"check": urls, "networks": None if networks is None else networks.added}
+        known = _run_apprise(given, cancellation=Cancellation())
     except DeliveryFailed as error:
         raise StartupError(f"the channels of Apprise could not be checked: {error}") from error
     for name, is_known in zip(named, known, strict=True):

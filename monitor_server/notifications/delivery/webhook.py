@@ -10,6 +10,7 @@ import time
 from typing import Final
 from urllib.parse import urlsplit
 
+from monitor_server.notifications.configuration.networks import NetworkRefused, Networks
 from monitor_server.notifications.configuration.tables import WebhookChannel
 from monitor_server.printable import printable
 
@@ -55,7 +56,13 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
 
 
 def post_webhook(
-    channel: WebhookChannel, *, message_id: str, body: bytes, cancellation: Cancellation, now: float | None = None
+    channel: WebhookChannel,
+    *,
+    message_id: str,
+    body: bytes,
+    cancellation: Cancellation,
+    networks: Networks | None = None,
+    now: float | None = None,
 ) -> None:
     """Post a message, and return once the receiver has accepted it.
 
@@ -64,6 +71,7 @@ def post_webhook(
         message_id: The key by which the receiver recognises a repeat.
         body: JSON.
         cancellation: Ends the delivery early.
+        networks: Where it may connect to; anywhere if None.
         now: Seconds since the epoch, which are signed; the machine's time if left out.
 
     Raises:
@@ -81,6 +89,9 @@ def post_webhook(
     }
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = kind(address.hostname or "", address.port, timeout=CONNECT_SECONDS)
+    if networks is not None:
+        # What http.client opens its connection with: the address that was looked at is the one that is connected to.
+        connection._create_connection = networks.connect  # type: ignore[attr-defined]  # noqa: SLF001
     deadline = threading.Timer(DELIVERY_SECONDS, cancellation.cancel)
     deadline.daemon = True
     begun = time.monotonic()
@@ -94,6 +105,8 @@ def post_webhook(
         connection.request("POST", target, body=body, headers=headers)
         with connection.getresponse() as answer:
             status = answer.status  # what follows the head is not read
+    except NetworkRefused as error:
+        raise DeliveryFailed(f"the address may not be reached: it is {error}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() - begun >= DELIVERY_SECONDS:
             raise DeliveryFailed(f"the receiver did not answer within {DELIVERY_SECONDS:.0f} s") from None

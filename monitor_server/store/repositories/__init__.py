@@ -16,12 +16,14 @@ from monitor_server.store.repositories.api_keys import ApiKeys
 from monitor_server.store.repositories.attempts import Attempts
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.detection import DetectorStates, Phases
+from monitor_server.store.repositories.notification_documents import NotificationDocuments
 from monitor_server.store.repositories.notification_queue import NotificationQueue
 from monitor_server.store.repositories.projection_queue import ProjectionQueue
 from monitor_server.store.repositories.recorded_settings import RecordedSettings
 from monitor_server.store.repositories.records import Records
 from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.retention import Retention
+from monitor_server.store.repositories.retention_limits import RetentionLimits
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_views import RunViews
 from monitor_server.store.repositories.runs import Runs
@@ -63,8 +65,10 @@ class Repositories:
         self.actions = Actions(connection)
         self.detector_states = DetectorStates(connection)
         self.retention = Retention(connection)
+        self.retention_limits = RetentionLimits(connection)
         self.api_keys = ApiKeys(connection)
         self.notifications = NotificationQueue(connection)
+        self.notification_documents = NotificationDocuments(connection)
         self.action_links = ActionLinks(connection)
         self.action_requests = ActionRequests(connection)
         self.audit_log = AuditLog(connection)

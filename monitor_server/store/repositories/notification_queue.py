@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import alerts, notification_events, notification_messages, runs
 
-__all__ = ["FAILING_ATTEMPTS", "NotificationEvent", "NotificationQueue", "OpenMessage", "WaitingEvents"]
+__all__ = ["FAILING_ATTEMPTS", "FORMER", "NotificationEvent", "NotificationQueue", "OpenMessage", "WaitingEvents"]
 
 PLANNING_LOCK = 7_239_023  # any number that nobody else uses
 # More than are named in any message, so that an alert with several changes is named once.
@@ -23,6 +23,8 @@ ROWS_READ = 400
 REMOVED_AT_ONCE = 1_000
 # One failure may be a receiver that is restarted.
 FAILING_ATTEMPTS = 3
+# Stands between the name of a channel and the version of the document that had it; no name of a channel holds it.
+FORMER = "@"
 
 _EVENT, _MESSAGE = notification_events.c, notification_messages.c
 _RANK = case((_EVENT.severity == "critical", 2), (_EVENT.severity == "warning", 1), else_=0)
@@ -159,6 +161,24 @@ class NotificationQueue:
         due = _WAITS & (_EVENT.channel == channel) & (_EVENT.due_at <= now)
         return self._connection.execute(update(notification_events).where(due), {"message_id": message_id}).rowcount
 
+    def add_notice(self, message_id: str, channel: str, body: bytes, *, severity: str, now: float) -> None:
+        """Write a message that is about no alert, with its body."""
+        message = {
+            "id": message_id, "channel": channel, "created_at": now, "severity": severity, "events": 0, "body": body,
+            "attempts": 0, "next_attempt_at": now,
+        }  # fmt: skip
+        self._connection.execute(insert(notification_messages), message)
+
+    def notices_since(self, channel: str, *, since: float) -> int:
+        """Return how many messages were written since a time for a channel of any earlier version."""
+        here = _MESSAGE.channel.startswith(f"{channel}{FORMER}", autoescape=True) & (_MESSAGE.created_at > since)
+        return int(self._connection.execute(select(func.count()).where(here)).scalar_one())
+
+    def former_channels(self) -> list[str]:
+        """Return the channels of earlier versions, as they stand in the queue, that have an open message."""
+        query = select(_MESSAGE.channel).where(_IS_OPEN, _MESSAGE.channel.contains(FORMER, autoescape=True)).distinct()
+        return list(self._connection.execute(query).scalars())
+
     def set_body(self, message_id: str, body: bytes, *, events: int) -> None:
         """Write the body of a message that was formed."""
         self._update(message_id, {"body": body, "events": events})
@@ -246,7 +266,7 @@ class NotificationQueue:
     def remove_unknown_channels(self, known: Collection[str], *, now: float) -> int:
         """Remove what waits for channels that the file no longer has; return the number of events."""
         gone = _IS_OPEN & _MESSAGE.channel.not_in(known)
-        values = {"given_up_at": now, "body": b"", "error": "the channel is no longer in the file"}
+        values = {"given_up_at": now, "body": b"", "error": "the channel is no longer set up"}
         self._connection.execute(update(notification_messages).where(gone), values)
         waiting = _WAITS & _EVENT.channel.not_in(known)
         return self._connection.execute(delete(notification_events).where(waiting)).rowcount
@@ -257,7 +277,8 @@ class NotificationQueue:
         Messages that wait and whose runs were all deleted are removed as well.
         """
         held = exists().where(_EVENT.message_id == _MESSAGE.id)
-        self._connection.execute(delete(notification_messages).where(_IS_OPEN, ~held))
+        is_notice = _MESSAGE.channel.contains(FORMER, autoescape=True)
+        self._connection.execute(delete(notification_messages).where(_IS_OPEN, ~held, ~is_notice))
         over = or_(_MESSAGE.sent_at < before, _MESSAGE.given_up_at < before)
         some = select(_MESSAGE.id).where(over).limit(REMOVED_AT_ONCE)
         found = list(self._connection.execute(some).scalars())

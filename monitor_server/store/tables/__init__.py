@@ -9,6 +9,7 @@ from monitor_server.store.tables.log import acknowledgements, records, waiting
 from monitor_server.store.tables.notifications import notification_events, notification_messages
 from monitor_server.store.tables.rules import rule_revisions, rule_states, rules
 from monitor_server.store.tables.runs import attempts, phases, runs, signals
+from monitor_server.store.tables.saved_settings import notification_documents, retention_limits
 from monitor_server.store.tables.saved_views import saved_views
 from monitor_server.store.tables.steps import chunk_values, chunks, responses, steps
 
@@ -27,12 +28,14 @@ __all__ = [
     "detector_states",
     "link_secrets",
     "metadata",
+    "notification_documents",
     "notification_events",
     "notification_messages",
     "phases",
     "recorded_settings",
     "records",
     "responses",
+    "retention_limits",
     "rule_revisions",
     "rule_states",
     "rules",

@@ -32,6 +32,8 @@ BODIES = {
     "/api/v1/views": {"name": "n", "query": ""},
     "/api/v1/rules": {"rule": {"name": "n", "condition": "absence", "signal": "s", "for_steps": 1}},
     "/api/v1/rules/apply": {"rules": []},
+    "/api/v1/notifications/settings": {"version": 0, "settings": {}},
+    "/api/v1/notifications/settings/versions/{version}/restore": {"version": 0},
     "/api/v1/keys": {"name": "n", "scope": "read"},
     "/api/v1/session": {"key": "rlv_wrong"},
 }
@@ -79,6 +81,7 @@ def filled(path, run, alert):
         .replace("{silence_id}", "none")
         .replace("{rule_id}", "none")
         .replace("{view_id}", "none")
+        .replace("{version}", "1")
     )
 
 

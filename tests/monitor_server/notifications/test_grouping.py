@@ -57,7 +57,7 @@ def planned(store, append, clock):
                 run = repositories.runs.find(run_id)
                 for transition in transitions:
                     repositories.alerts.add(transition.alert)
-                Router(lambda: self.file).record(repositories, run, transitions)
+                Router(lambda _: self.file).record(repositories, run, transitions)
             return [transition.alert.id for transition in transitions]
 
         def look(self, *, accepts=True):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from monitor_server.notifications.configuration.tables import NotificationFile, Route
-from monitor_server.notifications.routing import Router, is_open
+from monitor_server.notifications.routing import is_open, matching_routes
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import receiving, webhook
 
@@ -54,8 +54,7 @@ def test_the_first_route_that_matches_counts_or_all(match, expected):
         ],
     }
     file = NotificationFile.model_validate(document)
-    router = Router(lambda: file)
-    found = router.matching(project="p", kind="k", severity="warning", now=0.0)
+    found = matching_routes(file, project="p", kind="k", severity="warning", now=0.0)
     assert [route.channels for route in found] == expected
 
 

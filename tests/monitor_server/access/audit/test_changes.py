@@ -17,7 +17,8 @@ NO_CHANGES = {
     ("POST", "/api/v1/notifications/check"),
     ("POST", "/_dash-update-component"),
 }
-# With tests of their own: `test_operation.py` and `test_reload.py` of notifications, `test_links.py` of action_links.
+# With tests of their own: `test_operation.py`, `test_reload.py` and `test_saved_settings.py` of notifications,
+# `test_links.py` of action_links.
 RECORDED_ELSEWHERE = {
     # `test_rules_api.py` of rules
     ("POST", "/api/v1/rules"),
@@ -26,6 +27,8 @@ RECORDED_ELSEWHERE = {
     ("POST", "/api/v1/rules/apply"),
     ("POST", "/api/v1/notifications/channels/{name}/test"),
     ("POST", "/api/v1/notifications/reload"),
+    ("PUT", "/api/v1/notifications/settings"),
+    ("POST", "/api/v1/notifications/settings/versions/{version}/restore"),
     ("POST", "/api/v1/notifications/links/end"),
     ("POST", "/act/{token:path}"),
 }

@@ -1,0 +1,160 @@
+"""Draws the forms of channels, routes and delivery, and all that is shown of the channels beside them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api.types.administration import ChannelItem, NotificationSettings, VersionItem
+from dashboard.components.settings.fields import ON_OFF, Fields
+from dashboard.components.settings.stated_channels import delivery_fields
+from dashboard.components.settings.tables import channel_table, route_table, version_table
+
+__all__ = ["SHOWN_VERSIONS", "channel_form", "channel_names", "channels_in_file", "channels_shown", "route_form"]
+
+SHOWN_VERSIONS: Final = 20
+TYPES: Final = {
+    "webhook": "webhook: signed JSON to an address of your own",
+    "apprise": "Apprise: Slack, Discord, Teams, e-mail, PagerDuty, ntfy and more",
+}
+FORMATS: Final = {"text": "text", "markdown": "Markdown, where the service shows it"}
+SEVERITIES: Final = {"info": "info and more severe", "warning": "warning and more severe", "critical": "critical"}
+DAYS: Final = {day: day for day in ("mon", "tue", "wed", "thu", "fri", "sat", "sun")}
+MATCHES: Final = {"first": "the first route that fits", "all": "all routes that fit"}
+
+
+def channel_names(settings: NotificationSettings) -> dict[str, str]:
+    """Return the channels as choices of a dropdown."""
+    return {name: name for name in sorted(settings["channels"])}
+
+
+def channels_in_file(settings: NotificationSettings, channels: Sequence[ChannelItem]) -> list[Component]:
+    """Return what is in force where a file states it, which no page changes."""
+    return [
+        html.P(
+            "The file that RLVITALS_NOTIFICATIONS names is in force, so that this page only shows it: change it on the "
+            "machine of the collector, which takes it up within a second.",
+            className="aside",
+        ),
+        channel_table(channels),
+        route_table(settings["routes"], match=settings["match"], is_editable=False),
+    ]
+
+
+def channels_shown(
+    settings: NotificationSettings, channels: Sequence[ChannelItem], versions: Sequence[VersionItem]
+) -> list[Component]:
+    """Return the channels, routes and earlier versions, each with what can be done about it."""
+    problem = f"The newest version cannot be used, and the one before is in force: {settings['problem']}"
+    return [
+        dcc.Store(id=ids.CHANNELS_DRAWN, data=settings["version"]),
+        *([html.P(problem, className="field-problem")] if settings["problem"] else []),
+        channel_table(channels, is_editable=True),
+        *([route_table(settings["routes"], match=settings["match"], is_editable=True)] if settings["routes"] else []),
+        _delivery_form(settings),
+        html.Details(
+            [html.Summary("Earlier versions"), version_table(versions, current=settings["version"])],
+            className="settings-form",
+        ),
+    ]
+
+
+def channel_form(*, is_open: bool) -> Component:
+    """Return the form of a channel, empty."""
+    fields = Fields("channel")
+    return _form(
+        ids.CHANNEL_FORM,
+        html.Span("Add a channel", id=ids.CHANNEL_FORM_TITLE),
+        [
+            dcc.Store(id=ids.CHANNEL_EDITED),
+            fields.text("name", "Name (small letters, digits, - and _)", maxLength=40),
+            fields.choice("type", "Kind", TYPES),
+            fields.secret("url", "Address (not shown again; empty keeps the one that is saved)"),
+            fields.secret("secret", "Signing secret, at least 16 characters (empty keeps it)"),
+            fields.choice("format", "Messages as", FORMATS),
+            fields.choice("picture", "Picture of the run", ON_OFF),
+            fields.choice("actions", "Links that act (docs/notifications.md)", ON_OFF, value="off"),
+        ],
+        [("Save the channel", ids.CHANNEL_SAVE, "button"), ("Empty the form", ids.CHANNEL_NEW, "quiet")],
+        answer=ids.CHANNEL_SAVED,
+        is_open=is_open,
+    )
+
+
+def route_form(names: dict[str, str]) -> Component:
+    """Return the form of a route, empty."""
+    fields = Fields("route")
+    return _form(
+        ids.ROUTE_FORM,
+        html.Span("Add a route", id=ids.ROUTE_FORM_TITLE),
+        [
+            dcc.Store(id=ids.ROUTE_EDITED),
+            fields.any_of("channels", "To the channels", names, empty="choose channels"),
+            fields.choice("severity", "Alerts", SEVERITIES, value="warning"),
+            fields.text("projects", "Of the projects (separated by commas; empty: all)"),
+            fields.text("kinds", "Of the kinds (separated by commas; empty: all)"),
+            fields.any_of("days", "On the days", DAYS, empty="every day"),
+            fields.text("hours", "At the hours, such as 08:00-18:00 (empty: always)", maxLength=20),
+            fields.text("time_zone", "Time zone, such as Europe/Berlin", value="UTC", maxLength=60),
+            fields.choice("resolved", "Message when it is resolved", ON_OFF),
+            fields.number("after_minutes", "If nobody acknowledges within minutes", min=0),
+            fields.any_of("escalate", "also to the channels", names, empty="nobody"),
+        ],
+        [("Save the route", ids.ROUTE_SAVE, "button"), ("Empty the form", ids.ROUTE_NEW, "quiet")],
+        answer=ids.ROUTE_SAVED,
+    )
+
+
+def _delivery_form(settings: NotificationSettings) -> Component:
+    fields, held = Fields("delivery"), delivery_fields(settings)
+    numbers = {
+        "wait_seconds": "First message after seconds",
+        "window_seconds": "Then gather for seconds",
+        "messages_per_hour": "Most messages an hour",
+        "give_up_hours": "Try a message for hours",
+    }
+    fallback = fields.any_of(
+        "fallback_channel", "Instead of a failing channel", channel_names(settings), empty="none", is_one=True
+    )
+    return _form(
+        None,
+        "Delivery: grouping, limits and fallback",
+        [
+            fields.choice("match", "Which routes count", MATCHES, value=settings["match"]),
+            _with_value(fallback, held["fallback_channel"]),
+            fields.number("fallback_minutes", "after minutes", value=held["fallback_minutes"], min=0),
+            *(fields.number(name, label, value=held[name], min=0) for name, label in numbers.items()),
+        ],
+        [("Save the delivery", ids.DELIVERY_SAVE, "button")],
+        answer=ids.DELIVERY_SAVED,
+    )
+
+
+def _with_value(field: Component, value: object) -> Component:
+    field.children[1].value = value
+    return field
+
+
+def _form(
+    name: str | None,
+    title: Any,  # noqa: ANN401 - what Dash takes as a child
+    fields: Sequence[Component],
+    buttons: Iterable[tuple[str, str, str]],
+    *,
+    answer: str,
+    is_open: bool = False,
+) -> Component:
+    named = {} if name is None else {"id": name}
+    made = [html.Button(label, id=button, className=kind) for label, button, kind in buttons]
+    return html.Details(
+        [
+            html.Summary(title),
+            html.Div([*fields, html.Div(made, className="field-buttons")], className="fields form-row"),
+            html.P(id=answer, role="status", className="calm form-answer"),
+        ],
+        className="settings-form",
+        open=is_open,
+        **named,
+    )

@@ -1,0 +1,54 @@
+"""Draws the fields of the forms of settings: a label, a control of Dash, and a place for what is wrong with it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from dashboard import ids
+
+__all__ = ["ON_OFF", "Fields"]
+
+ON_OFF: Final = {"on": "on", "off": "off"}
+
+
+class Fields:
+    """Makes the fields of one form."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+
+    def text(self, name: str, label: str, **options: Any) -> Component:  # noqa: ANN401 - of Dash's input
+        """Return a line of text."""
+        options = {"value": "", "autoComplete": "off", "maxLength": 2000} | options
+        control = dcc.Input(id=ids.setting_field(self._form, name), **options)
+        return self._field(name, html.Label(label, htmlFor=control.id), control)
+
+    def secret(self, name: str, label: str) -> Component:
+        """Return a line whose text is not shown, and not kept by the browser."""
+        return self.text(name, label, type="password", autoComplete="new-password")
+
+    def number(self, name: str, label: str, **options: Any) -> Component:  # noqa: ANN401 - of Dash's input
+        """Return a number, whose steps are free."""
+        return self.text(name, label, type="number", step="any", **({"value": None, "maxLength": None} | options))
+
+    def choice(self, name: str, label: str, choices: Mapping[str, str], value: str | None = None) -> Component:
+        """Return a choice of one; the first where no value is given."""
+        first = next(iter(choices), None) if value is None else value
+        return self._dropdown(name, label, options=dict(choices), value=first, clearable=False)
+
+    def any_of(
+        self, name: str, label: str, choices: Mapping[str, str], *, empty: str, is_one: bool = False
+    ) -> Component:
+        """Return a choice of any number, or of one or none."""
+        value: Any = None if is_one else []
+        return self._dropdown(name, label, options=dict(choices), value=value, multi=not is_one, placeholder=empty)
+
+    def _dropdown(self, name: str, label: str, **options: Any) -> Component:  # noqa: ANN401 - of Dash's dropdown
+        control = dcc.Dropdown(id=ids.setting_field(self._form, name), **options)
+        return self._field(name, html.Span(label, className="control-label"), control, kind="field control")
+
+    def _field(self, name: str, label: Component, control: Component, kind: str = "field") -> Component:
+        problem = html.Div(id=ids.setting_problem(self._form, name), className="field-problem", role="status")
+        return html.Div([label, control, problem], className=kind, id=ids.setting_part(self._form, name))

@@ -1,0 +1,42 @@
+"""The callbacks of the buttons beside channels, routes and versions: remove, move up, restore."""
+
+from collections.abc import Sequence
+
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
+
+from dashboard import ids
+from dashboard.components.settings.stated_channels import moved_route, without_channel, without_route
+from dashboard.pages.settings.saved_channels import SHOWN, Change, again, save_change
+
+__all__ = ["register"]
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callbacks."""
+
+    async def act(
+        channels: Sequence[int | None], routes: Sequence[int | None], versions: Sequence[int | None], version: int
+    ) -> tuple[object, ...]:
+        chosen = ctx.triggered_id
+        if not any((*channels, *routes, *versions)) or not chosen or chosen.get("action") == "edit":
+            return (no_update,) * (1 + len(SHOWN))
+        if chosen["type"] == "version-restore":
+            problem, shown = await save_change(api_url, version, None, restored=int(chosen["version"]))
+            return (
+                f"Version {chosen['version']} is in force again." if problem is None else f"Not restored. {problem}",
+                *shown,
+            )
+        changes: dict[tuple[str, str], Change] = {
+            ("channel-button", "remove"): lambda settings: without_channel(settings, str(chosen.get("channel"))),
+            ("route-button", "remove"): lambda settings: without_route(settings, int(chosen["route"])),
+            ("route-button", "up"): lambda settings: moved_route(settings, int(chosen["route"])),
+        }
+        problem, shown = await save_change(api_url, version, changes[chosen["type"], chosen["action"]])
+        return "Saved. Restore an earlier version to undo it." if problem is None else f"Not saved. {problem}", *shown
+
+    buttons = [
+        Input(name, "n_clicks")
+        for name in (ids.channel_button(ALL, ALL), ids.route_button(ALL, ALL), ids.version_restore(ALL))
+    ]
+    state = Output(ids.CHANNEL_STATE, "children", allow_duplicate=True)
+    app.callback(state, *again(SHOWN), *buttons, State(ids.CHANNELS_DRAWN, "data"), prevent_initial_call=True)(act)

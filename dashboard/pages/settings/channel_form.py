@@ -1,0 +1,60 @@
+"""The callbacks of the form of a channel: which fields a kind has, and saving."""
+
+from typing import Any
+
+from dash import Dash, Input, Output, State, no_update
+
+from dashboard import ids
+from dashboard.api.errors import ApiError
+from dashboard.api.types.administration import NotificationSettings
+from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, problems_by_field, with_channel
+from dashboard.pages.settings.saved_channels import SHOWN, problems_of, save_change, values_of
+
+__all__ = ["register"]
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callbacks."""
+
+    async def save_channel(clicks: int | None, version: int, edited: str | None, *values: object) -> tuple[object, ...]:
+        fields = dict(zip(CHANNEL_FIELDS, values, strict=True))
+        if not clicks:
+            return (no_update,) * (4 + 2 + len(fields) + len(SHOWN))
+
+        def change(settings: NotificationSettings) -> dict[str, Any]:
+            if edited is None and fields["name"] in settings["channels"]:
+                raise ApiError(f"channels.{fields['name']} is there already: press Edit beside it to change it")
+            return with_channel(settings, fields)
+
+        problem, shown = await save_change(api_url, version, change)
+        if problem is None:
+            said = f"Saved. Send a test to {fields['name']} to see that its messages arrive."
+            return (
+                said,
+                fields["name"],
+                "",
+                "",
+                *shown,
+                *[""] * len(fields),
+                f"Change the channel {fields['name']}",
+                True,
+            )
+        found, other = problems_by_field(problem, fields)
+        return f"Not saved. {other}", *[no_update] * 3, *shown, *found.values(), no_update, no_update
+
+    def show_parts(kind: str) -> tuple[bool, bool, bool]:
+        return kind != "webhook", kind != "apprise", kind != "apprise"
+
+    version = State(ids.CHANNELS_DRAWN, "data")
+    kept = [
+        Output(ids.CHANNEL_EDITED, "data"),
+        *(Output(ids.setting_field("channel", name), "value") for name in ("url", "secret")),
+    ]
+    title = [Output(ids.CHANNEL_FORM_TITLE, "children"), Output(ids.setting_field("channel", "name"), "disabled")]
+    app.callback(
+        Output(ids.CHANNEL_SAVED, "children"), *kept, *SHOWN, *problems_of("channel", CHANNEL_FIELDS), *title,
+        Input(ids.CHANNEL_SAVE, "n_clicks"), version, State(ids.CHANNEL_EDITED, "data"),
+        *values_of("channel", CHANNEL_FIELDS), prevent_initial_call=True,
+    )(save_channel)  # fmt: skip
+    parts = [Output(ids.setting_part("channel", name), "hidden") for name in ("secret", "format", "picture")]
+    app.callback(*parts, Input(ids.setting_field("channel", "type"), "value"))(show_parts)

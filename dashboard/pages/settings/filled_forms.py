@@ -1,0 +1,64 @@
+"""The callbacks that fill the forms of channels and routes with what is saved, or empty them."""
+
+from collections.abc import Sequence
+
+from dash import ALL, Dash, Input, Output, ctx, no_update
+
+from dashboard import ids
+from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, ROUTE_FIELDS, channel_fields, route_fields
+from dashboard.pages.settings.saved_channels import again, problems_of, read_settings
+
+__all__ = ["register"]
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callbacks."""
+
+    async def fill_channel(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
+        chosen = ctx.triggered_id
+        name = chosen["channel"] if isinstance(chosen, dict) and any(edits) else None
+        if name is None and not (chosen == ids.CHANNEL_NEW and cleared):
+            return (no_update,) * (5 + 2 * len(CHANNEL_FIELDS))
+        settings = await read_settings(api_url)
+        if isinstance(settings, str):
+            return no_update, no_update, no_update, True, settings, *[no_update] * 2 * len(CHANNEL_FIELDS)
+        title = "Add a channel" if name is None else f"Change the channel {name}"
+        fields = channel_fields(settings, str(name))
+        held = [fields[field] for field in CHANNEL_FIELDS]
+        return name, title, name is not None, True, "", *held, *[""] * len(CHANNEL_FIELDS)
+
+    async def fill_route(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
+        chosen = ctx.triggered_id
+        number = int(chosen["route"]) if isinstance(chosen, dict) and any(edits) else None
+        if number is None and not (chosen == ids.ROUTE_NEW and cleared):
+            return (no_update,) * (4 + 2 * len(ROUTE_FIELDS))
+        settings = await read_settings(api_url)
+        if isinstance(settings, str):
+            return no_update, no_update, True, settings, *[no_update] * 2 * len(ROUTE_FIELDS)
+        title = "Add a route" if number is None else f"Change route {number + 1}"
+        fields = route_fields(settings, number)
+        return number, title, True, "", *[fields[name] for name in ROUTE_FIELDS], *[""] * len(ROUTE_FIELDS)
+
+    channel = [
+        Output(ids.CHANNEL_EDITED, "data"), Output(ids.CHANNEL_FORM_TITLE, "children"),
+        Output(ids.setting_field("channel", "name"), "disabled"), Output(ids.CHANNEL_FORM, "open"),
+        Output(ids.CHANNEL_SAVED, "children"), *_values("channel", CHANNEL_FIELDS),
+        *problems_of("channel", CHANNEL_FIELDS),
+    ]  # fmt: skip
+    app.callback(
+        *again(channel), Input(ids.channel_button("edit", ALL), "n_clicks"), Input(ids.CHANNEL_NEW, "n_clicks"),
+        prevent_initial_call=True,
+    )(fill_channel)  # fmt: skip
+    route = [
+        Output(ids.ROUTE_EDITED, "data"), Output(ids.ROUTE_FORM_TITLE, "children"), Output(ids.ROUTE_FORM, "open"),
+        Output(ids.ROUTE_SAVED, "children"), *_values("route", ROUTE_FIELDS),
+        *problems_of("route", ROUTE_FIELDS),
+    ]  # fmt: skip
+    app.callback(
+        *again(route), Input(ids.route_button("edit", ALL), "n_clicks"), Input(ids.ROUTE_NEW, "n_clicks"),
+        prevent_initial_call=True,
+    )(fill_route)  # fmt: skip
+
+
+def _values(form: str, names: Sequence[str]) -> list[Output]:
+    return [Output(ids.setting_field(form, name), "value") for name in names]

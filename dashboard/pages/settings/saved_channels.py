@@ -1,0 +1,74 @@
+"""What the callbacks of channels and routes share: they save a change, and show what is in force after it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from dash import Output, State, no_update
+
+from dashboard import ids
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
+from dashboard.api.types.administration import NotificationSettings
+from dashboard.components.settings.channel_forms import SHOWN_VERSIONS, channel_names, channels_shown
+
+__all__ = ["SHOWN", "Change", "again", "problems_of", "read_settings", "save_change", "values_of"]
+
+SAVE_SECONDS: Final = 60.0  # the collector asks Apprise whether it knows the addresses
+Change = Callable[[NotificationSettings], dict[str, Any]]
+WITH_NAMES: Final = (("route", "channels"), ("route", "escalate"))
+SHOWN: Final = [
+    Output(ids.CHANNELS, "children"),
+    *(Output(ids.setting_field(form, name), "options") for form, name in WITH_NAMES),
+]
+
+
+async def save_change(
+    api_url: str, version: int, change: Change | None, *, restored: int = 0
+) -> tuple[str | None, list[object]]:
+    """Save a change of the version that the page shows, or restore one; return the problem, and what is to be shown.
+
+    Where somebody else has saved meanwhile, their version is shown, so that it is seen before one saves again.
+    """
+    async with ApiClient(api_url, timeout_seconds=SAVE_SECONDS) as api:
+        try:
+            if change is None:
+                saved = await api.restore_notifications(version, restored)
+            else:
+                saved = await api.save_notifications(version, change(await api.notification_settings()))
+            return None, await _shown(api, saved)
+        except ApiError as error:
+            problem = str(error)
+        try:
+            held = await api.notification_settings()
+            return problem, [no_update] * len(SHOWN) if held["version"] == version else await _shown(api, held)
+        except ApiError:
+            return problem, [no_update] * len(SHOWN)
+
+
+async def _shown(api: ApiClient, settings: NotificationSettings) -> list[object]:
+    shown = channels_shown(settings, await api.channels(), await api.notification_versions(limit=SHOWN_VERSIONS))
+    return [shown, *[channel_names(settings)] * len(WITH_NAMES)]
+
+
+async def read_settings(api_url: str) -> NotificationSettings | str:
+    """Return the settings, or why they cannot be read."""
+    try:
+        async with ApiClient(api_url) as api:
+            return await api.notification_settings()
+    except ApiError as error:
+        return f"Not read. {error}"
+
+
+def values_of(form: str, names: Sequence[str]) -> list[State]:
+    """Return what the fields of a form hold."""
+    return [State(ids.setting_field(form, name), "value") for name in names]
+
+
+def problems_of(form: str, names: Sequence[str]) -> list[Output]:
+    """Return the places for what is wrong with the fields of a form."""
+    return [Output(ids.setting_problem(form, name), "children") for name in names]
+
+
+def again(outputs: Sequence[Output]) -> list[Output]:
+    """Return outputs that another callback has as well."""
+    return [Output(out.component_id, out.component_property, allow_duplicate=True) for out in outputs]

@@ -1,0 +1,99 @@
+"""What an editor of channels and routes sees and sends: no secret is shown, and one that is left out is kept."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from monitor_server.notifications.configuration.loading import SECRET_FIELDS, UnusableDocumentError
+from monitor_server.notifications.configuration.tables import Channel, NotificationFile
+from monitor_server.printable import printable
+
+__all__ = ["described_changes", "plain_document", "with_kept_secrets"]
+
+SETTINGS: Final = ("format", "actions", "picture")
+TABLES: Final = ("match", "routes", "grouping", "limits", "fallback")
+
+
+def plain_document(file: NotificationFile) -> dict[str, Any]:
+    """Return the tables of a file as JSON values, with its secrets: for the store alone."""
+    channels = {
+        name: channel.model_dump(mode="json") | {field: _secret(channel, field) for field in _secret_fields(channel)}
+        for name, channel in file.channels.items()
+    }
+    return file.model_dump(mode="json", exclude_none=True) | {"channels": channels}
+
+
+def with_kept_secrets(given: Mapping[str, Any], before: NotificationFile) -> dict[str, Any]:
+    """Return a document in which the secrets that were left out are those of the channels of the same names.
+
+    A secret is not kept where the address changes: it would be sent to whoever the new address belongs to.
+
+    Args:
+        given: What the editor has sent.
+        before: What is in force.
+
+    Raises:
+        UnusableDocumentError: If a secret must be typed again.
+    """
+    channels = given.get("channels")
+    if not isinstance(channels, dict):
+        return dict(given)
+    problems: list[str] = []
+    filled = {
+        name: _filled(str(name), table, before.channels.get(str(name)), problems) if isinstance(table, dict) else table
+        for name, table in channels.items()
+    }
+    if problems:
+        raise UnusableDocumentError(problems)
+    return dict(given) | {"channels": filled}
+
+
+def _filled(name: str, given: Mapping[str, Any], held: Channel | None, problems: list[str]) -> dict[str, Any]:
+    table = {"type": "apprise"} | {key: value for key, value in given.items() if value not in ("", None)}
+    if held is None or held.type != table["type"]:
+        return table
+    is_moved = "url" in table and table["url"] != held.url.get_secret_value()
+    kept = {field: _secret(held, field) for field in _secret_fields(held) if field not in table}
+    if is_moved and kept:
+        place = f"channels.{printable(name, longest=40)}"
+        problems += [f"{place}.{field} must be written again, because the address changes" for field in sorted(kept)]
+    return table | kept
+
+
+def described_changes(before: NotificationFile, after: NotificationFile) -> str:
+    """Return in words what changes, without secrets; of addresses no more than a list of channels shows."""
+    return "; ".join(_changes(before, after)) or "nothing changed"
+
+
+def _changes(before: NotificationFile, after: NotificationFile) -> Iterator[str]:
+    for name in sorted({*before.channels, *after.channels}):
+        old, new = before.channels.get(name), after.channels.get(name)
+        if old is None and new is not None:
+            yield f"channel {name} added, to {new.shown}"
+        elif new is None and old is not None:
+            yield f"channel {name} removed, which was {old.shown}"
+        elif old is not None and new is not None and old != new:
+            yield f"channel {name}: {', '.join(_channel_changes(old, new))}"
+    for table in TABLES:
+        if getattr(before, table) != getattr(after, table):
+            was, now = getattr(before, table), getattr(after, table)
+            count = f" ({len(was)} before, {len(now)} now)" if isinstance(was, list) else ""
+            yield f"{table} changed{count}"
+
+
+def _channel_changes(old: Channel, new: Channel) -> Iterator[str]:
+    if old.type != new.type or _secret(old, "url") != _secret(new, "url"):
+        yield f"the address is another: {new.shown}, before {old.shown}"
+    elif any(_secret(old, field) != _secret(new, field) for field in _secret_fields(new)):
+        yield "the signing secret is another"
+    for field in SETTINGS:
+        was, now = getattr(old, field, None), getattr(new, field, None)
+        if was != now and old.type == new.type:
+            yield f"{field} is {now}, before {was}"
+
+
+def _secret_fields(channel: Channel) -> list[str]:
+    return sorted(SECRET_FIELDS & set(type(channel).model_fields))
+
+
+def _secret(channel: Channel, field: str) -> str:
+    return str(getattr(channel, field).get_secret_value())

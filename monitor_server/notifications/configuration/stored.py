@@ -1,0 +1,121 @@
+"""The document of channels and routes that people have saved, as it is in force: read where its version is another."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+from monitor_server.notifications.configuration.loading import (
+    PLACEHOLDER,
+    SECRET_FIELDS,
+    UnusableDocumentError,
+    read_document,
+)
+from monitor_server.notifications.configuration.networks import Networks
+from monitor_server.notifications.configuration.tables import Channel, NotificationFile
+from monitor_server.printable import printable
+from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.notification_queue import FORMER
+
+__all__ = ["EMPTY", "SavedDocument", "read_saved"]
+
+log = logging.getLogger(__name__)
+
+EMPTY: Final = NotificationFile.model_construct(version=1, channels={}, routes=[])
+"""What is in force where nobody has saved a channel: nobody is notified of anything."""
+
+
+class SavedDocument:
+    """Holds the newest document, for all threads; every process that asks finds the same in the database."""
+
+    def __init__(self, store: Store, networks: Networks) -> None:
+        """Read what is in force.
+
+        Args:
+            store: The database.
+            networks: Where its channels may connect to.
+        """
+        self.networks = networks
+        self._store = store
+        self._lock = threading.Lock()
+        self._version = 0
+        self._file = EMPTY
+        self.problem = ""
+        """Why the newest version cannot be used; empty where it can."""
+        self.refresh()
+
+    @property
+    def file(self) -> NotificationFile:
+        """The document as it was read last."""
+        return self._file
+
+    def refresh(self) -> bool:
+        """Read the newest version; return False: whoever saved it has been recorded."""
+        with self._store.read() as repositories:
+            self.of(repositories)
+        return False
+
+    def of(self, repositories: Repositories) -> NotificationFile:
+        """Return the document that is in force in a transaction.
+
+        One that this version of rlvitals cannot use, because a newer one has saved it, changes nothing but the log.
+        """
+        version = repositories.notification_documents.newest_version()
+        if version == self._version:
+            return self._file
+        stored = repositories.notification_documents.find(version)
+        file, problem = self._file, ""
+        try:
+            file = EMPTY if stored is None else read_saved(stored.document)
+        except UnusableDocumentError as error:
+            problem = printable(error, longest=500)
+            log.error("version %d of the channels and routes cannot be used: %s", version, problem)  # noqa: TRY400
+        with self._lock:
+            if version > self._version:
+                self._version, self._file, self.problem = version, file, problem
+        return file
+
+    def former(self, repositories: Repositories) -> Mapping[str, Channel]:
+        """Read what is in force, and return the channels that are still to be told that they were changed.
+
+        They are those of earlier versions, by their names in the queue.
+        """
+        self.of(repositories)
+        found: dict[str, Channel] = {}
+        for queued in repositories.notifications.former_channels():
+            name, _, version = queued.partition(FORMER)
+            stored = repositories.notification_documents.find(int(version))
+            channels = {} if stored is None else _channels(stored.document)
+            if name in channels:
+                found[queued] = channels[name]
+        return found
+
+
+def read_saved(document: Mapping[str, Any]) -> NotificationFile:
+    """Read a document that was sent over HTTP, or stored: it can name neither a variable nor a file of the collector.
+
+    Raises:
+        UnusableDocumentError: If it cannot be used.
+    """
+    channels = document.get("channels")
+    is_empty = channels == {} and document.get("routes") == []
+    if is_empty and not document.keys() - NotificationFile.model_fields.keys():
+        return EMPTY
+    problems = [
+        f"channels.{printable(name, longest=40)}.{field} must not name ${{...}}: a channel that is saved here is not "
+        "filled from the environment; write the value itself"
+        for name, table in (channels.items() if isinstance(channels, dict) else ())
+        for field in sorted(SECRET_FIELDS)
+        if isinstance(table, dict) and isinstance(table.get(field), str) and PLACEHOLDER.search(table[field])
+    ]
+    if problems:
+        raise UnusableDocumentError(problems)
+    return read_document(document)
+
+
+def _channels(document: Mapping[str, Any]) -> Mapping[str, Channel]:
+    try:
+        return read_saved(document).channels
+    except UnusableDocumentError:
+        return {}

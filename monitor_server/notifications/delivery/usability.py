@@ -1,0 +1,54 @@
+"""Whether a collector can use the channels that it was given: before they are in force, in words."""
+
+from urllib.parse import urlsplit
+
+from monitor_server.action_links.signing import LinkSecrets
+from monitor_server.errors import StartupError
+from monitor_server.notifications.configuration.networks import Networks
+from monitor_server.notifications.configuration.tables import NotificationFile, WebhookChannel
+from monitor_server.notifications.delivery.channels import check_channels
+from monitor_server.settings import Settings
+
+__all__ = ["channel_networks", "check_usable"]
+
+
+def channel_networks(settings: Settings) -> Networks:
+    """Return where channels that were saved over HTTP may connect to.
+
+    Raises:
+        StartupError: If the settings name something else than networks.
+    """
+    names = [name.strip() for name in settings.channel_networks.split(",") if name.strip()]
+    try:
+        return Networks(names)
+    except ValueError as error:
+        raise StartupError(f"RLVITALS_CHANNEL_NETWORKS must be networks such as 10.0.0.0/8: {error}") from error
+
+
+def check_usable(file: NotificationFile, *, settings: Settings, networks: Networks | None = None) -> None:
+    """Check that Apprise knows its addresses, and that links that act can be made where a channel has them.
+
+    Args:
+        file: The channels.
+        settings: Of the collector.
+        networks: Where the channels may connect to; anywhere if None.
+
+    Raises:
+        StartupError: If not, with the place and what must hold.
+    """
+    for name, channel in file.channels.items():
+        if networks is None or not isinstance(channel, WebhookChannel):
+            continue
+        if networks.refuse(urlsplit(channel.url.get_secret_value()).hostname or ""):
+            raise StartupError(
+                f"channels.{name}.url must have a public address, or one in a network of RLVITALS_CHANNEL_NETWORKS "
+                "(it is not shown)"
+            )
+    check_channels(file, networks=networks)
+    acting = [name for name, channel in file.channels.items() if channel.actions]
+    if acting:
+        if not settings.public_url:
+            raise StartupError(
+                f"channels.{acting[0]}.actions needs RLVITALS_PUBLIC_URL, the address at which its readers open links"
+            )
+        LinkSecrets(settings.link_secret_file).check()

@@ -1,0 +1,136 @@
+"""Saves channels and routes: one version after the other, recorded, and told to the channels that were in force."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from monitor_server.access.audit.changes import record_change
+from monitor_server.access.callers import Caller
+from monitor_server.errors import InvalidField, SettingsConflict
+from monitor_server.notifications.configuration.editing import described_changes, plain_document
+from monitor_server.notifications.configuration.tables import NotificationFile
+from monitor_server.notifications.messages import build_body
+from monitor_server.printable import printable
+from monitor_server.store.encoding.stored_json import showable
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.notification_documents import StoredDocument
+from monitor_server.store.repositories.notification_queue import FORMER
+
+__all__ = ["Saving", "check_length", "refuse_other_version", "save_document"]
+
+KEPT_VERSIONS: Final = 20
+# Whoever saves many versions at once must not push those out that somebody wants back.
+KEPT_SECONDS: Final = 7 * 86_400.0
+LONGEST_CHANGES: Final = 1_500
+# A channel that was told so often within an hour knows.
+MAX_NOTICES: Final = 20
+HOUR_SECONDS: Final = 3_600.0
+LONGEST_DOCUMENT: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """Who saves, when, and what they have changed it from.
+
+    Attributes:
+        version: What was in force when they began.
+        author: Who saves.
+        by: What they call themselves.
+        now: Seconds since the epoch.
+        public_url: Of the dashboard, for the message to the channels.
+    """
+
+    version: int
+    author: Caller
+    by: str
+    now: float
+    public_url: str
+
+
+def check_length(document: Mapping[str, Any]) -> None:
+    """Refuse a document that is longer than any that people write.
+
+    Raises:
+        InvalidField: If it is.
+    """
+    if (length := len(json.dumps(document))) > LONGEST_DOCUMENT:
+        raise InvalidField(f"channels and routes must have at most {LONGEST_DOCUMENT:,} characters, got {length:,}")
+
+
+def refuse_other_version(repositories: Repositories, version: int) -> None:
+    """Refuse a change of a version that is no longer in force.
+
+    Raises:
+        SettingsConflict: If it is not.
+    """
+    newest = repositories.notification_documents.newest_version()
+    if newest == version:
+        return
+    stored = repositories.notification_documents.find(newest)
+    who = "" if stored is None else f", by {printable(stored.saved_by, longest=100)}"
+    raise SettingsConflict(
+        f"version must be the one that is in force, {newest}{who}, got {version}: look at what has changed, and save "
+        "again"
+    )
+
+
+def save_document(
+    repositories: Repositories, before: NotificationFile, after: NotificationFile, saving: Saving
+) -> StoredDocument:
+    """Put channels and routes into force in an open transaction.
+
+    Everything is in this transaction: the version, the entry in the audit log, and a message to each channel that was
+    in force before. Whoever has stolen a key cannot turn notifications away without those seeing it who had them.
+
+    Args:
+        repositories: An open transaction.
+        before: What was in force.
+        after: What is to be.
+        saving: Who saves it.
+
+    Raises:
+        SettingsConflict: If somebody else has saved meanwhile; nothing was changed.
+    """
+    documents = repositories.notification_documents
+    documents.lock()
+    refuse_other_version(repositories, saving.version)
+    changes = printable(described_changes(before, after), longest=LONGEST_CHANGES)
+    saved = StoredDocument(
+        version=saving.version + 1,
+        saved_at=saving.now,
+        saved_by=saving.author.signature(saving.by),
+        changes=changes,
+        document=plain_document(after),
+    )
+    documents.add(saved)
+    documents.remove_old(kept=KEPT_VERSIONS, before=saving.now - KEPT_SECONDS)
+    record_change(
+        repositories, saving.author, "notifications.change", f"version {saved.version} of the channels and routes",
+        now=saving.now, by=saving.by, detail=changes,
+    )  # fmt: skip
+    for name in before.channels:
+        _tell(repositories, name, saved, public_url=saving.public_url)
+    return saved
+
+
+def _tell(repositories: Repositories, name: str, saved: StoredDocument, *, public_url: str) -> None:
+    """Write a message to a channel as it was before, in whatever way it has changed."""
+    queue, now = repositories.notifications, saved.saved_at
+    if queue.notices_since(name, since=now - HOUR_SECONDS) >= MAX_NOTICES:
+        return
+    message_id = uuid.uuid4().hex
+    body = build_body(
+        message_id=message_id,
+        channel=name,
+        created_at=now,
+        severity="warning",
+        alerts=[],
+        counts={"alerts": 0, "runs": 0, "changes": {}, "kinds": {}, "projects": {}},
+        public_url=public_url,
+        notice=f"{saved.saved_by} has changed the channels and routes of notifications: {saved.changes}. "
+        "If nobody of you did this, revoke the key (rlvitals keys revoke) and restore the version before.",
+    )
+    channel = f"{name}{FORMER}{saved.version - 1}"
+    queue.add_notice(message_id, channel, json.dumps(showable(body)).encode(), severity="warning", now=now)

@@ -1,0 +1,41 @@
+"""How long data is kept, as people have saved it; what the environment sets is not here."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, insert, select
+
+from monitor_server.store.tables import retention_limits
+
+__all__ = ["RetentionLimits", "SavedLimit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedLimit:
+    """A limit; ``value`` is None where data is kept for good."""
+
+    name: str
+    value: float | None
+    saved_at: float
+    saved_by: str
+
+
+class RetentionLimits:
+    """Reads and writes saved limits."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def all(self) -> dict[str, SavedLimit]:
+        """Return the saved limits by name."""
+        rows = self._connection.execute(select(retention_limits)).mappings()
+        return {row["name"]: SavedLimit(**row) for row in rows}
+
+    def save(self, limit: SavedLimit) -> None:
+        """Write a limit in the place of the one of its name."""
+        self.remove(limit.name)
+        values = {name: getattr(limit, name) for name in SavedLimit.__slots__}
+        self._connection.execute(insert(retention_limits), values)
+
+    def remove(self, name: str) -> None:
+        """Remove a limit, so that its default counts again."""
+        self._connection.execute(delete(retention_limits).where(retention_limits.c.name == name))
