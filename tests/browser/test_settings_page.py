@@ -1,9 +1,11 @@
-"""The page of settings in a real browser: keys are made and revoked, projects deleted."""
+"""The page of settings in a real browser: keys are made and revoked, projects deleted, channels saved."""
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.accessibility import violations
 from tests.monitor_server.access.conftest import Guarded
+from tests.monitor_server.notifications.receivers import receiving, webhook, written
 
 
 @pytest.fixture
@@ -58,3 +60,59 @@ def test_the_text_of_a_file_of_channels_is_checked_in_words(guarded, visit):
     visit.page.get_by_role("button", name="Check", exact=True).click()
     expect(answer.locator("li")).to_contain_text("routes[0].severity must be 'info', 'warning' or 'critical'")
     expect(answer.locator("li")).to_contain_text("<b>paging</b>")
+
+
+def test_channels_and_routes_are_saved_tested_and_restored(start_collector, visit):
+    """What is wrong stands at its field, no secret is shown again, and who missed a change does not undo it."""
+    settings = {"dashboard": "dashboard.app:attach", "channel_networks": "127.0.0.0/8"}
+    guarded, page = Guarded(start_collector(**settings)), visit.page
+    secret = guarded.key("admin", name="root")
+    with receiving() as receiver:
+        open_settings(guarded, visit, secret)
+        expect(page.locator("#channels")).to_contain_text("Nobody is notified yet")
+        save = page.get_by_role("button", name="Save the channel")
+        page.get_by_label("Name (small letters").fill("Team!")
+        save.click()
+        expect(page.locator("#channel-problem-name")).to_contain_text("must have 1 to 40 small letters")
+        expect(page.locator("#channel-problem-url")).to_have_text("must be set")
+        page.get_by_label("Name (small letters").fill("team")
+        page.get_by_label("Address (empty").fill(receiver.url + "/hidden-path")
+        page.get_by_label("Signing secret").fill("a-hidden-secret-1")
+        save.click()
+        expect(page.locator("#channel-saved")).to_contain_text("Saved.")
+        expect(page.get_by_label("Address (empty")).to_have_value("")
+        page.get_by_role("button", name="Send a test: team").click()
+        expect(page.locator("#channel-state")).to_have_text("team has accepted a test message.")
+        page.get_by_role("button", name="Edit: route 1").click()
+        page.get_by_label("Of projects").fill("<b>mine</b>")
+        page.get_by_role("button", name="Save the route").click()
+        expect(page.locator("#channels")).to_contain_text("warning and more severe, of <b>mine</b>")
+        page.get_by_role("button", name="Edit: team").click()
+        expect(page.get_by_label("Name (small letters")).to_be_disabled()
+        body = {"version": 2, "settings": {"channels": {}, "routes": []}, "by": "ann"}
+        assert guarded.ask("PUT", "/api/v1/notifications/settings", secret, body=body).status == 200
+        save.click()
+        expect(page.locator("#channel-saved")).to_contain_text("in force, 3, by ann (root), got 2")
+        expect(page.locator("#channels")).to_contain_text("Nobody is notified yet")
+        page.get_by_text("Earlier versions").click()
+        page.get_by_role("button", name="Restore: version 2").click()
+        expect(page.locator("#channel-state")).to_have_text("Version 2 is in force again.")
+        page.get_by_role("button", name="Send a test: team").click()
+        expect(page.locator("#channel-state")).to_have_text("team has accepted a test message.")
+        page.evaluate("document.querySelectorAll('main details').forEach((menu) => (menu.open = true))")
+        assert violations(visit) == []
+        assert not page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
+        assert "hidden-path" not in page.content()
+
+
+def test_who_may_not_change_channels_and_where_a_file_states_them_sees_them_alone(start_collector, visit, tmp_path):
+    """No form is drawn, and the page says why."""
+    with receiving() as receiver:
+        path = written(tmp_path, webhook("hook", receiver.url), '[[routes]]\nchannels = ["hook"]\n')
+        guarded = Guarded(start_collector(dashboard="dashboard.app:attach", notifications=path))
+        open_settings(guarded, visit, guarded.key("operate", name="night shift"))
+        expect(visit.page.get_by_text("Only shown.")).to_contain_text("operate")
+        open_settings(guarded, visit, guarded.key("admin", name="root"))
+        expect(visit.page.get_by_text("The file that RLVITALS_NOTIFICATIONS names is in force")).to_be_visible()
+        expect(visit.page.get_by_role("button", name="Send a test: hook")).to_be_visible()
+        assert visit.page.get_by_role("button", name="Save the channel").count() == 0

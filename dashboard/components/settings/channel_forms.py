@@ -47,6 +47,8 @@ def channels_shown(
     settings: NotificationSettings, channels: Sequence[ChannelItem], versions: Sequence[VersionItem]
 ) -> list[Component]:
     """Return the channels, routes and earlier versions, each with what can be done about it."""
+    if not settings["version"]:
+        return [dcc.Store(id=ids.CHANNELS_DRAWN, data=0), channel_table(channels, is_editable=True)]
     problem = f"The newest version cannot be used, and the one before is in force: {settings['problem']}"
     return [
         dcc.Store(id=ids.CHANNELS_DRAWN, data=settings["version"]),
@@ -71,12 +73,13 @@ def channel_form(*, is_open: bool) -> Component:
             dcc.Store(id=ids.CHANNEL_EDITED),
             fields.text("name", "Name (small letters, digits, - and _)", maxLength=40),
             fields.choice("type", "Kind", TYPES),
-            fields.secret("url", "Address (not shown again; empty keeps the one that is saved)"),
-            fields.secret("secret", "Signing secret, at least 16 characters (empty keeps it)"),
+            fields.secret("url", "Address (empty: as before)"),
+            fields.secret("secret", "Signing secret (empty: as before)"),
             fields.choice("format", "Messages as", FORMATS),
             fields.choice("picture", "Picture of the run", ON_OFF),
-            fields.choice("actions", "Links that act (docs/notifications.md)", ON_OFF, value="off"),
+            fields.choice("actions", "Links that act", ON_OFF, value="off"),
         ],
+        "Addresses and secrets are not shown again. docs/notifications.md explains each field.",
         [("Save the channel", ids.CHANNEL_SAVE, "button"), ("Empty the form", ids.CHANNEL_NEW, "quiet")],
         answer=ids.CHANNEL_SAVED,
         is_open=is_open,
@@ -93,15 +96,16 @@ def route_form(names: dict[str, str]) -> Component:
             dcc.Store(id=ids.ROUTE_EDITED),
             fields.any_of("channels", "To the channels", names, empty="choose channels"),
             fields.choice("severity", "Alerts", SEVERITIES, value="warning"),
-            fields.text("projects", "Of the projects (separated by commas; empty: all)"),
-            fields.text("kinds", "Of the kinds (separated by commas; empty: all)"),
+            fields.text("projects", "Of projects, with commas (empty: all)"),
+            fields.text("kinds", "Of kinds, with commas (empty: all)"),
             fields.any_of("days", "On the days", DAYS, empty="every day"),
-            fields.text("hours", "At the hours, such as 08:00-18:00 (empty: always)", maxLength=20),
+            fields.text("hours", "At hours, such as 08:00-18:00", maxLength=20),
             fields.text("time_zone", "Time zone, such as Europe/Berlin", value="UTC", maxLength=60),
             fields.choice("resolved", "Message when it is resolved", ON_OFF),
             fields.number("after_minutes", "If nobody acknowledges within minutes", min=0),
             fields.any_of("escalate", "also to the channels", names, empty="nobody"),
         ],
+        "The collector looks at the routes from the first on. docs/notifications.md explains each field.",
         [("Save the route", ids.ROUTE_SAVE, "button"), ("Empty the form", ids.ROUTE_NEW, "quiet")],
         answer=ids.ROUTE_SAVED,
     )
@@ -127,6 +131,7 @@ def _delivery_form(settings: NotificationSettings) -> Component:
             fields.number("fallback_minutes", "after minutes", value=held["fallback_minutes"], min=0),
             *(fields.number(name, label, value=held[name], min=0) for name, label in numbers.items()),
         ],
+        "An empty number has its default.",
         [("Save the delivery", ids.DELIVERY_SAVE, "button")],
         answer=ids.DELIVERY_SAVED,
     )
@@ -141,6 +146,7 @@ def _form(
     name: str | None,
     title: Any,  # noqa: ANN401 - what Dash takes as a child
     fields: Sequence[Component],
+    hint: str,
     buttons: Iterable[tuple[str, str, str]],
     *,
     answer: str,
@@ -151,6 +157,7 @@ def _form(
     return html.Details(
         [
             html.Summary(title),
+            html.P(hint, className="aside"),
             html.Div([*fields, html.Div(made, className="field-buttons")], className="fields form-row"),
             html.P(id=answer, role="status", className="calm form-answer"),
         ],

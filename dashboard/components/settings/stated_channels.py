@@ -32,7 +32,7 @@ DELIVERY_FIELDS: Final = (
 )  # fmt: skip
 OF_TYPE: Final = {"webhook": ("secret",), "apprise": ("format", "picture")}
 # What the API calls otherwise than the form.
-PLACES: Final = {"fallback": "fallback_channel", "channels": "name"}
+PLACES: Final = {"fallback": "fallback_channel", "channels": "name", "match": "match"}
 REFUSED: Final = "The collector answered 422: "
 PLACE: Final = re.compile(r"(channels\.[^ ]*|routes\[\d+\][^ ]*|fallback[^ ]*|grouping[^ ]*|limits[^ ]*|match) ")
 Settings = dict[str, Any]
@@ -177,7 +177,7 @@ def delivery_fields(settings: NotificationSettings) -> dict[str, object]:
 
 
 def problems_by_field(detail: str, fields: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Return what the API says of each field of a form, and what concerns none of them.
+    """Return what the API says of each field of a form without its place, and what concerns none of them.
 
     Args:
         detail: Problems with their places, such as ``channels.team.url must be set; routes[0].hours must ...``.
@@ -186,12 +186,14 @@ def problems_by_field(detail: str, fields: Iterable[str]) -> tuple[dict[str, str
     found, others = dict.fromkeys(fields, ""), []
     for problem in detail.removeprefix(REFUSED).split("; "):
         place = PLACE.match(problem)
-        parts = re.findall(r"[a-z_]+", place[1])[::-1] if place else []
-        field = next((name for name in (*parts, *(PLACES.get(part) for part in parts)) if name in found), None)
+        table, *parts = re.findall(r"[a-z_]+", place[1]) if place else [""]
+        # Of a channel the last part is the field, after a name of any kind; of a route the first one is.
+        names = (*(parts if table == "routes" else parts[::-1]), PLACES.get(table))
+        field = next((name for name in names if name in found), None)
         if field is None:
             others.append(problem)
         else:
-            found[field] = f"{found[field]} {problem}".strip()
+            found[field] = f"{found[field]} {problem[place.end() :] if place else problem}".strip()
     return found, "; ".join(others)
 
 

@@ -22,6 +22,8 @@ def register(app: Dash, api_url: str) -> None:
             return (no_update,) * (4 + 2 + len(fields) + len(SHOWN))
 
         def change(settings: NotificationSettings) -> dict[str, Any]:
+            if not fields["name"]:
+                raise ApiError("channels. must have a name, such as team")
             if edited is None and fields["name"] in settings["channels"]:
                 raise ApiError(f"channels.{fields['name']} is there already: press Edit beside it to change it")
             return with_channel(settings, fields)

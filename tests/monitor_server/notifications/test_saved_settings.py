@@ -152,7 +152,7 @@ def test_what_cannot_be_used_is_said_in_words_and_changes_nothing(guarded, admin
     assert "at most 100,000 characters" in problem(save(guarded, admin, document({"hook": hook(receiver)}, long)))
     assert guarded.ask("GET", SETTINGS, admin).json()["version"] == 0
     assert problem(save(guarded, admin, {})) == "channels must be set; routes must be set"
-    assert "chanels is not known" in problem(save(guarded, admin, NOTHING | {"chanels": {}}))
+    assert "more is not known" in problem(save(guarded, admin, NOTHING | {"more": {}}))
     assert save(guarded, admin, document({"hook": hook(receiver)}), version=-1).status == 422
     assert save(guarded, admin, [], version=0).status == 422
 
