@@ -114,7 +114,8 @@ def test_what_is_wrong_stands_at_its_field():
     """Without its place; what concerns no field of the form is left over."""
     detail = (
         "The collector answered 422: channels.team.url must be set; routes[0].hours must look like it; "
-        "routes[0].channels[1] must be the name of a channel; routes[0].escalate[0].channels must hold; limits.messages_per_hour must hold: more; odd"
+        "routes[0].channels[1] must be the name of a channel; routes[0].escalate[0].channels must hold; "
+        "limits.messages_per_hour must hold: more; odd"
     )
     found, left = problems_by_field(detail, CHANNEL_FIELDS)
     assert found["url"] == "must be set"
