@@ -35,7 +35,16 @@ from dashboard.pages.fleet import page as fleet
 from dashboard.pages.fleet import views as fleet_views
 from dashboard.pages.rules import form, listed
 from dashboard.pages.rules.page import rules_page
-from dashboard.pages.settings import channel_buttons, channel_form, channels, filled_forms, keys, projects, route_form
+from dashboard.pages.settings import (
+    channel_buttons,
+    channel_form,
+    channels,
+    filled_forms,
+    keys,
+    projects,
+    retention,
+    route_form,
+)
 from dashboard.pages.settings.page import settings_page
 from dashboard.sign_in.credentials import remember_credentials
 from dashboard.sign_in.page import forward_sessions, sign_in_route
@@ -179,7 +188,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     responses.register(app, api_url)
     alert.register(app, api_url)
     judgement.register(app, api_url)
-    settings = (keys, channels, channel_form, route_form, filled_forms, channel_buttons, projects)
+    settings = (keys, channels, channel_form, route_form, filled_forms, channel_buttons, projects, retention)
     for section in (*settings, form, listed):
         section.register(app, api_url)
     return DashRequests(FirstAnswer(delivered, FirstView(api_url, delivered.style)), app)

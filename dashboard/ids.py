@@ -104,6 +104,11 @@ __all__ = [
     "RESPONSES_REWARDS_CARD",
     "RESPONSES_STEP",
     "RESPONSES_TO",
+    "RETENTION",
+    "RETENTION_ASKED",
+    "RETENTION_CONFIRMED",
+    "RETENTION_SAVE",
+    "RETENTION_STATE",
     "RETRY",
     "RETRY_NOW",
     "ROUTE_EDITED",
@@ -271,6 +276,11 @@ ROUTE_EDITED: Final = "route-edited"
 ROUTE_NEW: Final = "route-new"
 ROUTE_SAVE: Final = "route-save"
 ROUTE_SAVED: Final = "route-saved"
+RETENTION: Final = "retention"
+RETENTION_ASKED: Final = "retention-asked"  # the limits that a person is asked to confirm, and what they have seen
+RETENTION_CONFIRMED: Final = "retention-confirmed"
+RETENTION_SAVE: Final = "retention-save"
+RETENTION_STATE: Final = "retention-state"
 CHANNEL_FILE: Final = "channel-file"
 CHANNEL_FILE_ANSWER: Final = "channel-file-answer"
 CHANNEL_FILE_CHECK: Final = "channel-file-check"

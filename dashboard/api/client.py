@@ -17,8 +17,9 @@ from dashboard.api.types.administration import (
     ChannelItem,
     CheckedFile,
     KeyItem,
+    LimitItem,
     NotificationSettings,
-    RetentionStatus,
+    RemovalItem,
     VersionItem,
     ViewItem,
 )
@@ -178,6 +179,10 @@ class ApiClient(Requests):
         """Delete all runs of a project, unless a trainer of one sends."""
         await self._ask("DELETE", f"/projects/{quote(name, safe='')}")
 
+    async def scope(self) -> str:
+        """Read what the caller may do."""
+        return str((await self._get("/session", {}))["scope"])
+
     async def keys(self) -> list[KeyItem]:
         """Read the keys that there are and were."""
         return cast("list[KeyItem]", await self._items("/keys", {}))
@@ -256,9 +261,21 @@ class ApiClient(Requests):
         answer = await self._get("/audit", {"limit": limit})
         return cast("list[AuditItem]", answer["items"])
 
-    async def retention(self) -> RetentionStatus:
+    async def retention(self) -> list[LimitItem]:
         """Read how long the collector keeps data."""
-        return cast("RetentionStatus", (await self._get("/status", {}))["retention"])
+        return cast("list[LimitItem]", await self._items("/retention", {}))
+
+    async def preview_retention(self, limits: Mapping[str, float | None]) -> list[RemovalItem]:
+        """Read what limits would remove; nothing is changed."""
+        answer = await self._ask("POST", "/retention/preview", json={"limits": dict(limits)})
+        return cast("list[RemovalItem]", answer["items"])
+
+    async def save_retention(
+        self, limits: Mapping[str, float | None], seen: Mapping[str, float | None]
+    ) -> list[LimitItem]:
+        """Save limits in the place of those that were seen."""
+        asked = {"limits": dict(limits), "seen": dict(seen), "by": "the dashboard"}
+        return cast("list[LimitItem]", (await self._ask("PUT", "/retention", json=asked))["items"])
 
     async def play_sample(self) -> None:
         """Have the collector play the recorded collapse that it comes with."""

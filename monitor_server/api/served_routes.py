@@ -25,6 +25,7 @@ from monitor_server.api.routes import (
     notification_settings,
     notifications,
     oidc,
+    retention,
     rules,
     run_labels,
     runs,
@@ -63,6 +64,7 @@ READERS = (
     oidc,
     notifications,
     notification_settings,
+    retention,
     action_links,
 )
 # Health and metrics are served in every role.

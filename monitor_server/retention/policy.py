@@ -1,4 +1,4 @@
-"""Finds the data that the retention settings allow to remove, and removes it slice by slice."""
+"""Finds the data that the limits of retention allow to remove, and removes it slice by slice."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Literal
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller, Scope
+from monitor_server.retention.limits import Limits, limits_in_force
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 
@@ -30,6 +31,7 @@ class Task:
             removed, ``old_responses`` what a run has beyond its limit; the others remove or thin one table of it.
         run_id: The run, or "".
         kept_steps: Of ``records``: the newest steps whose records are kept.
+        limits: Those that demand it; None where a person, a reset or ingest does.
     """
 
     kind: Literal[
@@ -37,6 +39,7 @@ class Task:
     ]
     run_id: str = ""
     kept_steps: int = 0
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,23 +64,24 @@ class Policy:
         """How many runs it remembers, at most `MAX_THINNED_RUNS`."""
         return len(self._thinned)
 
-    @property
-    def deletes_runs(self) -> bool:
+    def deletes_runs(self, repositories: Repositories) -> bool:
         """Whether runs are deleted by their age."""
-        return self._settings.run_days is not None
+        return limits_in_force(repositories, self._settings).run_days is not None
 
     def begin_deletions(self, repositories: Repositories) -> None:
-        """Begin to delete the runs that are older than the settings keep."""
-        if self._settings.run_days is not None:
+        """Begin to delete the runs that are older than the limits keep."""
+        days = limits_in_force(repositories, self._settings).run_days
+        if days is not None:
             now = self._clock()
-            old = repositories.retention.silent(since=now - self._settings.run_days * DAY_SECONDS)
+            old = repositories.retention.silent(since=now - days * DAY_SECONDS)
             for run_id in old:
-                self._record(repositories, "run.delete", run_id, f"no batch for {self._settings.run_days:g} days")
+                self._record(repositories, "run.delete", run_id, f"no batch for {days:g} days")
             repositories.retention.begin_deletion(old, now=now)
 
     def find_tasks(self, repositories: Repositories) -> list[Task]:
         """Return what there is to remove."""
         settings, retention, now = self._settings, repositories.retention, self._clock()
+        limits = limits_in_force(repositories, settings)
         tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted()]
         tasks += [Task(kind="removed_attempts", run_id=run_id) for run_id in retention.with_removed_attempts()]
         tasks += self._with_old_responses(repositories)
@@ -86,23 +90,27 @@ class Policy:
             tasks.append(Task(kind="audit_entries"))
         if repositories.silences.has_old(before=before):
             tasks.append(Task(kind="silences"))
-        if settings.record_steps is not None:
-            kept = settings.record_steps
-            tasks += [Task(kind="records", run_id=each, kept_steps=kept) for each in retention.with_more_steps(kept)]
-        if settings.record_days is not None:
-            old = retention.with_records(silent_since=now - settings.record_days * DAY_SECONDS)
-            tasks += [Task(kind="records", run_id=run_id) for run_id in old]
-        if settings.response_days is not None:
-            old = retention.with_responses(silent_since=now - settings.response_days * DAY_SECONDS)
-            tasks += [Task(kind="responses", run_id=run_id) for run_id in old]
-        if settings.step_days is not None:
-            old = retention.with_steps(silent_since=now - settings.step_days * DAY_SECONDS)
-            tasks += [Task(kind="steps", run_id=run_id) for run_id in old]
+        if limits.record_steps is not None:
+            kept = limits.record_steps
+            found = retention.with_more_steps(kept)
+            tasks += [Task(kind="records", run_id=each, kept_steps=kept, limits=limits) for each in found]
+        if limits.record_days is not None:
+            old = retention.with_records(silent_since=now - limits.record_days * DAY_SECONDS)
+            tasks += [Task(kind="records", run_id=run_id, limits=limits) for run_id in old]
+        if limits.response_days is not None:
+            old = retention.with_responses(silent_since=now - limits.response_days * DAY_SECONDS)
+            tasks += [Task(kind="responses", run_id=run_id, limits=limits) for run_id in old]
+        if limits.step_days is not None:
+            old = retention.with_steps(silent_since=now - limits.step_days * DAY_SECONDS)
+            tasks += [Task(kind="steps", run_id=run_id, limits=limits) for run_id in old]
         return tasks
 
     def remove_slice(self, repositories: Repositories, task: Task) -> Removed:
         """Remove a bounded number of rows."""
         retention = repositories.retention
+        limits = task.limits
+        if limits is not None and limits != limits_in_force(repositories, self._settings):
+            return Removed(table=task.kind, rows=0, has_more=False)  # the next look finds what the new limits demand
         if task.kind in ("audit_entries", "silences"):
             return self._remove_old(repositories, task.kind)
         if task.kind == "deleted_run":
@@ -118,7 +126,8 @@ class Policy:
         elif task.kind == "responses":
             rows, has_more = retention.remove_responses(task.run_id, limit=ROWS_PER_SLICE)
         else:
-            rows, has_more = retention.thin_steps(task.run_id, most=self._settings.thinned_steps)
+            most = self._settings.thinned_steps if limits is None else limits.thinned_steps
+            rows, has_more = retention.thin_steps(task.run_id, most=most)
         if rows and not has_more:
             self._record(repositories, f"run.remove_{task.kind}", task.run_id, "as the settings of retention demand")
         return Removed(table=task.kind, rows=rows, has_more=has_more)

@@ -78,7 +78,9 @@ class RetentionWorker:
 
     def _remove_all(self) -> None:
         """Remove what there is, one slice of each task in turn."""
-        if self._policy.deletes_runs:
+        with self._store.read() as repositories:
+            deletes_runs = self._policy.deletes_runs(repositories)
+        if deletes_runs:
             with self._store.write() as repositories:
                 if repositories.retention.lock():
                     self._policy.begin_deletions(repositories)

@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations
+from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.notifications.receivers import receiving, webhook, written
 
@@ -103,6 +104,34 @@ def test_channels_and_routes_are_saved_tested_and_restored(start_collector, visi
         assert violations(visit) == []
         assert not page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
         assert "hidden-path" not in page.content()
+
+
+def test_how_long_data_is_kept_is_saved_once_a_person_has_confirmed_what_it_removes(start_collector, visit):
+    """The question has the numbers; what the environment sets is off; who only reads has no form."""
+    settings = {"dashboard": "dashboard.app:attach", "retention_seconds": 0.05, "run_days": 900.0}
+    guarded, page, asked = Guarded(start_collector(**settings)), visit.page, []
+    secret = guarded.key("admin", name="root")
+    guarded.send(secret, run="r", steps=20)
+    open_settings(guarded, visit, guarded.key("read", name="reader"))
+    expect(page.locator("#retention")).to_contain_text("RLVITALS_RUN_DAYS")
+    assert page.get_by_text("Change how long data is kept").count() == 0
+    open_settings(guarded, visit, secret)
+    page.get_by_text("Change how long data is kept").click()
+    expect(page.locator("#retention-field-run-days")).to_be_disabled()
+    save, field = page.get_by_role("button", name="Save what is kept"), page.locator("#retention-field-record-steps")
+    save.click()
+    expect(page.locator("#retention-state")).to_have_text("Nothing was changed.")
+    field.fill("5")
+    page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+    save.click()
+    eventually(lambda: asked or page.wait_for_timeout(20))
+    assert "This removes about 15 raw records of 1 run" in asked[0]
+    page.once("dialog", lambda dialog: dialog.accept())
+    save.click()
+    expect(page.locator("#retention-state")).to_contain_text("Saved.")
+    expect(page.locator("#retention")).to_contain_text("the dashboard (root)")
+    status = guarded.ask("GET", "/api/v1/status", secret).json()
+    assert status["retention"]["record_steps"] == 5
 
 
 def test_who_may_not_change_channels_and_where_a_file_states_them_sees_them_alone(start_collector, visit, tmp_path):

@@ -17,7 +17,8 @@ from dashboard.components.fleet.filters import fleet_filters, fleet_summary
 from dashboard.components.fleet.rows import fleet_rows, owner_of
 from dashboard.components.responses.listing import response_controls
 from dashboard.components.run_header import run_header
-from dashboard.components.settings.tables import RETENTION, retention_table
+from dashboard.components.settings.stated_retention import asked_limits, stated_removals
+from dashboard.components.settings.tables import retention_table
 from dashboard.components.small_elements import badge, number, sparkline
 from dashboard.components.values import plain
 
@@ -247,13 +248,39 @@ def test_the_owner_of_a_run_is_its_tag():
     assert fleet_rows([run("a", tags=["owner:ana"])], [])[0]["owner"] == "ana"
 
 
-def test_retention_is_shown_with_the_variable_that_sets_it(texts):
-    """A setting that is not set keeps data for good."""
-    held = dict.fromkeys(RETENTION) | {"response_steps": 200, "audit_days": 400.0}
-    shown = texts(retention_table(held))
+def limit(name, value, *, fixed="", saved_by=None):
+    """A limit of retention."""
+    return {"name": name, "value": value, "source": "default", "fixed": fixed, "saved_at": None, "saved_by": saved_by}
+
+
+def test_retention_is_shown_with_who_or_what_sets_it(texts):
+    """A limit that is not set keeps data for good."""
+    limits = [
+        limit("response_steps", 200, fixed="RLVITALS_RESPONSE_STEPS"), limit("run_days", None),
+        limit("step_days", 30.5, saved_by="<b>ann</b>"),
+    ]  # fmt: skip
+    shown = texts(retention_table(limits))
     assert shown[shown.index("RLVITALS_RESPONSE_STEPS") - 1] == "200 steps"
-    assert shown[shown.index("RLVITALS_AUDIT_DAYS") - 1] == "400 days"
-    assert shown[shown.index("RLVITALS_RUN_DAYS") - 1] == "for good"
+    assert shown[shown.index("nobody: the default") - 1] == "for good"
+    assert shown[shown.index("<b>ann</b>") - 1] == "30.5 days"
+
+
+def test_what_a_limit_would_remove_is_asked_in_words():
+    """A form that changes nothing asks nothing; an empty field brings the default back."""
+    limits = [limit("run_days", 30.0), limit("step_days", None), limit("thinned_steps", 50)]
+    assert asked_limits(limits, {"run_days": 30, "step_days": "", "thinned_steps": 50, "other": 1}) == {}
+    asked = asked_limits(limits, {"run_days": 7, "step_days": ["x"], "thinned_steps": None})
+    assert asked == {"run_days": 7, "thinned_steps": None}
+    removals = [{"name": "run_days", "removes": "runs", "runs": 1, "rows": 5_000}]
+    removals += [{"name": "step_days", "removes": "steps", "runs": 0, "rows": 0}]
+    seen = {"run_days": 30.0, "thinned_steps": 50}
+    question = stated_removals(asked, seen, removals)
+    assert question.startswith("a run that sends nothing, as a whole: 30 days, now 7 days; most steps")
+    assert question.endswith(
+        "50 steps, now the default. This removes 1 run as a whole, with 5,000 steps, within seconds. "
+        "It cannot be undone. Save?"
+    )
+    assert "This removes nothing by now." in stated_removals(asked, seen, removals[1:])
 
 
 def test_the_slider_of_responses_ends_at_the_newest_step():

@@ -11,9 +11,10 @@ __all__ = [
     "Fallback",
     "Grouping",
     "KeyItem",
+    "LimitItem",
     "Limits",
     "NotificationSettings",
-    "RetentionStatus",
+    "RemovalItem",
     "Route",
     "VersionItem",
     "ViewItem",
@@ -140,17 +141,24 @@ class CheckedFile(TypedDict):
     files: list[str]
 
 
-class RetentionStatus(TypedDict):
-    """How long the collector keeps data; None keeps it for good."""
+class LimitItem(TypedDict):
+    """How long the collector keeps something; None keeps it for good. ``fixed`` says why it cannot be saved."""
 
-    record_steps: int | None
-    record_days: float | None
-    response_steps: int
-    response_days: float | None
-    step_days: float | None
-    thinned_steps: int
-    run_days: float | None
-    audit_days: float
+    name: str
+    value: float | None
+    source: str
+    fixed: str
+    saved_at: float | None
+    saved_by: str | None
+
+
+class RemovalItem(TypedDict):
+    """What a limit would remove."""
+
+    name: str
+    removes: str
+    runs: int
+    rows: int
 
 
 class AuditItem(TypedDict):

@@ -8,8 +8,9 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard import ids
-from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, RetentionStatus, Route, VersionItem
+from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, LimitItem, Route, VersionItem
 from dashboard.api.types.runs import RunItem
+from dashboard.components.settings.stated_retention import RETENTION, kept_for
 from dashboard.components.small_elements import badge, since
 
 __all__ = [
@@ -24,16 +25,6 @@ __all__ = [
 ]
 
 NONE: Final = "–"
-RETENTION: Final = {  # what is removed, and the unit of the setting
-    "record_steps": ("raw records of all but the newest steps of a run", "steps"),
-    "record_days": ("raw records of a run that sends nothing", "days"),
-    "response_steps": ("responses of all but the newest steps; of older steps at most as many", "steps"),
-    "response_days": ("responses of a run that sends nothing", "days"),
-    "step_days": ("steps of a run that sends nothing are thinned", "days"),
-    "thinned_steps": ("most steps that thinning keeps, beside those at alerts", "steps"),
-    "run_days": ("a run that sends nothing, as a whole", "days"),
-    "audit_days": ("entries of the audit log, and ended silences", "days"),
-}
 
 
 def key_table(keys: Sequence[KeyItem]) -> Component:
@@ -165,17 +156,17 @@ def audit_table(entries: Sequence[AuditItem]) -> Component:
     return _table(("when", "by", "action", "project", "target", "detail"), rows, empty="Nothing was changed yet.")
 
 
-def retention_table(retention: RetentionStatus) -> Component:
-    """Return what is removed and after how long, with the variable of the environment that sets it."""
+def retention_table(limits: Sequence[LimitItem]) -> Component:
+    """Return what is removed and after how long, with who or what sets it."""
     rows = [
-        (what, _kept(retention.get(name), unit), html.Code(f"RLVITALS_{name.upper()}"))
-        for name, (what, unit) in RETENTION.items()
+        (
+            RETENTION.get(limit["name"], (limit["name"], ""))[0],
+            kept_for(limit["name"], limit["value"]),
+            limit["saved_by"] or limit["fixed"] or "nobody: the default",
+        )
+        for limit in limits
     ]
     return _table(("what is removed", "kept for", "set by"), rows, empty="")
-
-
-def _kept(value: object, unit: str) -> str:
-    return "for good" if not isinstance(value, int | float) else f"{value:,g} {unit}"
 
 
 def _until(epoch: float | None) -> Component | str:

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, UnreachableError
-from dashboard.api.types.administration import ChannelItem, NotificationSettings, VersionItem
+from dashboard.api.types.administration import ChannelItem, LimitItem, NotificationSettings, VersionItem
 from dashboard.components.page_frame import waiting
 from dashboard.components.settings.channel_forms import (
     SHOWN_VERSIONS,
@@ -22,7 +22,8 @@ from dashboard.components.settings.channel_forms import (
 )
 from dashboard.components.settings.file_check import file_check
 from dashboard.components.settings.key_form import key_form
-from dashboard.components.settings.tables import audit_table, channel_table, key_table, project_table, retention_table
+from dashboard.components.settings.retention_form import retention_shown
+from dashboard.components.settings.tables import audit_table, channel_table, key_table, project_table
 
 __all__ = ["settings_page"]
 
@@ -37,7 +38,7 @@ async def settings_page(api_url: str) -> Component:
                 _section(api.keys, key_table),
                 _section(lambda: _channels(api), _notifications),
                 _section(api.runs, project_table),
-                _section(api.retention, retention_table),
+                _section(lambda: _retention(api), lambda read: retention_shown(*read)),
                 _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
             )
     except UnreachableError as error:
@@ -65,9 +66,11 @@ async def settings_page(api_url: str) -> Component:
             ),
             _card(
                 "Retention",
-                "How long data is kept. Whoever starts the collector sets it by its environment, for all projects: a "
-                "variable is changed there, and the collector started again (docs/operations.md).",
-                retention,
+                "How long data is kept, for all projects. What is removed cannot be brought back (docs/operations.md).",
+                html.Div(retention, id=ids.RETENTION),
+                html.P(id=ids.RETENTION_STATE, role="status", className="calm"),
+                dcc.ConfirmDialog(id=ids.RETENTION_CONFIRMED),
+                dcc.Store(id=ids.RETENTION_ASKED),
             ),
             _card("Changes", f"The newest {AUDIT_ENTRIES} changes that people made.", audit),
         ],
@@ -87,6 +90,11 @@ async def _channels(
     except ApiError as error:
         return channels, error, []
     return channels, settings, versions
+
+
+async def _retention(api: ApiClient) -> tuple[Sequence[LimitItem], bool]:
+    """Read the limits, and whether the caller may save some."""
+    return await api.retention(), await api.scope() == "admin"
 
 
 def _notifications(

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from monitor_server.api.dependencies import Reading, Serving
 from monitor_server.api.schemas import Schema
+from monitor_server.retention.limits import listed_limits
 from monitor_server.store.repositories.api_keys import StoredKey
 
 __all__ = ["router"]
@@ -36,7 +37,7 @@ class KeyStatus(Schema):
 
 
 class RetentionStatus(Schema):
-    """How long data is kept, as the environment of the collector sets it; null: without limit (docs/operations.md)."""
+    """How long data is kept, as it is in force; null: without limit (docs/operations.md)."""
 
     record_steps: int | None
     record_days: float | None
@@ -86,7 +87,9 @@ def status(collector: Serving, reading: Reading) -> CollectorStatus:
         quarantined_runs=len(reading.projection_queue.quarantined()),
         failing_channels=sorted(collector.failing_channels(reading)),
         keys=KeyStatus(valid=len(keys), expiring=[key.name for key in keys if _expires_soon(key, now)]),
-        retention=RetentionStatus(**{name: getattr(collector.settings, name) for name in RetentionStatus.model_fields}),
+        retention=RetentionStatus.model_validate(
+            {limit.name: limit.value for limit in listed_limits(reading, collector.settings)}
+        ),
         sdk_versions=collector.exposition.sdk_versions.counts(),
     )
 

@@ -23,6 +23,7 @@ from monitor_server.store.repositories.recorded_settings import RecordedSettings
 from monitor_server.store.repositories.records import Records
 from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.retention import Retention
+from monitor_server.store.repositories.retention_counts import RetentionCounts
 from monitor_server.store.repositories.retention_limits import RetentionLimits
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_views import RunViews
@@ -65,6 +66,7 @@ class Repositories:
         self.actions = Actions(connection)
         self.detector_states = DetectorStates(connection)
         self.retention = Retention(connection)
+        self.retention_counts = RetentionCounts(connection)
         self.retention_limits = RetentionLimits(connection)
         self.api_keys = ApiKeys(connection)
         self.notifications = NotificationQueue(connection)

@@ -1,20 +1,23 @@
 """How long data is kept, as people have saved it; what the environment sets is not here."""
 
 from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, text
 
 from monitor_server.store.tables import retention_limits
 
 __all__ = ["RetentionLimits", "SavedLimit"]
 
+CHANGE_LOCK: Final = 7_239_025  # any number that nobody else uses
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedLimit:
-    """A limit; ``value`` is None where data is kept for good."""
+    """A limit, in days or in steps."""
 
     name: str
-    value: float | None
+    value: float
     saved_at: float
     saved_by: str
 
@@ -24,6 +27,11 @@ class RetentionLimits:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    def lock(self) -> None:
+        """Let nobody else save a limit until the transaction ends; of SQLite one transaction writes at a time."""
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(text(f"SELECT pg_advisory_xact_lock({CHANGE_LOCK})"))
 
     def all(self) -> dict[str, SavedLimit]:
         """Return the saved limits by name."""

@@ -20,7 +20,7 @@ retention_limits = Table(  # those that no variable of the environment sets
     "retention_limits",
     metadata,
     Column("name", String, primary_key=True),
-    Column("value", Float),  # NULL: data is kept for good
+    Column("value", Float, nullable=False),
     Column("saved_at", Float, nullable=False),
     Column("saved_by", String, nullable=False),
 )

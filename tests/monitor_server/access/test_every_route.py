@@ -34,6 +34,8 @@ BODIES = {
     "/api/v1/rules/apply": {"rules": []},
     "/api/v1/notifications/settings": {"version": 0, "settings": {}},
     "/api/v1/notifications/settings/versions/{version}/restore": {"version": 0},
+    "/api/v1/retention": {"limits": {}, "seen": {}},
+    "/api/v1/retention/preview": {"limits": {}},
     "/api/v1/keys": {"name": "n", "scope": "read"},
     "/api/v1/session": {"key": "rlv_wrong"},
 }

@@ -57,7 +57,7 @@ def test_nothing_is_removed_by_default(keeping, database_url, clock):
     clock.now += 365 * DAY
     with live.app.state.collector.store.write() as repositories:
         policy = Policy(Settings(), clock=clock)
-        assert not policy.deletes_runs
+        assert not policy.deletes_runs(repositories)
         assert _tasks_of_runs(policy, repositories) == []
     assert count_rows(database_url, run_id) == held | {"alerts": count_rows(database_url, run_id)["alerts"]}
 

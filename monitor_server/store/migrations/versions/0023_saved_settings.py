@@ -22,7 +22,7 @@ def upgrade() -> None:
     op.create_table(
         "retention_limits",
         sa.Column("name", sa.String(), nullable=False),
-        sa.Column("value", sa.Float(), nullable=True),
+        sa.Column("value", sa.Float(), nullable=False),
         sa.Column("saved_at", sa.Float(), nullable=False),
         sa.Column("saved_by", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_retention_limits")),

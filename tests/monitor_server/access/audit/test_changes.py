@@ -15,6 +15,7 @@ NO_CHANGES = {
     ("DELETE", "/api/v1/session"),
     ("POST", "/api/v1/rules/dry-run"),
     ("POST", "/api/v1/notifications/check"),
+    ("POST", "/api/v1/retention/preview"),
     ("POST", "/_dash-update-component"),
 }
 # With tests of their own: `test_operation.py`, `test_reload.py` and `test_saved_settings.py` of notifications,
@@ -126,6 +127,10 @@ def test_every_route_that_changes_something_is_recorded(guarded):
         ("DELETE", "/api/v1/keys/{key}"): ("key.revoke", None),
         ("POST", "/api/v1/sample"): ("sample.play", None),
         ("POST", "/api/v1/sample/ablation"): ("sample.play", None),
+        ("PUT", "/api/v1/retention"): (
+            "retention.change",
+            {"limits": {"record_days": 5.0}, "seen": {"record_days": None}},
+        ),
         ("PATCH", "/api/v1/runs/{run_id}"): ("run.label", {"title": "t"}),
         ("POST", "/api/v1/runs/{run_id}/reset"): ("run.reset", {}),
         ("DELETE", "/api/v1/runs/{run_id}"): ("run.delete", None),

@@ -1,0 +1,48 @@
+"""Draws how long data is kept, and the form of the limits that the environment does not set."""
+
+from collections.abc import Sequence
+
+from dash import html
+from dash.development.base_component import Component
+
+from dashboard import ids
+from dashboard.api.types.administration import LimitItem
+from dashboard.components.settings.fields import Fields
+from dashboard.components.settings.stated_retention import RETENTION
+from dashboard.components.settings.tables import retention_table
+
+__all__ = ["LIMIT_FIELDS", "retention_shown"]
+
+LIMIT_FIELDS = ("record_steps", "record_days", "response_days", "step_days", "thinned_steps", "run_days")
+
+
+def retention_shown(limits: Sequence[LimitItem], may_save: bool) -> Component:  # noqa: FBT001 - of a page section
+    """Return the limits, with a form where the caller may save some; a field that the environment sets is off."""
+    table = retention_table(limits)
+    return html.Div([table, _form(limits)]) if may_save else html.Div(table)
+
+
+def _form(limits: Sequence[LimitItem]) -> Component:
+    fields, held = Fields("retention"), {limit["name"]: limit for limit in limits}
+    numbers = [
+        fields.number(name, _label(name), value=held[name]["value"], min=0, disabled=bool(held[name]["fixed"]))
+        for name in LIMIT_FIELDS
+        if name in held
+    ]
+    buttons = html.Div(
+        html.Button("Save what is kept", id=ids.RETENTION_SAVE, className="button"), className="field-buttons"
+    )
+    hint = "An empty field keeps for good. You are asked with the number of runs and rows before anything is saved."
+    return html.Details(
+        [
+            html.Summary("Change how long data is kept"),
+            html.P(hint, className="aside"),
+            html.Div([*numbers, buttons], className="fields form-row"),
+        ],
+        className="settings-form",
+    )
+
+
+def _label(name: str) -> str:
+    what, unit = RETENTION[name]
+    return f"{what[:1].upper()}{what[1:]} ({unit})"

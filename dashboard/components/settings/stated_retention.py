@@ -1,0 +1,62 @@
+"""How long data is kept, in words: what each limit removes, what a form asks for, and what it would remove."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dashboard.api.types.administration import LimitItem, RemovalItem
+
+__all__ = ["RETENTION", "asked_limits", "kept_for", "stated_removals"]
+
+RETENTION: Final = {  # what is removed, and the unit of the limit
+    "record_steps": ("raw records of all but the newest steps of a run", "steps"),
+    "record_days": ("raw records of a run that sends nothing", "days"),
+    "response_steps": ("responses of all but the newest steps; of older steps at most as many", "steps"),
+    "response_days": ("responses of a run that sends nothing", "days"),
+    "step_days": ("steps of a run that sends nothing are thinned", "days"),
+    "thinned_steps": ("most steps that thinning keeps, beside those at alerts", "steps"),
+    "run_days": ("a run that sends nothing, as a whole", "days"),
+    "audit_days": ("entries of the audit log, and ended silences", "days"),
+}
+REMOVED: Final = {
+    "records": "about {rows:,} raw records of {runs}",
+    "responses": "{rows:,} responses of {runs}",
+    "steps": "at most {rows:,} steps of {runs}",
+    "runs": "{runs} as a whole, with {rows:,} steps",
+}
+
+
+def kept_for(name: str, value: float | None) -> str:
+    """Return a limit in words."""
+    if value is None:
+        return "the default" if name == "thinned_steps" else "for good"
+    return f"{value:,g} {RETENTION.get(name, ('', ''))[1]}"
+
+
+def asked_limits(limits: Sequence[LimitItem], given: Mapping[str, object]) -> dict[str, float | None]:
+    """Return the limits that a form changes; an empty field brings back the default, which keeps for good."""
+    held = {limit["name"]: limit for limit in limits}
+    wanted = {name: value if isinstance(value, int | float) else None for name, value in given.items()}
+    return {name: value for name, value in wanted.items() if name in held and value != held[name]["value"]}
+
+
+def stated_removals(
+    asked: Mapping[str, float | None], seen: Mapping[str, float | None], removals: Sequence[RemovalItem]
+) -> str:
+    """Return the question that is asked before limits are saved."""
+    changes = [
+        f"{RETENTION[name][0]}: {kept_for(name, seen[name])}, now {kept_for(name, value)}"
+        for name, value in asked.items()
+    ]
+    found = [
+        REMOVED[each["removes"]].format(rows=each["rows"], runs=_runs(each["runs"]))
+        for each in removals
+        if each["runs"]
+    ]
+    removed = "This removes nothing by now."
+    if found:
+        removed = f"This removes {', '.join(found)}, within seconds. It cannot be undone."
+    return f"{'; '.join(changes)}. {removed} Save?"
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number:,} runs"

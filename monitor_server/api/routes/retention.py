@@ -1,0 +1,126 @@
+"""How long data is kept: what is in force and what sets it, what another limit would remove, and saving one."""
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from monitor_server.api.dependencies import Asking, DryRunReading, Reading, Serving
+from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT
+from monitor_server.api.pagination import ItemList
+from monitor_server.api.routes.alerts import Author
+from monitor_server.api.schemas import Schema
+from monitor_server.retention.limits import FIXED, Limit, listed_limits, refuse_fixed, save_limits
+from monitor_server.retention.preview import previewed_removals
+from monitor_server.store.repositories import Repositories
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/retention")
+
+Days = Annotated[float, Field(ge=0, le=36_500)]
+Steps = Annotated[int, Field(le=2**53)]
+
+
+class LimitItem(Schema):
+    """A limit: null keeps for good. ``fixed`` says why it cannot be saved; empty where it can."""
+
+    name: str
+    value: float | None
+    source: Literal["environment", "saved", "default"]
+    fixed: str
+    saved_at: float | None
+    saved_by: str | None
+
+
+class LimitValues(BaseModel):
+    """Limits by name, in days or in steps; null brings back the default. What is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    record_steps: Annotated[Steps | None, Field(ge=1)] = None
+    record_days: Days | None = None
+    response_days: Days | None = None
+    step_days: Days | None = None
+    thinned_steps: Annotated[Steps | None, Field(ge=2)] = None
+    run_days: Days | None = None
+
+
+class PreviewBody(BaseModel):
+    """Limits to try."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limits: LimitValues
+
+
+class RetentionBody(BaseModel):
+    """Limits to save, and what was in force of the same names when the author decided."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limits: LimitValues
+    seen: LimitValues
+    by: Author = "somebody"
+
+
+class RemovalItem(Schema):
+    """What a limit would remove by now: rows of so many runs."""
+
+    name: str
+    removes: Literal["records", "responses", "steps", "runs"]
+    runs: int
+    rows: int
+
+
+@router.get("")
+def limits(collector: Serving, reading: Reading) -> ItemList[LimitItem]:
+    """List how long data is kept, and what sets it."""
+    return _items(collector.settings, reading)
+
+
+@router.post("/preview", responses=BODY_REFUSALS | CONFLICT)
+def preview(body: PreviewBody, collector: Serving, reading: DryRunReading) -> ItemList[RemovalItem]:
+    """Count what limits would remove if they were saved now. Nothing is changed; a collector counts one at a time."""
+    wanted = body.limits.model_dump(exclude_unset=True)
+    refuse_fixed(collector.settings, wanted)
+    found = previewed_removals(reading, collector.settings, wanted, now=collector.clock())
+    items = [RemovalItem(name=each.name, removes=each.removes, runs=each.runs, rows=each.rows) for each in found]
+    return ItemList(items=items, next=None)
+
+
+@router.put("", responses=BODY_REFUSALS | CONFLICT)
+async def save(body: RetentionBody, collector: Serving, asking: Asking) -> ItemList[LimitItem]:
+    """Save limits, which the next look of retention follows, on whichever collector that is."""
+    wanted, seen = body.limits.model_dump(exclude_unset=True), body.seen.model_dump(exclude_unset=True)
+    now = collector.clock()
+
+    def write(repositories: Repositories) -> ItemList[LimitItem]:
+        save_limits(repositories, collector.settings, wanted, seen=seen, author=asking, by=body.by, now=now)
+        return _items(collector.settings, repositories)
+
+    answer = await asyncio.wrap_future(collector.writer.submit("retention", write))
+    if collector.retention is not None:
+        collector.retention.notify()
+    return answer
+
+
+def _items(settings: Any, repositories: Repositories) -> ItemList[LimitItem]:  # noqa: ANN401 - of the collector
+    return ItemList(items=[_item(limit) for limit in listed_limits(repositories, settings)], next=None)
+
+
+def _item(limit: Limit) -> LimitItem:
+    reason, fixed = FIXED.get(limit.name, ""), ""
+    if limit.source == "environment" or reason:
+        fixed = f"RLVITALS_{limit.name.upper()}, in the environment of the collector" + (
+            f": {reason}" if reason else ""
+        )
+    return LimitItem(
+        name=limit.name,
+        value=limit.value,
+        source=limit.source,
+        fixed=fixed,
+        saved_at=None if limit.saved is None else limit.saved.saved_at,
+        saved_by=None if limit.saved is None else limit.saved.saved_by,
+    )

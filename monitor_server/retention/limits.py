@@ -1,0 +1,134 @@
+"""How long data is kept: what the environment sets is in force, then what people have saved, then the defaults."""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from monitor_server.access.audit.changes import record_change
+from monitor_server.access.callers import Caller
+from monitor_server.errors import InvalidField, SettingsConflict
+from monitor_server.settings import Settings
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.retention_limits import SavedLimit
+
+__all__ = ["FIXED", "SAVABLE", "Limit", "Limits", "limits_in_force", "listed_limits", "refuse_fixed", "save_limits"]
+
+Source = Literal["environment", "saved", "default"]
+SAVABLE: Final = ("record_steps", "record_days", "response_days", "step_days", "thinned_steps", "run_days")
+"""The limits that people may save, where no variable sets them."""
+FIXED: Final = {
+    "response_steps": "it is applied while responses are stored, by every process that stores them",
+    "audit_days": "whoever has stolen a key must not shorten what shows it",
+}
+"""The limits that only the environment sets, and why."""
+IN_STEPS: Final = frozenset({"record_steps", "response_steps", "thinned_steps"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits that `SAVABLE` names; None keeps for good."""
+
+    record_steps: int | None
+    record_days: float | None
+    response_days: float | None
+    step_days: float | None
+    thinned_steps: int
+    run_days: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One limit: its value, what sets it, and who has saved it."""
+
+    name: str
+    value: float | None
+    source: Source
+    saved: SavedLimit | None = None
+
+
+def limits_in_force(repositories: Repositories, settings: Settings) -> Limits:
+    """Return the limits that are in force in a transaction."""
+    values: dict[str, Any] = {limit.name: limit.value for limit in listed_limits(repositories, settings)}
+    return Limits(**{name: values[name] for name in SAVABLE})
+
+
+def listed_limits(repositories: Repositories, settings: Settings) -> list[Limit]:
+    """Return every limit, also those that only the environment sets."""
+    saved = repositories.retention_limits.all()
+    return [_limit(name, settings, saved.get(name)) for name in (*SAVABLE, *FIXED)]
+
+
+def _limit(name: str, settings: Settings, saved: SavedLimit | None) -> Limit:
+    is_set = name in settings.model_fields_set
+    if saved is None or is_set or name in FIXED:
+        return Limit(name=name, value=getattr(settings, name), source="environment" if is_set else "default")
+    value = int(saved.value) if name in IN_STEPS else saved.value
+    return Limit(name=name, value=value, source="saved", saved=saved)
+
+
+def save_limits(
+    repositories: Repositories,
+    settings: Settings,
+    wanted: dict[str, float | None],
+    *,
+    seen: dict[str, float | None],
+    author: Caller,
+    by: str,
+    now: float,
+) -> None:
+    """Save limits in an open transaction; None brings back the default, which keeps for good.
+
+    Args:
+        repositories: An open transaction.
+        settings: Of the collector; what its environment sets cannot be saved.
+        wanted: Limits by name, which the caller has checked for their ranges.
+        seen: What was in force when the author decided, of the same names.
+        author: Who saves.
+        by: What they call themselves.
+        now: Seconds since the epoch.
+
+    Raises:
+        InvalidField: If a limit is none that can be saved, or ``seen`` has other names.
+        SettingsConflict: If the environment sets one, or another value than the one that was seen is in force.
+    """
+    refuse_fixed(settings, wanted)
+    if seen.keys() != wanted.keys():
+        raise InvalidField("seen must have the same names as limits, with the values that are in force")
+    repositories.retention_limits.lock()
+    held = {limit.name: limit for limit in listed_limits(repositories, settings)}
+    changes = []
+    for name, value in wanted.items():
+        if held[name].value != seen[name]:
+            raise SettingsConflict(
+                f"{name} is {_words(held[name].value)} by now, and was {_words(seen[name])} when this was decided: "
+                "look at what it removes, and save again"
+            )
+        default = Settings.model_fields[name].default
+        if value is None or value == default:
+            repositories.retention_limits.remove(name)
+        else:
+            limit = SavedLimit(name=name, value=float(value), saved_at=now, saved_by=author.signature(by))
+            repositories.retention_limits.save(limit)
+        shown = default if value is None else value
+        if shown != held[name].value:
+            changes.append(f"{name}: {_words(held[name].value)} -> {_words(shown)}")
+    if changes:
+        detail = "; ".join(changes)
+        record_change(repositories, author, "retention.change", "how long data is kept", now=now, by=by, detail=detail)
+
+
+def refuse_fixed(settings: Settings, wanted: dict[str, float | None]) -> None:
+    """Refuse limits that the environment sets.
+
+    Raises:
+        SettingsConflict: If there is one.
+    """
+    for name in wanted:
+        if name in settings.model_fields_set:
+            raise SettingsConflict(
+                f"RLVITALS_{name.upper()} sets {name} in the environment of the collector; change it there, and start "
+                "it anew"
+            )
+
+
+def _words(value: float | None) -> str:
+    return "for good" if value is None else f"{value:g}"

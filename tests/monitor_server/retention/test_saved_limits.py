@@ -1,0 +1,142 @@
+"""Limits that people save: in force at the next look, counted before, recorded, and not those of the environment."""
+
+import pytest
+
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.api.routes.retention import LimitValues
+from monitor_server.errors import SettingsConflict
+from monitor_server.retention.limits import SAVABLE, limits_in_force, save_limits
+from monitor_server.retention.policy import Policy
+from monitor_server.retention.preview import previewed_removals
+from monitor_server.settings import Settings
+from tests.databases import sqlite_only
+from tests.live import eventually
+from tests.monitor_server.access.conftest import Guarded
+from tests.monitor_server.retention.runs import count_rows, send_everything
+
+DAY = 86_400.0
+AUTHOR = Caller(name="root", scope=Scope.ADMIN)
+PATH = "/api/v1/retention"
+
+
+@pytest.fixture
+def guarded(start_collector, scripted, clock):
+    """A collector that looks for what is to be removed all the time, and whose environment sets one limit."""
+    return Guarded(
+        start_collector(
+            engine=scripted, clock=clock, retention_seconds=0.02, step_deadline_seconds=1e9, response_days=500.0
+        )
+    )
+
+
+@pytest.fixture
+def admin(guarded):
+    return guarded.key("admin", name="root")
+
+
+def put(guarded, key, limits, seen, **body):
+    return guarded.ask("PUT", PATH, key, body={"limits": limits, "seen": seen} | body)
+
+
+def values(guarded, key):
+    return {item["name"]: item for item in guarded.ask("GET", PATH, key).json()["items"]}
+
+
+def test_a_saved_limit_removes_what_was_previewed_without_a_restart(guarded, admin, clock):
+    """First in numbers, then in fact, with an entry in the audit log; status tells what is in force."""
+    run_id = guarded.send(admin, run="old", steps=5)
+    clock.now += 10 * DAY
+    young = guarded.send(admin, run="young", steps=4)
+    asked = {"run_days": 7.0, "record_days": 20.0, "step_days": None}
+    preview = guarded.ask("POST", f"{PATH}/preview", admin, body={"limits": asked}).json()["items"]
+    assert [(item["name"], item["removes"], item["runs"], item["rows"]) for item in preview] == [
+        ("record_days", "records", 0, 0), ("run_days", "runs", 1, 5),
+    ]  # fmt: skip
+    assert guarded.ask("GET", f"/api/v1/runs/{run_id}", admin).status == 200
+    answer = put(guarded, admin, {"run_days": 7.0}, {"run_days": None}, by="ann")
+    assert answer.status == 200, answer.data
+    shown = values(guarded, admin)["run_days"]
+    assert (shown["value"], shown["source"], shown["saved_by"]) == (7.0, "saved", "ann (root)")
+    eventually(lambda: guarded.ask("GET", f"/api/v1/runs/{run_id}", admin).status == 404)
+    assert guarded.ask("GET", f"/api/v1/runs/{young}", admin).status == 200
+    entries = guarded.ask("GET", "/api/v1/audit", admin).json()["items"]
+    (change,) = [entry for entry in entries if entry["action"] == "retention.change"]
+    assert (change["by"], change["detail"]) == ("ann (root)", "run_days: for good -> 7")
+    assert guarded.ask("GET", "/api/v1/status", admin).json()["retention"]["run_days"] == 7.0
+    assert put(guarded, admin, {"run_days": None}, {"run_days": 7.0}).status == 200
+    assert values(guarded, admin)["run_days"]["source"] == "default"
+
+
+@sqlite_only
+def test_what_cannot_be_saved_is_said_in_words_and_changes_nothing(guarded, admin):
+    """What the environment sets, the audit log, another value than was seen, and values out of range."""
+    shown = values(guarded, admin)
+    assert "RLVITALS_RESPONSE_DAYS" in shown["response_days"]["fixed"]
+    assert "stolen a key" in shown["audit_days"]["fixed"]
+    assert [name for name in shown if shown[name]["fixed"]] == ["response_days", "response_steps", "audit_days"]
+    answer = put(guarded, admin, {"response_days": 1.0}, {"response_days": 500.0})
+    assert (answer.status, "RLVITALS_RESPONSE_DAYS sets response_days" in answer.json()["detail"]) == (409, True)
+    assert guarded.ask("POST", f"{PATH}/preview", admin, body={"limits": {"response_days": 1.0}}).status == 409
+    answer = put(guarded, admin, {"run_days": 1.0}, {"run_days": 2.0})
+    assert (answer.status, "run_days is for good by now, and was 2" in answer.json()["detail"]) == (409, True)
+    for limits in ({"audit_days": 1.0}, {"run_days": -1}, {"thinned_steps": 1}, {"record_steps": 0.5}, {"x": 1}):
+        assert put(guarded, admin, limits, limits).status == 422
+    assert put(guarded, admin, {"run_days": 1.0}, {}).status == 422
+    assert put(guarded, guarded.key("operate"), {"run_days": 1.0}, {"run_days": None}).status == 403
+    assert put(guarded, guarded.key("admin", project="p"), {"run_days": 1.0}, {"run_days": None}).status == 403
+    assert values(guarded, admin) == shown
+
+
+def test_the_counts_are_near_to_what_is_removed(guarded, clock, database_url):
+    """For each limit, on a run with everything: runs and rows."""
+    run_id = send_everything(guarded.live, "all")
+    clock.now += 10 * DAY
+    store = guarded.live.app.state.collector.store
+    with store.read() as repositories:
+        asked = {"record_steps": 1, "record_days": 1.0, "step_days": 1.0, "thinned_steps": 2, "run_days": 1.0}
+        settings = Settings()
+        found = {each.name: each for each in previewed_removals(repositories, settings, asked, now=clock.now)}
+    assert {name: each.runs for name, each in found.items()} == {
+        "record_steps": 1, "record_days": 1, "step_days": 1, "run_days": 1,
+    }  # fmt: skip
+    assert 0 < found["record_steps"].rows < found["record_days"].rows
+    assert found["step_days"].rows == found["run_days"].rows - 2
+    assert found["run_days"].rows == count_rows(database_url, run_id)["steps"]
+
+
+@sqlite_only
+def test_a_task_of_limits_that_are_no_longer_in_force_removes_nothing(guarded, clock):
+    """Somebody keeps data for longer while it is being removed: what is left stays."""
+    run_id = send_everything(guarded.live, "kept")
+    clock.now += 10 * DAY
+    store, settings = guarded.live.app.state.collector.store, Settings()
+    policy = Policy(settings, clock=clock)
+    with store.write() as repositories:
+        save_limits(repositories, settings, {"step_days": 1.0, "thinned_steps": 2},
+                    seen={"step_days": None, "thinned_steps": 1_000}, author=AUTHOR, by="", now=clock.now)  # fmt: skip
+        tasks = [task for task in policy.find_tasks(repositories) if task.run_id == run_id and task.kind == "steps"]
+        assert limits_in_force(repositories, settings).thinned_steps == 2
+        save_limits(repositories, settings, {"step_days": None}, seen={"step_days": 1.0}, author=AUTHOR, by="",
+                    now=clock.now)  # fmt: skip
+        assert [policy.remove_slice(repositories, task).rows for task in tasks] == [0]
+
+
+def test_the_environment_comes_before_what_was_saved(store):
+    """Whoever sets a variable later is believed, and what was saved counts again without it."""
+    with store.write() as repositories:
+        save_limits(repositories, Settings(), {"run_days": 3.0}, seen={"run_days": None}, author=AUTHOR, by="", now=1.0)
+        assert limits_in_force(repositories, Settings()).run_days == 3.0
+        fixed = Settings(run_days=30.0)
+        assert limits_in_force(repositories, fixed).run_days == 30.0
+        with pytest.raises(SettingsConflict, match="RLVITALS_RUN_DAYS"):
+            save_limits(repositories, fixed, {"run_days": 1.0}, seen={"run_days": 30.0}, author=AUTHOR, by="", now=1.0)
+
+
+def test_a_form_takes_what_the_environment_takes():
+    """The same names and the same least values."""
+    assert set(LimitValues.model_fields) == set(SAVABLE)
+    for name in SAVABLE:
+        (least,) = [each.ge for each in Settings.model_fields[name].metadata if hasattr(each, "ge")]
+        assert LimitValues(**{name: max(least, 1)})
+        with pytest.raises(ValueError, match=name):
+            LimitValues(**{name: least - 1})
