@@ -105,6 +105,8 @@ class Collector:
         default_factory=lambda: AddressLimits("unknown links were opened", per_address=5.0, altogether=50.0)
     )
     link_lookups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LINK_LOOKUPS))
+    # Of those who save settings one at a time is checked: Apprise needs a process and a thread for it.
+    settings_turns: asyncio.Lock = field(default_factory=asyncio.Lock)
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
 
     def channels(self, repositories: Repositories) -> NotificationFile:

@@ -18,7 +18,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_documents import StoredDocument
 from monitor_server.store.repositories.notification_queue import FORMER
 
-__all__ = ["Saving", "check_length", "refuse_other_version", "save_document"]
+__all__ = ["Saving", "check_text", "refuse_other_version", "save_document"]
 
 KEPT_VERSIONS: Final = 20
 # Whoever saves many versions at once must not push those out that somebody wants back.
@@ -49,12 +49,16 @@ class Saving:
     public_url: str
 
 
-def check_length(document: Mapping[str, Any]) -> None:
-    """Refuse a document that is longer than any that people write.
+def check_text(document: Mapping[str, Any]) -> None:
+    """Refuse a document that no answer could hold, or that is longer than any that people write.
 
     Raises:
         InvalidField: If it is.
     """
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InvalidField("settings must be Unicode text, got a lone surrogate") from None
     if (length := len(json.dumps(document))) > LONGEST_DOCUMENT:
         raise InvalidField(f"channels and routes must have at most {LONGEST_DOCUMENT:,} characters, got {length:,}")
 

@@ -204,8 +204,10 @@ class NotificationWorker:
         with self._lock:
             known = (*self._file.channels, *self._former)
             idle = [name for name in known if name not in self._deliveries]
-        with self._store.read() as repositories:
-            has_work = repositories.notifications.has_due(idle, now=now)
+        has_work = False
+        if idle:
+            with self._store.read() as repositories:
+                has_work = repositories.notifications.has_due(idle, now=now)
         is_cleaning = time.monotonic() >= self._next_cleaning
         if not has_work and not is_cleaning:
             return now + LOOK_SECONDS

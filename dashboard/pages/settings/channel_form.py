@@ -18,27 +18,28 @@ def register(app: Dash, api_url: str) -> None:
 
     async def save_channel(clicks: int | None, version: int, edited: str | None, *values: object) -> tuple[object, ...]:
         fields = dict(zip(CHANNEL_FIELDS, values, strict=True))
+        fields["name"] = name = str(fields["name"] or "").strip()
         if not clicks:
             return (no_update,) * (4 + 2 + len(fields) + len(SHOWN))
 
         def change(settings: NotificationSettings) -> dict[str, Any]:
-            if not fields["name"]:
+            if not name:
                 raise ApiError("channels. must have a name, such as team")
-            if edited is None and fields["name"] in settings["channels"]:
-                raise ApiError(f"channels.{fields['name']} is there already: press Edit beside it to change it")
+            if edited is None and name in settings["channels"]:
+                raise ApiError(f"channels.{name} is there already: press Edit beside it to change it")
             return with_channel(settings, fields)
 
         problem, shown = await save_change(api_url, version, change)
         if problem is None:
-            said = f"Saved. Send a test to {fields['name']} to see that its messages arrive."
+            said = f"Saved. Send a test to {name} to see that its messages arrive."
             return (
                 said,
-                fields["name"],
+                name,
                 "",
                 "",
                 *shown,
                 *[""] * len(fields),
-                f"Change the channel {fields['name']}",
+                f"Change the channel {name}",
                 True,
             )
         found, other = problems_by_field(problem, fields)

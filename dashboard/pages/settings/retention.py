@@ -1,6 +1,7 @@
 """The callbacks that save how long data is kept, once a person has confirmed what it removes."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from dash import Dash, Input, Output, State, no_update
 
@@ -12,6 +13,8 @@ from dashboard.components.settings.stated_retention import asked_limits, stated_
 
 __all__ = ["register"]
 
+COUNTING_SECONDS: Final = 60.0
+
 
 def register(app: Dash, api_url: str) -> None:
     """Register the callbacks."""
@@ -20,7 +23,7 @@ def register(app: Dash, api_url: str) -> None:
         if not clicks:  # the button was drawn and not clicked
             return (no_update,) * 4
         try:
-            async with ApiClient(api_url) as api:
+            async with ApiClient(api_url, timeout_seconds=COUNTING_SECONDS) as api:
                 limits = await api.retention()
                 asked = asked_limits(limits, dict(zip(LIMIT_FIELDS, values, strict=True)))
                 if not asked:

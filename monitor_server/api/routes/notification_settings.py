@@ -14,7 +14,7 @@ from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.routes.alerts import Author
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import InvalidField, SettingsConflict, StartupError, UnknownVersion
-from monitor_server.notifications.configuration.editing import plain_document, with_kept_secrets
+from monitor_server.notifications.configuration.editing import with_kept_secrets
 from monitor_server.notifications.configuration.loading import UnusableDocumentError
 from monitor_server.notifications.configuration.stored import SavedDocument, read_saved
 from monitor_server.notifications.configuration.tables import (
@@ -26,7 +26,7 @@ from monitor_server.notifications.configuration.tables import (
     Route,
 )
 from monitor_server.notifications.delivery.usability import check_usable
-from monitor_server.notifications.saving import Saving, check_length, refuse_other_version, save_document
+from monitor_server.notifications.saving import Saving, check_text, refuse_other_version, save_document
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_documents import StoredDocument
 
@@ -112,7 +112,8 @@ async def change(body: SettingsBody, collector: Serving, asking: Asking) -> Noti
 
     The channels that were in force are told who has changed what.
     """
-    return await asyncio.to_thread(_save, collector, asking, body, lambda _, before: _filled(body.settings, before))
+    async with collector.settings_turns:
+        return await asyncio.to_thread(_save, collector, asking, body, lambda _, before: _filled(body.settings, before))
 
 
 @router.get("/versions")
@@ -140,7 +141,8 @@ async def restore(
             )
         return stored.document
 
-    return await asyncio.to_thread(_save, collector, asking, body, wanted)
+    async with collector.settings_turns:
+        return await asyncio.to_thread(_save, collector, asking, body, wanted)
 
 
 def _filled(given: Mapping[str, Any], before: NotificationFile) -> Mapping[str, Any]:
@@ -160,8 +162,8 @@ def _save(collector: Collector, author: Caller, body: SettingsBody | RestoreBody
             refuse_other_version(reading, body.version)
             before = current.of(reading)
             document = wanted(reading, before)
+        check_text(document)
         after = read_saved(document)
-        check_length(plain_document(after))
         check_usable(after, settings=collector.settings, networks=current.networks)
     except UnusableDocumentError as error:
         raise InvalidField("; ".join(error.problems[:MOST_PROBLEMS])) from None

@@ -65,19 +65,21 @@ def described_changes(before: NotificationFile, after: NotificationFile) -> str:
 
 
 def _changes(before: NotificationFile, after: NotificationFile) -> Iterator[str]:
-    for name in sorted({*before.channels, *after.channels}):
-        old, new = before.channels.get(name), after.channels.get(name)
-        if old is None and new is not None:
-            yield f"channel {name} added, to {new.shown}"
-        elif new is None and old is not None:
+    """Yield what concerns those who were notified before what is new, which a thief could make long."""
+    for name, old in before.channels.items():
+        new = after.channels.get(name)
+        if new is None:
             yield f"channel {name} removed, which was {old.shown}"
-        elif old is not None and new is not None and old != new:
+        elif old != new:
             yield f"channel {name}: {', '.join(_channel_changes(old, new))}"
     for table in TABLES:
-        if getattr(before, table) != getattr(after, table):
-            was, now = getattr(before, table), getattr(after, table)
+        was, now = getattr(before, table), getattr(after, table)
+        if was != now:
             count = f" ({len(was)} before, {len(now)} now)" if isinstance(was, list) else ""
             yield f"{table} changed{count}"
+    for name, new in after.channels.items():
+        if name not in before.channels:
+            yield f"channel {name} added, to {new.shown}"
 
 
 def _channel_changes(old: Channel, new: Channel) -> Iterator[str]:

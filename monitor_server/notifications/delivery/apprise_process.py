@@ -19,7 +19,8 @@ SERVICE_SECONDS: Final = 30.0
 # What a service may ask of the machine beside connections: nothing that starts a program or changes a file.
 REFUSED: Final = frozenset({
     "os.exec", "os.fork", "os.forkpty", "os.link", "os.mkdir", "os.posix_spawn", "os.remove", "os.rename", "os.rmdir",
-    "os.spawn", "os.symlink", "os.system", "os.truncate", "sqlite3.connect", "subprocess.Popen", "webbrowser.open",
+    "os.spawn", "os.symlink", "os.system", "os.truncate", "sqlite3.connect", "subprocess.Popen", "syslog.openlog",
+    "syslog.syslog", "webbrowser.open",
 })  # fmt: skip
 CONNECTING: Final = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 READABLE: Final = (sys.prefix, sys.base_prefix, "/usr/share/zoneinfo", *mimetypes.knownfiles)

@@ -24,7 +24,7 @@ INSIDE = [
 ]  # fmt: skip
 NO_NUMBERS = ["localhost", "example.org", "2130706433", "0x7f.1", "/run/service", b"127.0.0.1", None, ("::1", 1)]
 CONFINED = """
-import os, socket, subprocess, sys
+import os, socket, subprocess, sys, syslog
 from monitor_server.notifications.delivery.apprise_process import confine
 confine(["127.0.0.2/32"])
 def outcome(act):
@@ -44,7 +44,7 @@ acts = [
     lambda: open("/etc/passwd"), lambda: open("/proc/self/environ", "rb"), lambda: open(sys.argv[1] + "/new", "w"),
     lambda: open(os.__file__), lambda: open(os.path.dirname(os.__file__) + "/../../../etc/passwd"),
     lambda: os.open(os.__file__, os.O_RDWR), lambda: subprocess.run(["true"]), lambda: os.system("true"),
-    lambda: os.remove(sys.argv[1]),
+    lambda: os.remove(sys.argv[1]), lambda: syslog.syslog("x"),
 ]
 for act in acts:
     print(outcome(act))
@@ -115,6 +115,6 @@ def test_the_process_of_apprise_reads_no_file_and_starts_no_program(tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines() == [
         ADDRESS, ADDRESS, ADDRESS, ADDRESS, "ConnectionRefusedError", ADDRESS,
-        FILE, FILE, FILE, "done", FILE, FILE, NOTHING, NOTHING, NOTHING,
+        FILE, FILE, FILE, "done", FILE, FILE, NOTHING, NOTHING, NOTHING, NOTHING,
     ]  # fmt: skip
     assert list(tmp_path.iterdir()) == []

@@ -71,7 +71,7 @@ def test_a_saved_channel_is_notified_at_once_and_shown_without_its_secrets(guard
     entry = audit(guarded, admin)[0]
     assert (entry["action"], entry["by"]) == ("notifications.change", "ann (root)")
     added = f"channel hook added, to {receiver.url}/..."
-    assert entry["detail"] == f"{added}; routes changed (0 before, 1 now); grouping changed"
+    assert entry["detail"] == f"routes changed (0 before, 1 now); grouping changed; {added}"
     assert guarded.ask("POST", "/api/v1/notifications/channels/hook/test", admin, body={}).status == 200
 
 
@@ -151,6 +151,9 @@ def test_what_cannot_be_used_is_said_in_words_and_changes_nothing(guarded, admin
     long = [ROUTE | {"projects": ["x" * 60_000, "y" * 60_000]}]
     assert "at most 100,000 characters" in problem(save(guarded, admin, document({"hook": hook(receiver)}, long)))
     assert guarded.ask("GET", SETTINGS, admin).json()["version"] == 0
+    for text in ("\ud800", "\udc00" * 16):
+        odd = {"hook": hook(receiver, secret=text)}, [ROUTE | {"projects": [text]}]
+        assert "must be Unicode text" in problem(save(guarded, admin, document(*odd)))
     assert problem(save(guarded, admin, {})) == "channels must be set; routes must be set"
     assert "more is not known" in problem(save(guarded, admin, NOTHING | {"more": {}}))
     assert save(guarded, admin, document({"hook": hook(receiver)}), version=-1).status == 422
@@ -241,6 +244,18 @@ def test_another_collector_of_the_database_takes_a_change_up(start_collector, sc
     assert web.ask("POST", "/api/v1/notifications/channels/second/test", body={}).status == 200
     assert web.ask("POST", "/api/v1/notifications/channels/hook/test", body={}).status == 404
     assert 'channel="second"' in web.ask("GET", "/metrics").data.decode()
+    start, statuses = threading.Barrier(2), []
+
+    def save_one(guarded):
+        start.wait()
+        statuses.append(save(guarded, None, NOTHING, version=2).status)
+
+    threads = [threading.Thread(target=save_one, args=(each,)) for each in (web, whole)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [200, 409]
 
 
 @sqlite_only
