@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
-from monitor_server.errors import InvalidField, SettingsConflict
+from monitor_server.errors import SettingsConflict
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.retention_limits import SavedLimit
@@ -16,8 +16,8 @@ Source = Literal["environment", "saved", "default"]
 SAVABLE: Final = ("record_steps", "record_days", "response_days", "step_days", "thinned_steps", "run_days")
 """The limits that people may save, where no variable sets them."""
 FIXED: Final = {
-    "response_steps": "it is applied while responses are stored, by every process that stores them",
-    "audit_days": "whoever has stolen a key must not shorten what shows it",
+    "response_steps": "ingest applies it",
+    "audit_days": "a stolen key must not shorten it",
 }
 """The limits that only the environment sets, and why."""
 IN_STEPS: Final = frozenset({"record_steps", "response_steps", "thinned_steps"})
@@ -87,12 +87,12 @@ def save_limits(
         now: Seconds since the epoch.
 
     Raises:
-        InvalidField: If a limit is none that can be saved, or ``seen`` has other names.
-        SettingsConflict: If the environment sets one, or another value than the one that was seen is in force.
+        SettingsConflict: If the environment sets one, ``seen`` has other names, or another value than the one that was
+            seen is in force.
     """
     refuse_fixed(settings, wanted)
     if seen.keys() != wanted.keys():
-        raise InvalidField("seen must have the same names as limits, with the values that are in force")
+        raise SettingsConflict("seen must have the same names as limits, with the values that are in force")
     repositories.retention_limits.lock()
     held = {limit.name: limit for limit in listed_limits(repositories, settings)}
     changes = []

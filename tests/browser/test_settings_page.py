@@ -89,6 +89,7 @@ def test_channels_and_routes_are_saved_tested_and_restored(start_collector, visi
         page.get_by_role("button", name="Save the route").click()
         expect(page.locator("#channels")).to_contain_text("warning and more severe, of <b>mine</b>")
         page.get_by_role("button", name="Edit: team").click()
+        expect(page.locator("#channel-saved")).to_have_text("")
         expect(page.get_by_label("Name (small letters")).to_be_disabled()
         body = {"version": 2, "settings": {"channels": {}, "routes": []}, "by": "ann"}
         assert guarded.ask("PUT", "/api/v1/notifications/settings", secret, body=body).status == 200

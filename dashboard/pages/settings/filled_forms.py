@@ -20,6 +20,8 @@ def register(app: Dash, api_url: str) -> None:
         if name is None and not (chosen == ids.CHANNEL_NEW and cleared):
             return (no_update,) * (5 + 2 * len(CHANNEL_FIELDS))
         settings = await read_settings(api_url)
+        if not isinstance(settings, str) and name is not None and name not in settings["channels"]:
+            settings = f"There is no channel {name} any more. Open the page again."
         if isinstance(settings, str):
             return no_update, no_update, no_update, True, settings, *[no_update] * 2 * len(CHANNEL_FIELDS)
         title = "Add a channel" if name is None else f"Change the channel {name}"

@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from monitor_server.api.dependencies import Asking, DryRunReading, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT
@@ -19,8 +19,15 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/retention")
 
-Days = Annotated[float, Field(ge=0, le=36_500)]
-Steps = Annotated[int, Field(le=2**53)]
+
+def _number(given: Any) -> Any:  # noqa: ANN401 - whatever somebody has sent
+    if isinstance(given, bool):
+        raise ValueError("must be a number")  # noqa: TRY004 - what a validator may raise
+    return given
+
+
+Days = Annotated[float, BeforeValidator(_number), Field(ge=0, le=36_500)]
+Steps = Annotated[int, BeforeValidator(_number), Field(le=2**53)]
 
 
 class LimitItem(Schema):
@@ -113,9 +120,7 @@ def _items(settings: Any, repositories: Repositories) -> ItemList[LimitItem]:  #
 def _item(limit: Limit) -> LimitItem:
     reason, fixed = FIXED.get(limit.name, ""), ""
     if limit.source == "environment" or reason:
-        fixed = f"RLVITALS_{limit.name.upper()}, in the environment of the collector" + (
-            f": {reason}" if reason else ""
-        )
+        fixed = f"RLVITALS_{limit.name.upper()}, in the environment" + (f": {reason}" if reason else "")
     return LimitItem(
         name=limit.name,
         value=limit.value,

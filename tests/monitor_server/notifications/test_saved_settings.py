@@ -133,7 +133,7 @@ def test_what_cannot_be_used_is_said_in_words_and_changes_nothing(guarded, admin
         "channels.hook.url_file is not known": {"hook": hook(receiver, url_file="/etc/passwd")},
         "channels.hook.secret must have at least 16 characters": {"hook": hook(receiver, secret="x")},  # noqa: S106
         "channels.hook.type must be 'apprise', 'webhook'": {"hook": {"type": "x", "url": "x://"}},
-        "must hold": {"Hook!": hook(receiver)},
+        "channels.Hook! must have 1 to 40 small letters": {"Hook!": hook(receiver)},
         "channels.hook.url must be a URL that Apprise knows": {"hook": {"url": "nothing://x"}},
         "channels.hook.url must have a public address": {"hook": hook(receiver, url="http://169.254.169.254/x")},
         "channels.hook.actions needs RLVITALS_PUBLIC_URL": {"hook": hook(receiver, actions=True)},
