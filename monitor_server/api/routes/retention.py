@@ -27,7 +27,8 @@ def _number(given: Any) -> Any:  # noqa: ANN401 - whatever somebody has sent
 
 
 Days = Annotated[float, BeforeValidator(_number), Field(ge=0, le=36_500)]
-Steps = Annotated[int, BeforeValidator(_number), Field(le=2**53)]
+Steps = Annotated[int, BeforeValidator(_number), Field(ge=1, le=2**53)]
+ThinnedSteps = Annotated[int, BeforeValidator(_number), Field(ge=2, le=2**53)]
 
 
 class LimitItem(Schema):
@@ -46,11 +47,11 @@ class LimitValues(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    record_steps: Annotated[Steps | None, Field(ge=1)] = None
+    record_steps: Steps | None = None
     record_days: Days | None = None
     response_days: Days | None = None
     step_days: Days | None = None
-    thinned_steps: Annotated[Steps | None, Field(ge=2)] = None
+    thinned_steps: ThinnedSteps | None = None
     run_days: Days | None = None
 
 
