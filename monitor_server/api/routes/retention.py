@@ -26,9 +26,9 @@ def _number(given: Any) -> Any:  # noqa: ANN401 - whatever somebody has sent
     return given
 
 
-Days = Annotated[float, BeforeValidator(_number), Field(ge=0, le=36_500)]
-Steps = Annotated[int, BeforeValidator(_number), Field(ge=1, le=2**53)]
-ThinnedSteps = Annotated[int, BeforeValidator(_number), Field(ge=2, le=2**53)]
+Days = Annotated[float, Field(ge=0, le=36_500), BeforeValidator(_number)]
+Steps = Annotated[int, Field(ge=1, le=2**53), BeforeValidator(_number)]
+ThinnedSteps = Annotated[int, Field(ge=2, le=2**53), BeforeValidator(_number)]
 
 
 class LimitItem(Schema):
