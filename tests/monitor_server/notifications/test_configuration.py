@@ -66,7 +66,7 @@ def test_the_example_of_the_page_can_be_read(load, tmp_path):
         ("https://bot.example", "ftp://bot.example", "channels.bot.url must be an http or https URL"),
         ("https://bot.example", "https://me:pass@bot.example", "channels.bot.url must be an http or https URL"),
         ("slack://", "", "channels.team.url must be a URL of Apprise"),
-        ("[channels.bot]", "[channels.'B t']", "channels.B t must hold"),
+        ("[channels.bot]", "[channels.'B t']", "channels.B t must have 1 to 40 small letters"),
         ("[[routes]]", "[[routes", "must be TOML"),
     ],
 )
