@@ -98,6 +98,7 @@ def build_collector(
             lambda: channels.file,
             refresh=channels.refresh,
             former=channels.former,
+            is_newest=lambda: channels.is_newest,
             networks=channels.networks,
             public_url=settings.link_url,
             links=LinkIssuer(link_secrets, public_url=settings.link_url, seconds=settings.link_minutes * 60.0),

@@ -4,7 +4,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
@@ -24,7 +24,7 @@ KEPT_VERSIONS: Final = 20
 # Whoever saves many versions at once must not push those out that somebody wants back.
 KEPT_SECONDS: Final = 7 * 86_400.0
 LONGEST_CHANGES: Final = 1_500
-# A channel that was told so often within an hour knows.
+# A channel that was told so often within an hour, of changes that are as grave, knows.
 MAX_NOTICES: Final = 20
 HOUR_SECONDS: Final = 3_600.0
 LONGEST_DOCUMENT: Final = 100_000
@@ -115,21 +115,41 @@ def save_document(
         now=saving.now, by=saving.by, detail=changes,
     )  # fmt: skip
     for name in before.channels:
-        _tell(repositories, name, saved, public_url=saving.public_url)
+        _tell(repositories, name, saved, severity=_severity(before, after, name), public_url=saving.public_url)
     return saved
 
 
-def _tell(repositories: Repositories, name: str, saved: StoredDocument, *, public_url: str) -> None:
+def _severity(before: NotificationFile, after: NotificationFile, name: str) -> Literal["critical", "warning"]:
+    """Return how grave a change is for a channel: critical where it may no longer receive what it did.
+
+    Each severity has notices of its own, so that changes of little account do not use up those of a removal.
+    """
+    channel = after.channels.get(name)
+    is_same = channel is not None and (channel.type, channel.url) == (
+        before.channels[name].type,
+        before.channels[name].url,
+    )
+    return "warning" if is_same and before.routes == after.routes else "critical"
+
+
+def _tell(
+    repositories: Repositories,
+    name: str,
+    saved: StoredDocument,
+    *,
+    severity: Literal["critical", "warning"],
+    public_url: str,
+) -> None:
     """Write a message to a channel as it was before, in whatever way it has changed."""
     queue, now = repositories.notifications, saved.saved_at
-    if queue.notices_since(name, since=now - HOUR_SECONDS) >= MAX_NOTICES:
+    if queue.notices_since(name, severity=severity, since=now - HOUR_SECONDS) >= MAX_NOTICES:
         return
     message_id = uuid.uuid4().hex
     body = build_body(
         message_id=message_id,
         channel=name,
         created_at=now,
-        severity="warning",
+        severity=severity,
         alerts=[],
         counts={"alerts": 0, "runs": 0, "changes": {}, "kinds": {}, "projects": {}},
         public_url=public_url,
@@ -137,4 +157,4 @@ def _tell(repositories: Repositories, name: str, saved: StoredDocument, *, publi
         "If nobody of you did this, revoke the key (rlvitals keys revoke) and restore the version before.",
     )
     channel = f"{name}{FORMER}{saved.version - 1}"
-    queue.add_notice(message_id, channel, json.dumps(showable(body)).encode(), severity="warning", now=now)
+    queue.add_notice(message_id, channel, json.dumps(showable(body)).encode(), severity=severity, now=now)

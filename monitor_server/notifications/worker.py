@@ -62,6 +62,7 @@ class NotificationWorker:
         *,
         refresh: Callable[[], bool] = lambda: False,
         former: Callable[[Repositories], Mapping[str, Channel]] = lambda _: {},
+        is_newest: Callable[[], bool] = lambda: True,
         networks: Networks | None = None,
         public_url: str,
         links: LinkIssuer | None = None,
@@ -78,6 +79,7 @@ class NotificationWorker:
             refresh: Called often; reads the file where it has changed, and returns whether another one is in force.
             former: Brings ``file`` to what is in force in a transaction, and returns the channels of earlier versions
                 that are still to be told of a change, by their names in the queue.
+            is_newest: Whether ``file`` is all that there is; else what waits for channels that it lacks is kept.
             networks: Where deliveries may connect to; anywhere if None.
             public_url: Of the dashboard, for links.
             links: Issues the links by which readers act; None for none.
@@ -93,6 +95,7 @@ class NotificationWorker:
         self._refresh = refresh
         self._read_former = former
         self._former: Mapping[str, Channel] = {}
+        self._is_newest = is_newest
         self._networks = networks
         self._public_url = public_url
         self._links = links
@@ -191,9 +194,11 @@ class NotificationWorker:
                     repositories, FILE, "notifications.reload", "the file of notifications", now=now,
                     detail=f"{len(file.channels)} channels, {len(file.routes)} routes",
                 )  # fmt: skip
-            known = [*file.channels, *former]
-            removed = repositories.notifications.remove_unknown_channels(known, now=now)
-            changed = resolve_removed_channels(repositories, file.channels, now=now)
+            removed, changed = 0, []
+            if self._is_newest():
+                known = [*file.channels, *former]
+                removed = repositories.notifications.remove_unknown_channels(known, now=now)
+                changed = resolve_removed_channels(repositories, file.channels, now=now)
         self._taken_up, self._is_changed, self._former = file, False, former
         self._on_alerts(changed)
         if removed:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from monitor_server.errors import RunActive, UnknownProject, UnknownRun
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.run_status import ACTIVE
 
 __all__ = ["delete_project", "delete_run"]
 
-ACTIVE = ("running", "stalled")
 RUNS_NAMED = 3
 
 

@@ -131,4 +131,4 @@ def refuse_fixed(settings: Settings, wanted: dict[str, float | None]) -> None:
 
 
 def _words(value: float | None) -> str:
-    return "for good" if value is None else f"{value:g}"
+    return "for good" if value is None else str(int(value)) if value == int(value) else str(value)

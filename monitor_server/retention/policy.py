@@ -69,11 +69,13 @@ class Policy:
         return limits_in_force(repositories, self._settings).run_days is not None
 
     def begin_deletions(self, repositories: Repositories) -> None:
-        """Begin to delete the runs that are older than the limits keep."""
+        """Begin to delete the runs that are older than the limits keep, unless their trainer sends."""
         days = limits_in_force(repositories, self._settings).run_days
         if days is not None:
             now = self._clock()
-            old = repositories.retention.silent(since=now - days * DAY_SECONDS)
+            old = repositories.retention.silent(
+                since=now - days * DAY_SECONDS, now=now, deadlines=self._settings.deadlines
+            )
             for run_id in old:
                 self._record(repositories, "run.delete", run_id, f"no batch for {days:g} days")
             repositories.retention.begin_deletion(old, now=now)

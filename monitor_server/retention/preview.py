@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from monitor_server.retention.limits import Limits, limits_in_force
-from monitor_server.settings import Settings
+from monitor_server.settings import Deadlines, Settings
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["Removal", "previewed_removals"]
@@ -36,11 +36,15 @@ def previewed_removals(
     limits = replace(held, **given)
     names = [*wanted, "step_days"] if "thinned_steps" in wanted else list(wanted)
     return [
-        removal for name in dict.fromkeys(names) if (removal := _count(repositories, name, limits, now)) is not None
+        removal
+        for name in dict.fromkeys(names)
+        if (removal := _count(repositories, name, limits, now=now, deadlines=settings.deadlines)) is not None
     ]
 
 
-def _count(repositories: Repositories, name: str, limits: Limits, now: float) -> Removal | None:
+def _count(
+    repositories: Repositories, name: str, limits: Limits, *, now: float, deadlines: Deadlines
+) -> Removal | None:
     value, counts = getattr(limits, name), repositories.retention_counts
     if value is None or name == "thinned_steps":
         return None
@@ -57,5 +61,5 @@ def _count(repositories: Repositories, name: str, limits: Limits, now: float) ->
     if name == "step_days":
         runs, rows = counts.steps(silent_since=since, most=limits.thinned_steps)
         return Removal(name=name, removes="steps", runs=runs, rows=rows)
-    runs, rows = counts.runs(silent_since=since)
+    runs, rows = counts.runs(silent_since=since, now=now, deadlines=deadlines)
     return Removal(name=name, removes="runs", runs=runs, rows=rows)

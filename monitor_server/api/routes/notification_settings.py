@@ -169,6 +169,9 @@ def _save(collector: Collector, author: Caller, body: SettingsBody | RestoreBody
         raise InvalidField("; ".join(error.problems[:MOST_PROBLEMS])) from None
     except StartupError as error:
         raise InvalidField(str(error)) from None
+    if after == before and current.is_newest:  # neither a version nor a message to the channels
+        with collector.store.read() as reading:
+            return _answer(collector, reading)
     saving = Saving(
         version=body.version,
         author=author,

@@ -44,6 +44,7 @@ class CurrentFile:
         self._watched = WatchedFile(path, monotonic=monotonic)
         self._file = read(path)
 
+    is_newest: Final = True
     networks: Final = None
     """Where its channels may connect to: anywhere, because whoever wrote the file has access to the machine."""
 

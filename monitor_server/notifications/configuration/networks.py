@@ -14,6 +14,13 @@ __all__ = ["NetworkRefused", "Networks"]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")  # IPv4 behind a NAT64 gateway
+# What `is_global` does not know in every version of Python: IPv4 within IPv6 in other ways, addresses of a site, and
+# the service that each machine of Azure has beside it.
+NOT_PUBLIC: Final = tuple(
+    ipaddress.ip_network(each)
+    for each in ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "fec0::/10", "168.63.129.16/32")
+)
+MOST_ADDRESSES: Final = 4  # of one name, which share the time to connect
 
 
 class NetworkRefused(OSError):  # noqa: N818 - it states what has happened
@@ -47,7 +54,8 @@ class Networks:
     def connect(self, address: tuple[str, int], timeout: float | None = None, *_: Any) -> socket.socket:  # noqa: ANN401
         """Connect to a name or an address, as `socket.create_connection`, unless all that it stands for are refused.
 
-        What was looked at is what is connected to: the name is looked up once.
+        What was looked at is what is connected to: the name is looked up once, and at most `MOST_ADDRESSES` of it are
+        tried, each for an equal part of the time.
 
         Raises:
             NetworkRefused: If nothing that the name stands for may be reached.
@@ -58,10 +66,11 @@ class Networks:
         allowed = [each for each in dict.fromkeys(found) if self.allow(each)]
         if not allowed:
             raise NetworkRefused("not public, and in no network of RLVITALS_CHANNEL_NETWORKS")
+        tried = allowed[:MOST_ADDRESSES]
         failure: OSError = ConnectionError("no address")
-        for each in allowed:
+        for each in tried:
             try:
-                return socket.create_connection((each, port), timeout)
+                return socket.create_connection((each, port), None if timeout is None else timeout / len(tried))
             except OSError as error:
                 failure = error
         raise failure
@@ -87,4 +96,5 @@ def _unwrapped(address: Address) -> Address:
 
 def _is_public(address: Address) -> bool:
     is_tunnel = isinstance(address, ipaddress.IPv6Address) and address.teredo is not None
-    return address.is_global and not address.is_multicast and not is_tunnel
+    is_listed = any(address in network for network in NOT_PUBLIC)
+    return address.is_global and not (address.is_multicast or is_tunnel or is_listed)

@@ -59,22 +59,36 @@ class SavedDocument:
     def of(self, repositories: Repositories) -> NotificationFile:
         """Return the document that is in force in a transaction.
 
-        One that this version of rlvitals cannot use, because a newer one has saved it, changes nothing but the log.
+        Where this version of rlvitals cannot use the newest, because a newer one has saved it, the one before stays.
         """
         version = repositories.notification_documents.newest_version()
         if version == self._version:
             return self._file
-        stored = repositories.notification_documents.find(version)
-        file, problem = self._file, ""
-        try:
-            file = EMPTY if stored is None else read_saved(stored.document)
-        except UnusableDocumentError as error:
-            problem = printable(error, longest=500)
-            log.error("version %d of the channels and routes cannot be used: %s", version, problem)  # noqa: TRY400
+        file, problem = self._newest_usable(repositories, version)
+        if problem:
+            log.error("version %d of the channels and routes cannot be used: %s", version, problem)
         with self._lock:
             if version > self._version:
                 self._version, self._file, self.problem = version, file, problem
         return file
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the document is the newest that there is; else it may lack channels that a newer rlvitals knows."""
+        return not self.problem
+
+    def _newest_usable(self, repositories: Repositories, newest: int) -> tuple[NotificationFile, str]:
+        """Return the newest document that can be used, and why a newer one cannot; what was read before is the last."""
+        problem = ""
+        for version in range(newest, self._version, -1):
+            stored = repositories.notification_documents.find(version)
+            if stored is None:
+                break
+            try:
+                return read_saved(stored.document), problem
+            except UnusableDocumentError as error:
+                problem = problem or printable(error, longest=500)
+        return self._file, problem
 
     def former(self, repositories: Repositories) -> Mapping[str, Channel]:
         """Read what is in force, and return the channels that are still to be told that they were changed.

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 SHORTEST_SECRET = 16
+APPRISE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
 HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)")
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
@@ -52,8 +53,8 @@ class AppriseChannel(_Table):
     @field_validator("url")
     @classmethod
     def _has_scheme(cls, url: SecretStr) -> SecretStr:
-        if "://" not in url.get_secret_value():
-            raise ValueError("must be a URL of Apprise, such as slack://... (it is not shown)")
+        if not APPRISE_URL.fullmatch(url.get_secret_value()):
+            raise ValueError("must be one URL of Apprise without spaces, such as slack://... (it is not shown)")
         return url
 
 

@@ -50,7 +50,11 @@ def main() -> None:
         async_mode=False,
     )
     if "check" in given:
-        answer: object = [apprise.Apprise(asset=asset).add(url) for url in given["check"]]
+        services = [apprise.Apprise(asset=asset) for _ in given["check"]]
+        # One text may hold the addresses of several services, of which only the first would be shown.
+        answer: object = [
+            service.add(url) and len(service) == 1 for service, url in zip(services, given["check"], strict=True)
+        ]
     else:
         service = apprise.Apprise(asset=asset)
         if service.add(given["url"]):

@@ -169,9 +169,10 @@ class NotificationQueue:
         }  # fmt: skip
         self._connection.execute(insert(notification_messages), message)
 
-    def notices_since(self, channel: str, *, since: float) -> int:
-        """Return how many messages were written since a time for a channel of any earlier version."""
-        here = _MESSAGE.channel.startswith(f"{channel}{FORMER}", autoescape=True) & (_MESSAGE.created_at > since)
+    def notices_since(self, channel: str, *, severity: str, since: float) -> int:
+        """Return how many messages of a severity were written since a time for a channel of any earlier version."""
+        is_notice = _MESSAGE.channel.startswith(f"{channel}{FORMER}", autoescape=True)
+        here = is_notice & (_MESSAGE.severity == severity) & (_MESSAGE.created_at > since)
         return int(self._connection.execute(select(func.count()).where(here)).scalar_one())
 
     def former_channels(self) -> list[str]:

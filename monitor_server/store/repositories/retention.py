@@ -28,7 +28,7 @@ from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
 from monitor_server.store.repositories.rules import Rules
-from monitor_server.store.repositories.run_status import status_column
+from monitor_server.store.repositories.run_status import is_active_column, status_column
 from monitor_server.store.repositories.saved_views import SavedViews
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
@@ -92,9 +92,10 @@ class Retention:
             query = query.where(runs.c.project == project)
         return {id_: (name, status) for id_, name, status in self._connection.execute(query)}
 
-    def silent(self, *, since: float) -> list[str]:
-        """Return the runs of which no batch has come since a time."""
-        return list(self._connection.execute(select(runs.c.id).where(_is_silent(since))).scalars())
+    def silent(self, *, since: float, now: float, deadlines: Deadlines) -> list[str]:
+        """Return the runs of which no batch has come since a time, and whose trainer does not send."""
+        query = select(runs.c.id).where(_is_silent(since), ~is_active_column(now, deadlines))
+        return list(self._connection.execute(query).scalars())
 
     def remove_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
         """Remove rows of a run whose deletion has begun, and return their table and number; None once it is gone."""

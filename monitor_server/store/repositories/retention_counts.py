@@ -2,6 +2,8 @@
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
+from monitor_server.settings import Deadlines
+from monitor_server.store.repositories.run_status import is_active_column
 from monitor_server.store.tables import records, responses, runs, steps
 
 __all__ = ["RetentionCounts"]
@@ -37,9 +39,10 @@ class RetentionCounts:
         numbers = [number for number in self._connection.execute(query).scalars() if number > most]
         return len(numbers), sum(number - most for number in numbers)
 
-    def runs(self, *, silent_since: float) -> tuple[int, int]:
-        """Count silent runs, and their steps."""
-        here = (runs.c.last_seen < silent_since) & runs.c.deleted_at.is_(None)
+    def runs(self, *, silent_since: float, now: float, deadlines: Deadlines) -> tuple[int, int]:
+        """Count silent runs whose trainer does not send, and their steps."""
+        is_silent = (runs.c.last_seen < silent_since) & ~is_active_column(now, deadlines)
+        here = is_silent & runs.c.deleted_at.is_(None)
         number = self._connection.execute(select(func.count()).select_from(runs).where(here)).scalar_one()
         return int(number), self._count(steps, here)[1]
 

@@ -7,7 +7,11 @@ from sqlalchemy import ColumnElement, and_, case
 from monitor_server.settings import Deadlines
 from monitor_server.store.tables import runs
 
-__all__ = ["HeardRun", "is_live_column", "run_status", "status_column"]
+__all__ = ["ACTIVE", "HeardRun", "is_active_column", "is_live_column", "run_status", "status_column"]
+
+
+ACTIVE = ("running", "stalled")
+"""The statuses of a run whose trainer sends, as far as is known."""
 
 
 class HeardRun(Protocol):
@@ -47,6 +51,11 @@ def status_column(now: float | ColumnElement[float], deadlines: Deadlines) -> Co
         (now - runs.c.last_step_at > runs.c.stall_seconds, "stalled"),
         else_="running",
     )
+
+
+def is_active_column(now: float, deadlines: Deadlines) -> ColumnElement[bool]:
+    """Return whether the trainer of a run sends, as an expression on the table of runs."""
+    return status_column(now, deadlines).in_(ACTIVE)
 
 
 def is_live_column(now: float, deadlines: Deadlines) -> ColumnElement[bool]:

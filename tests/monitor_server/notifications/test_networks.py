@@ -1,5 +1,6 @@
 """Channels that were saved over HTTP reach public addresses and what the settings add, and nothing else."""
 
+import socket
 import subprocess
 import sys
 
@@ -20,7 +21,8 @@ PUBLIC = ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34"]
 INSIDE = [
     "127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",  # noqa: S104 - bound to nothing
     "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fd00::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1",
-    "2002:7f00:1::", "2001:0:7f00:1::1", "ff02::1",
+    "2002:7f00:1::", "2001:0:7f00:1::1", "ff02::1", "64:ff9b:1::7f00:1", "::127.0.0.1", "::ffff:0:127.0.0.1", "fec0::1",
+    "168.63.129.16",
 ]  # fmt: skip
 NO_NUMBERS = ["localhost", "example.org", "2130706433", "0x7f.1", "/run/service", b"127.0.0.1", None, ("::1", 1)]
 CONFINED = """
@@ -80,6 +82,22 @@ def test_a_setting_that_is_no_network_ends_the_start():
     assert channel_networks(Settings(channel_networks=" 10.0.0.0/8, ::1 ")).added == ("10.0.0.0/8", "::1")
     with pytest.raises(StartupError, match="RLVITALS_CHANNEL_NETWORKS must be networks"):
         channel_networks(Settings(channel_networks="intranet"))
+
+
+def test_the_addresses_of_a_name_share_the_time_to_connect(monkeypatch):
+    """Whoever owns a name can serve hundreds of addresses that do not answer."""
+    addresses = [(0, 0, 0, "", (f"93.184.216.{number}", 80)) for number in range(200)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
+    waited = []
+
+    def connect(_, timeout):
+        waited.append(timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(TimeoutError):
+        Networks().connect(("many.example", 80), 5.0)
+    assert sum(waited) == pytest.approx(5.0)
 
 
 def message():

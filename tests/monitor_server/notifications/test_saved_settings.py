@@ -6,6 +6,8 @@ import threading
 import pytest
 
 from monitor_server.notifications import saving
+from monitor_server.notifications.configuration.networks import Networks
+from monitor_server.notifications.configuration.stored import SavedDocument
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
@@ -87,6 +89,9 @@ def test_a_secret_is_in_no_answer_log_or_export(guarded, admin, receiver, caplog
         document({"hook": hook(receiver, more=1)}, ["xx"]),
         document({"other": {"url": "token-of-apprise"}}, [{"channels": ["other"]}]),
         document({"hook": {"type": "webhook", "url": [address]}}),
+        document({"hook": f"slack://{address}"}),
+        document(f"slack://{address}"),
+        document({"other": {"url": "token-of-apprise json://127.0.0.1/"}}, [{"channels": ["other"]}]),
     ]
     answers = [save(guarded, admin, each, version=1).data.decode() for each in bad]
     alert(guarded, admin)
@@ -278,6 +283,18 @@ def test_versions_are_kept_for_a_week_and_twenty_longer(start_collector, scripte
 
 
 @sqlite_only
+def test_changes_of_little_account_do_not_use_up_the_notice_of_a_removal(guarded, admin, receiver):
+    """What changes nothing is no version; a channel that was told of much is still told that it is gone."""
+    saved(guarded, admin, document({"hook": hook(receiver)}))
+    assert saved(guarded, admin, document({"hook": hook(receiver)}), version=1)["version"] == 1
+    for version in range(1, saving.MAX_NOTICES + 3):
+        match = "all" if version % 2 else "first"
+        saved(guarded, admin, document({"hook": hook(receiver)}, match=match), version=version)
+    saved(guarded, admin, NOTHING, version=saving.MAX_NOTICES + 3)
+    eventually(lambda: [body for body in receiver.bodies if "channel hook removed" in body["notice"]])
+
+
+@sqlite_only
 def test_a_file_alone_counts_where_one_is_named(notifying, receiver):
     """What is saved is refused with the reason, and what the file states is shown without its secrets."""
     live = Guarded(notifying())
@@ -301,6 +318,8 @@ def test_a_document_that_this_version_cannot_read_changes_nothing_and_says_so(gu
         repositories.notification_documents.add(type(stored)(
             version=2, saved_at=stored.saved_at, saved_by="newer", changes="", document=newer
         ))  # fmt: skip
+    begun = SavedDocument(collector.store, Networks())
+    assert (list(begun.file.channels), begun.is_newest) == (["hook"], False)
     shown = guarded.ask("GET", SETTINGS, admin).json()
     assert (shown["version"], list(shown["channels"])) == (2, ["hook"])
     assert "version must be 1" in shown["problem"]

@@ -64,6 +64,9 @@ def test_a_saved_limit_removes_what_was_previewed_without_a_restart(guarded, adm
     assert (change["by"], change["detail"]) == ("ann (root)", "run_days: for good -> 7")
     assert guarded.ask("GET", "/api/v1/status", admin).json()["retention"]["run_days"] == 7.0
     assert put(guarded, admin, {"run_days": None}, {"run_days": 7.0}).status == 200
+    assert put(guarded, admin, {"record_steps": 1234567}, {"record_steps": None}).status == 200
+    change = guarded.ask("GET", "/api/v1/audit", admin).json()["items"][0]
+    assert change["detail"] == "record_steps: for good -> 1234567"
     assert values(guarded, admin)["run_days"]["source"] == "default"
 
 
@@ -109,6 +112,24 @@ def test_the_counts_are_near_to_what_is_removed(guarded, clock, database_url):
     assert 0 < found["record_steps"].rows < found["record_days"].rows
     assert found["step_days"].rows == found["run_days"].rows - 2
     assert found["run_days"].rows == count_rows(database_url, run_id)["steps"]
+
+
+@sqlite_only
+def test_a_run_whose_trainer_sends_is_not_deleted_by_its_age(guarded, clock):
+    """In many programs 0 means never; here it means at once, which is not what the owner of a training wants."""
+    run_id = send_everything(guarded.live, "alive")
+    store, settings = guarded.live.app.state.collector.store, Settings(run_days=0)
+    policy = Policy(settings, clock=clock)
+    clock.now += 1
+    with store.write() as repositories:
+        policy.begin_deletions(repositories)
+        assert repositories.retention.deleted() == []
+        found = previewed_removals(repositories, Settings(), {"run_days": 0}, now=clock.now)
+        assert [each.runs for each in found] == [0]
+    clock.now += 10 * DAY
+    with store.write() as repositories:
+        policy.begin_deletions(repositories)
+        assert repositories.retention.deleted() == [run_id]
 
 
 @sqlite_only
