@@ -107,6 +107,7 @@ __all__ = [
     "RETENTION",
     "RETENTION_ASKED",
     "RETENTION_CONFIRMED",
+    "RETENTION_DRAWN",
     "RETENTION_SAVE",
     "RETENTION_STATE",
     "RETRY",
@@ -272,13 +273,14 @@ CHANNEL_SAVE: Final = "channel-save"
 CHANNEL_SAVED: Final = "channel-saved"
 DELIVERY_SAVE: Final = "delivery-save"
 DELIVERY_SAVED: Final = "delivery-saved"
-ROUTE_EDITED: Final = "route-edited"
+ROUTE_EDITED: Final = "route-edited"  # the place of the route in the form, and the version in which it stood there
 ROUTE_NEW: Final = "route-new"
 ROUTE_SAVE: Final = "route-save"
 ROUTE_SAVED: Final = "route-saved"
 RETENTION: Final = "retention"
 RETENTION_ASKED: Final = "retention-asked"  # the limits that a person is asked to confirm, and what they have seen
 RETENTION_CONFIRMED: Final = "retention-confirmed"
+RETENTION_DRAWN: Final = "retention-drawn"  # the limits that the form was drawn with
 RETENTION_SAVE: Final = "retention-save"
 RETENTION_STATE: Final = "retention-state"
 CHANNEL_FILE: Final = "channel-file"

@@ -99,6 +99,8 @@ def test_channels_and_routes_are_saved_tested_and_restored(start_collector, visi
         page.get_by_text("Earlier versions").click()
         page.get_by_role("button", name="Restore: version 2").click()
         expect(page.locator("#channel-state")).to_have_text("Version 2 is in force again.")
+        page.get_by_role("button", name="Save the route").click()
+        expect(page.locator("#route-saved")).to_contain_text("press Edit beside the route again")
         page.get_by_role("button", name="Send a test: team").click()
         expect(page.locator("#channel-state")).to_have_text("team has accepted a test message.")
         page.evaluate("document.querySelectorAll('main details').forEach((menu) => (menu.open = true))")

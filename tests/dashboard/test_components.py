@@ -257,19 +257,20 @@ def test_retention_is_shown_with_who_or_what_sets_it(texts):
     """A limit that is not set keeps data for good."""
     limits = [
         limit("response_steps", 200, fixed="RLVITALS_RESPONSE_STEPS"), limit("run_days", None),
-        limit("step_days", 30.5, saved_by="<b>ann</b>"),
+        limit("step_days", 30.5, saved_by="<b>ann</b>"), limit("record_steps", 1_234_567.0),
     ]  # fmt: skip
     shown = texts(retention_table(limits))
     assert shown[shown.index("RLVITALS_RESPONSE_STEPS") - 1] == "200 steps"
     assert shown[shown.index("nobody: the default") - 1] == "for good"
     assert shown[shown.index("<b>ann</b>") - 1] == "30.5 days"
+    assert "1,234,567 steps" in shown
 
 
 def test_what_a_limit_would_remove_is_asked_in_words():
     """A form that changes nothing asks nothing; an empty field brings the default back."""
-    limits = [limit("run_days", 30.0), limit("step_days", None), limit("thinned_steps", 50)]
-    assert asked_limits(limits, {"run_days": 30, "step_days": "", "thinned_steps": 50, "other": 1}) == {}
-    asked = asked_limits(limits, {"run_days": 7, "step_days": ["x"], "thinned_steps": None})
+    drawn = {"run_days": 30.0, "step_days": None, "thinned_steps": 50}
+    assert asked_limits(drawn, {"run_days": 30, "step_days": "", "thinned_steps": 50, "other": 1}) == {}
+    asked = asked_limits(drawn, {"run_days": 7, "step_days": ["x"], "thinned_steps": None})
     assert asked == {"run_days": 7, "thinned_steps": None}
     removals = [{"name": "run_days", "removes": "runs", "runs": 1, "rows": 5_000}]
     removals += [{"name": "step_days", "removes": "steps", "runs": 0, "rows": 0}]

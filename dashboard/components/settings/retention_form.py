@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard import ids
@@ -33,8 +33,10 @@ def _form(limits: Sequence[LimitItem]) -> Component:
         html.Button("Save what is kept", id=ids.RETENTION_SAVE, className="button"), className="field-buttons"
     )
     hint = "An empty field keeps for good. You are asked with the number of runs and rows before anything is saved."
+    drawn = {limit["name"]: limit["value"] for limit in limits}
     return html.Details(
         [
+            dcc.Store(id=ids.RETENTION_DRAWN, data=drawn),
             html.Summary("Change how long data is kept"),
             html.P(hint, className="aside"),
             html.Div([*numbers, buttons], className="fields form-row"),

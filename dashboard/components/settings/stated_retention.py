@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from dashboard.api.types.administration import LimitItem, RemovalItem
+from dashboard.api.types.administration import RemovalItem
 
 __all__ = ["RETENTION", "asked_limits", "kept_for", "stated_removals"]
 
@@ -29,14 +29,19 @@ def kept_for(name: str, value: float | None) -> str:
     """Return a limit in words."""
     if value is None:
         return "the default" if name == "thinned_steps" else "for good"
-    return f"{value:,g} {RETENTION.get(name, ('', ''))[1]}"
+    number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.10g}"
+    return f"{number} {RETENTION.get(name, ('', ''))[1]}"
 
 
-def asked_limits(limits: Sequence[LimitItem], given: Mapping[str, object]) -> dict[str, float | None]:
-    """Return the limits that a form changes; an empty field brings back the default, which keeps for good."""
-    held = {limit["name"]: limit for limit in limits}
+def asked_limits(drawn: Mapping[str, float | None], given: Mapping[str, object]) -> dict[str, float | None]:
+    """Return the limits that a form changes; an empty field brings back the default, which keeps for good.
+
+    Args:
+        drawn: What the form was drawn with. A field that still holds it was not touched, whatever is in force by now.
+        given: What the fields hold.
+    """
     wanted = {name: value if isinstance(value, int | float) else None for name, value in given.items()}
-    return {name: value for name, value in wanted.items() if name in held and value != held[name]["value"]}
+    return {name: value for name, value in wanted.items() if name in drawn and value != drawn[name]}
 
 
 def stated_removals(

@@ -18,20 +18,26 @@ def register(app: Dash, api_url: str) -> None:
         channels: Sequence[int | None], routes: Sequence[int | None], versions: Sequence[int | None], version: int
     ) -> tuple[object, ...]:
         chosen = ctx.triggered_id
-        if not any((*channels, *routes, *versions)) or not chosen or chosen.get("action") == "edit":
+        if not any((*channels, *routes, *versions)) or not isinstance(chosen, dict):
             return (no_update,) * (1 + len(SHOWN))
-        if chosen["type"] == "version-restore":
-            problem, shown = await save_change(api_url, version, None, restored=int(chosen["version"]))
+        number = chosen.get("route", chosen.get("version", 0))
+        if not isinstance(number, int):  # no page of ours sends it
+            return (no_update,) * (1 + len(SHOWN))
+        if chosen.get("type") == "version-restore":
+            problem, _, shown = await save_change(api_url, version, None, restored=number)
             return (
-                f"Version {chosen['version']} is in force again." if problem is None else f"Not restored. {problem}",
+                f"Version {number} is in force again." if problem is None else f"Not restored. {problem}",
                 *shown,
             )
         changes: dict[tuple[str, str], Change] = {
             ("channel-button", "remove"): lambda settings: without_channel(settings, str(chosen.get("channel"))),
-            ("route-button", "remove"): lambda settings: without_route(settings, int(chosen["route"])),
-            ("route-button", "up"): lambda settings: moved_route(settings, int(chosen["route"])),
+            ("route-button", "remove"): lambda settings: without_route(settings, number),
+            ("route-button", "up"): lambda settings: moved_route(settings, number),
         }
-        problem, shown = await save_change(api_url, version, changes[chosen["type"], chosen["action"]])
+        change = changes.get((str(chosen.get("type")), str(chosen.get("action"))))
+        if change is None:  # to edit changes nothing yet
+            return (no_update,) * (1 + len(SHOWN))
+        problem, _, shown = await save_change(api_url, version, change)
         return "Saved. Restore an earlier version to undo it." if problem is None else f"Not saved. {problem}", *shown
 
     buttons = [

@@ -16,20 +16,22 @@ __all__ = ["register"]
 def register(app: Dash, api_url: str) -> None:
     """Register the callbacks."""
 
-    async def save_channel(clicks: int | None, version: int, edited: str | None, *values: object) -> tuple[object, ...]:
+    async def save_channel(clicks: int | None, version: int, edited: object, *values: object) -> tuple[object, ...]:
         fields = dict(zip(CHANNEL_FIELDS, values, strict=True))
         fields["name"] = name = str(fields["name"] or "").strip()
-        if not clicks:
+        if not clicks or not isinstance(edited, str | None):
             return (no_update,) * (4 + 2 + len(fields) + len(SHOWN))
 
         def change(settings: NotificationSettings) -> dict[str, Any]:
             if not name:
                 raise ApiError("channels. must have a name, such as team")
-            if edited is None and name in settings["channels"]:
+            if edited is not None and edited not in settings["channels"]:
+                raise ApiError(f"channels.{name} is not there any more: press Empty the form to add it as a new one")
+            if edited != name and name in settings["channels"]:
                 raise ApiError(f"channels.{name} is there already: press Edit beside it to change it")
             return with_channel(settings, fields)
 
-        problem, shown = await save_change(api_url, version, change)
+        problem, _, shown = await save_change(api_url, version, change)
         if problem is None:
             said = f"Saved. Send a test to {name} to see that its messages arrive."
             return (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dash import ALL, Dash, Input, Output, ctx, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
 from dashboard import ids
 from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, ROUTE_FIELDS, channel_fields, route_fields
@@ -16,8 +16,8 @@ def register(app: Dash, api_url: str) -> None:
 
     async def fill_channel(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
         chosen = ctx.triggered_id
-        name = chosen["channel"] if isinstance(chosen, dict) and any(edits) else None
-        if name is None and not (chosen == ids.CHANNEL_NEW and cleared):
+        name = chosen.get("channel") if isinstance(chosen, dict) and any(edits) else None
+        if not isinstance(name, str) and not (chosen == ids.CHANNEL_NEW and cleared):
             return (no_update,) * (5 + 2 * len(CHANNEL_FIELDS))
         settings = await read_settings(api_url)
         if not isinstance(settings, str) and name is not None and name not in settings["channels"]:
@@ -29,17 +29,21 @@ def register(app: Dash, api_url: str) -> None:
         held = [fields[field] for field in CHANNEL_FIELDS]
         return name, title, name is not None, True, "", *held, *[""] * len(CHANNEL_FIELDS)
 
-    async def fill_route(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
+    async def fill_route(edits: Sequence[int | None], cleared: int | None, drawn: int) -> tuple[object, ...]:
         chosen = ctx.triggered_id
-        number = int(chosen["route"]) if isinstance(chosen, dict) and any(edits) else None
-        if number is None and not (chosen == ids.ROUTE_NEW and cleared):
+        number = chosen.get("route") if isinstance(chosen, dict) and any(edits) else None
+        if not isinstance(number, int) and not (chosen == ids.ROUTE_NEW and cleared):
             return (no_update,) * (4 + 2 * len(ROUTE_FIELDS))
         settings = await read_settings(api_url)
+        # The button stands beside a route of the version that is drawn; another may have its place by now.
+        if not isinstance(settings, str) and number is not None and settings["version"] != drawn:
+            settings = "Channels and routes have changed since this page showed them. Open the page again."
         if isinstance(settings, str):
             return no_update, no_update, True, settings, *[no_update] * 2 * len(ROUTE_FIELDS)
         title = "Add a route" if number is None else f"Change route {number + 1}"
         fields = route_fields(settings, number)
-        return number, title, True, "", *[fields[name] for name in ROUTE_FIELDS], *[""] * len(ROUTE_FIELDS)
+        edited = None if number is None else {"route": number, "version": drawn}
+        return edited, title, True, "", *[fields[name] for name in ROUTE_FIELDS], *[""] * len(ROUTE_FIELDS)
 
     channel = [
         Output(ids.CHANNEL_EDITED, "data"), Output(ids.CHANNEL_FORM_TITLE, "children"),
@@ -58,7 +62,7 @@ def register(app: Dash, api_url: str) -> None:
     ]  # fmt: skip
     app.callback(
         *again(route), Input(ids.route_button("edit", ALL), "n_clicks"), Input(ids.ROUTE_NEW, "n_clicks"),
-        prevent_initial_call=True,
+        State(ids.CHANNELS_DRAWN, "data"), prevent_initial_call=True,
     )(fill_route)  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """The callbacks of the forms of a route and of the delivery."""
 
+from typing import Final
+
 from dash import Dash, Input, Output, State, no_update
 
 from dashboard import ids
@@ -14,23 +16,40 @@ from dashboard.pages.settings.saved_channels import SHOWN, again, problems_of, s
 
 __all__ = ["register"]
 
+MOVED: Final = (
+    "Not saved. Channels and routes have changed since this form was filled, and another route may stand in this "
+    "place: press Edit beside the route again."
+)
+
 
 def register(app: Dash, api_url: str) -> None:
     """Register the callbacks."""
 
-    async def save_route(clicks: int | None, version: int, edited: int | None, *values: object) -> tuple[object, ...]:
+    async def save_route(clicks: int | None, version: int, edited: object, *values: object) -> tuple[object, ...]:
         fields = dict(zip(ROUTE_FIELDS, values, strict=True))
-        if not clicks:
-            return (no_update,) * (1 + len(SHOWN) + len(fields))
-        problem, shown = await save_change(api_url, version, lambda settings: with_route(settings, edited, fields))
+        filled = edited if isinstance(edited, dict) else {}
+        number = filled.get("route")
+        if not clicks or (edited is not None and not isinstance(number, int)):
+            return (no_update,) * (3 + len(SHOWN) + len(fields))
+        # Another route may stand in this place in another version.
+        if number is not None and filled.get("version") != version:
+            return MOVED, *[no_update] * (2 + len(SHOWN)), *[""] * len(fields)
+        problem, saved, shown = await save_change(
+            api_url, version, lambda settings: with_route(settings, number, fields)
+        )
         found, other = problems_by_field(problem or "", fields)
-        return "Saved." if problem is None else f"Not saved. {other}", *shown, *found.values()
+        if saved is None:
+            return f"Not saved. {other}", no_update, no_update, *shown, *found.values()
+        # The form stays at its route, so that to save again changes this one and adds no other.
+        place = len(saved["routes"]) - 1 if number is None else number
+        held = {"route": place, "version": saved["version"]}
+        return "Saved.", held, f"Change route {place + 1}", *shown, *found.values()
 
     async def save_delivery(clicks: int | None, version: int, *values: object) -> tuple[object, ...]:
         fields = dict(zip(DELIVERY_FIELDS, values, strict=True))
         if not clicks:
             return (no_update,) * (1 + len(SHOWN) + len(fields))
-        problem, shown = await save_change(api_url, version, lambda settings: with_delivery(settings, fields))
+        problem, _, shown = await save_change(api_url, version, lambda settings: with_delivery(settings, fields))
         found, other = problems_by_field(problem or "", fields)
         if problem is None:
             return "Saved.", *shown, *[no_update] * len(fields)
@@ -38,7 +57,8 @@ def register(app: Dash, api_url: str) -> None:
 
     version = State(ids.CHANNELS_DRAWN, "data")
     app.callback(
-        Output(ids.ROUTE_SAVED, "children"), *again(SHOWN), *problems_of("route", ROUTE_FIELDS),
+        Output(ids.ROUTE_SAVED, "children"), Output(ids.ROUTE_EDITED, "data"),
+        Output(ids.ROUTE_FORM_TITLE, "children"), *again(SHOWN), *problems_of("route", ROUTE_FIELDS),
         Input(ids.ROUTE_SAVE, "n_clicks"), version, State(ids.ROUTE_EDITED, "data"), *values_of("route", ROUTE_FIELDS),
         prevent_initial_call=True,
     )(save_route)  # fmt: skip

@@ -1,5 +1,6 @@
 """What the callbacks of channels and routes share: they save a change, and show what is in force after it."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -24,10 +25,13 @@ SHOWN: Final = [
 
 async def save_change(
     api_url: str, version: int, change: Change | None, *, restored: int = 0
-) -> tuple[str | None, list[object]]:
-    """Save a change of the version that the page shows, or restore one; return the problem, and what is to be shown.
+) -> tuple[str | None, NotificationSettings | None, list[object]]:
+    """Save a change of the version that the page shows, or restore one.
 
     Where somebody else has saved meanwhile, their version is shown, so that it is seen before one saves again.
+
+    Returns:
+        The problem, or None; the settings that were saved, or None; and what is to be shown.
     """
     async with ApiClient(api_url, timeout_seconds=SAVE_SECONDS) as api:
         try:
@@ -35,14 +39,15 @@ async def save_change(
                 saved = await api.restore_notifications(version, restored)
             else:
                 saved = await api.save_notifications(version, change(await api.notification_settings()))
-            return None, await _shown(api, saved)
+            return None, saved, await _shown(api, saved)
         except ApiError as error:
             problem = str(error)
-        try:
+        shown: list[object] = [no_update] * len(SHOWN)
+        with contextlib.suppress(ApiError):  # the page stays as it is, and the problem is stated
             held = await api.notification_settings()
-            return problem, [no_update] * len(SHOWN) if held["version"] == version else await _shown(api, held)
-        except ApiError:
-            return problem, [no_update] * len(SHOWN)
+            if held["version"] != version:
+                shown = await _shown(api, held)
+        return problem, None, shown
 
 
 async def _shown(api: ApiClient, settings: NotificationSettings) -> list[object]:
