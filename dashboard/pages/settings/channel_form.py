@@ -25,7 +25,9 @@ def register(app: Dash, api_url: str) -> None:
         def change(settings: NotificationSettings) -> dict[str, Any]:
             if not name:
                 raise ApiError("channels. must have a name, such as team")
-            if edited is not None and edited not in settings["channels"]:
+            # Of a version that is not drawn yet the collector says who has saved it, which is to be read first.
+            is_drawn = settings["version"] == version
+            if is_drawn and edited is not None and edited not in settings["channels"]:
                 raise ApiError(f"channels.{name} is not there any more: press Empty the form to add it as a new one")
             if edited != name and name in settings["channels"]:
                 raise ApiError(f"channels.{name} is there already: press Edit beside it to change it")
