@@ -19,7 +19,8 @@ PATHS = [
     "/keys", "/keys/{key}", "/audit", "/status", "/session", "/session/methods", "/session/oidc",
     "/session/oidc/callback", "/sample", "/sample/ablation",
     "/notifications/channels", "/notifications/check", "/notifications/links/end", "/notifications/reload",
-    "/notifications/channels/{name}/test",
+    "/notifications/channels/{name}/test", "/notifications/settings", "/notifications/settings/versions",
+    "/notifications/settings/versions/{version}/restore", "/retention", "/retention/preview",
 ]  # fmt: skip
 
 

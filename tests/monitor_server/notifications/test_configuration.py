@@ -65,7 +65,7 @@ def test_the_example_of_the_page_can_be_read(load, tmp_path):
         ('secret = "0123456789abcdef"', 'secret_file = "nowhere"', "channels.bot.secret_file must be a readable file"),
         ("https://bot.example", "ftp://bot.example", "channels.bot.url must be an http or https URL"),
         ("https://bot.example", "https://me:pass@bot.example", "channels.bot.url must be an http or https URL"),
-        ("slack://", "", "channels.team.url must be a URL of Apprise"),
+        ("slack://", "", "channels.team.url must be one URL of Apprise"),
         ("[channels.bot]", "[channels.'B t']", "channels.B t must have 1 to 40 small letters"),
         ("[[routes]]", "[[routes", "must be TOML"),
     ],
