@@ -45,7 +45,7 @@ def measure_long_run(browser: Browser, _server: int, asked: argparse.Namespace) 
 
 def _loads(browser: Browser, asked: argparse.Namespace, address: str, ready: str, *, lines: int, points: int) -> str:
     """Load a page and the smallest Dash page with as many points, in turns."""
-    with bare_dash(lines, points) as bare:
+    with _bare_dash(lines, points) as bare:
         pairs = [(_visit(browser, bare, TRACE), _visit(browser, address, ready)) for _ in range(asked.rounds)]
     theirs, ours = (_Load.median([pair[side] for pair in pairs]) for side in (0, 1))
     return "\n".join(
@@ -114,7 +114,7 @@ def _visit(browser: Browser, url: str, ready: str) -> _Load:
 
 
 @contextmanager
-def bare_dash(count: int, steps: int) -> Iterator[str]:
+def _bare_dash(count: int, steps: int) -> Iterator[str]:
     """Run the smallest Dash page that shows as many points."""
     server = FastAPI()
     app = Dash("bare", server=server, add_log_handler=False)

@@ -68,15 +68,15 @@ def feed(run: str, first: int, last: int, signals: Sequence[str] = SIGNALS) -> s
 
 def feed_long(asked: argparse.Namespace) -> str:
     """Send the long run unless it is there, wait until it is projected, and return its id."""
-    run_id = feed("long", 0, 1, signal_names(asked))
+    run_id = feed("long", 0, 1, _signal_names(asked))
     if newest_step("long") < asked.steps - 1:
-        feed("long", 1, asked.steps, signal_names(asked))
+        feed("long", 1, asked.steps, _signal_names(asked))
         while newest_step("long") < asked.steps - 1:
             time.sleep(0.5)
     return run_id
 
 
-def signal_names(asked: argparse.Namespace) -> tuple[str, ...]:
+def _signal_names(asked: argparse.Namespace) -> tuple[str, ...]:
     """Return the signals of the long run."""
     return (*SIGNALS, *(f"own/s{index}" for index in range(asked.signals - len(SIGNALS))))
 
