@@ -24,6 +24,8 @@ SENDERS = 8
 ROLES = {"all": "", "ingest": ", role ingest"}
 RUNS = 8
 PEER_TIMEOUT_SECONDS = 120
+# Of each server, before what counts: modules are imported at their first use, and the collector finds out that it is busy.
+WARM_UP_SECONDS = 1.5
 # So many that a projector does not reach each of them within the 3 s for which it owns a run.
 SHARED_RUNS = 32
 DRAIN_SECONDS = 600.0
@@ -43,10 +45,12 @@ def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, 
     ratios: dict[str, list[float]] = {}
     for number in range(rounds):
         with process([sys.executable, "-c", CEILING, str(PORT)], PORT) as url:
+            rate(url, SENDERS, WARM_UP_SECONDS, label="warm-up")
             ceiling = rate(url, SENDERS, seconds, label="bare") * STEPS_PER_BATCH
         found["bare FastAPI route, decodes only"].append(ceiling)
         for (kind, create), (role, label) in product(kinds.items(), ROLES.items()):
             with process(collector(create(), role=role), PORT) as url:
+                rate(url, SENDERS, WARM_UP_SECONDS, label="warm-up")
                 stored = rate(url, SENDERS, seconds, label=f"round-{number}") * STEPS_PER_BATCH
             found.setdefault(f"rlvitals, {kind}{label}", []).append(stored)
             ratios.setdefault(f"rlvitals, {kind}{label}", []).append(stored / ceiling)

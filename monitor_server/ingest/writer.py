@@ -31,7 +31,7 @@ MAX_WEIGHT_PER_COMMIT = 2_000
 # batches were in the last one, or came while it was made: a share of its time, between these bounds. Otherwise senders
 # that wait for their answers fall into two groups, of which one always waits for the commit of the other.
 GATHERING_SHARE = 0.25
-MIN_GATHERING_SECONDS = 0.002
+MIN_GATHERING_SECONDS = 0.0005
 MAX_GATHERING_SECONDS = 0.02
 
 # A commit that failed says that the collector is not ready for this long, unless a later one succeeds.

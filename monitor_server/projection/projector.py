@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from monitor_server.alerts.verdict import Verdict
 from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.instrumentation.spans import OpenSpan, no_span
+from monitor_server.projection.busy_share import BusyShare
 from monitor_server.projection.events import Event
 from monitor_server.projection.quarantine import QUARANTINE_SECONDS
 from monitor_server.projection.slices import Projection, Slice
@@ -50,6 +51,7 @@ class Projector:
         publish: Callable[[Sequence[Event]], None],
         on_tick: Callable[[], None] = lambda: None,
         span: OpenSpan = no_span,
+        busy_share: BusyShare | None = None,
     ) -> None:
         self._store = store
         self._projection = projection
@@ -65,6 +67,7 @@ class Projector:
         self._verdicts: OrderedDict[str, tuple[int, Verdict]] = OrderedDict()
         self._waiter_count = 0
         self._is_behind = False
+        self._busy_share = busy_share or BusyShare()
         self._elsewhere: OrderedDict[str, None] = OrderedDict()  # runs that another projector owned when last asked
         self._failures: dict[str, int] = {}
         self._is_stopping = threading.Event()
@@ -114,13 +117,16 @@ class Projector:
     def is_near(self, run_id: str, position: int, *, within: int) -> bool:
         """Whether it is worth waiting for the verdict on what follows a position of a run's log.
 
-        It is not where more than ``within`` entries are projected first, where another collector projects the run, and
-        after a wait that ended without a result until there was nothing left to do.
+        It is not where more than ``within`` entries are projected first, where other runs wait for their turn and the
+        projector has worked for much of the last second, where another collector projects the run, and after a wait
+        that ended without a result until there was nothing left to do.
         """
         self._forget_distant_verdict(run_id, position)
         with self._changed:
             known, is_elsewhere = self._verdicts.get(run_id), run_id in self._elsewhere
-        return not (self._is_behind or is_elsewhere) and (known is None or position - known[0] <= within)
+            others_wait = len(self._dirty) > (run_id in self._dirty)
+        is_late = self._is_behind or (others_wait and self._busy_share.is_busy)
+        return not (is_late or is_elsewhere) and (known is None or position - known[0] <= within)
 
     def _forget_distant_verdict(self, run_id: str, position: int) -> None:
         """Drop a verdict far behind the log: another collector projects the run, or it was deleted and begins anew."""
@@ -168,12 +174,16 @@ class Projector:
         return None if known is None else known[1]
 
     def _run(self) -> None:
-        next_tick = time.monotonic()
+        next_tick = began = time.monotonic()
         try:
             while not self._is_stopping.is_set():
                 run_id = self._next(timeout=max(0.0, next_tick - time.monotonic()))
+                idle_until = time.monotonic()
+                self._busy_share.note(idle_until - began, is_working=False)
                 if run_id is not None:
                     self._project(run_id)
+                began = time.monotonic()
+                self._busy_share.note(began - idle_until, is_working=run_id is not None)
                 if time.monotonic() >= next_tick:
                     self._tick()
                     next_tick = time.monotonic() + self._settings.tick_seconds

@@ -3,6 +3,7 @@
 import pytest
 
 from monitor_server.projection import projector as projector_module
+from monitor_server.projection.busy_share import BusyShare
 from monitor_server.projection.events import AlertChanged, StepCompleted
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.slices import Projection
@@ -114,6 +115,20 @@ def test_nobody_waits_after_a_wait_in_vain_until_there_is_nothing_left_to_do(pro
     eventually(lambda: projector.known_verdict(run_id) is not None)
     eventually(lambda: projector.is_near(run_id, end, within=64))
     assert not projector.is_near(run_id, end + 65, within=64)
+
+
+def test_nobody_waits_while_other_runs_wait_and_the_projector_is_busy(store, scripted, clock):
+    """Senders that wait for each other's verdicts would send no faster than the detectors work."""
+    settings, busy = Settings(), BusyShare()
+    projection = Projection(Tracker(scripted), settings=settings, clock=clock)
+    waiting = Projector(store, projection, settings=settings, clock=clock, publish=lambda _: None, busy_share=busy)
+    waiting.notify(["this", "other"])
+    assert waiting.is_near("this", 1, within=64)
+    busy.note(60.0, is_working=True)
+    assert not waiting.is_near("this", 1, within=64)
+    alone = Projector(store, projection, settings=settings, clock=clock, publish=lambda _: None, busy_share=busy)
+    alone.notify(["this"])
+    assert alone.is_near("this", 1, within=64)
 
 
 def test_nobody_waits_for_the_verdict_of_another_collector(store, scripted, clock, append):

@@ -1,0 +1,31 @@
+"""How much of the last seconds a thread has worked, and whether that is so much that nobody should wait for it."""
+
+import math
+from typing import Final
+
+__all__ = ["BusyShare"]
+
+# Each moment counts less, the longer ago it is: by a factor of e for so many seconds.
+MEMORY_SECONDS: Final = 0.5
+BUSY_FROM: Final = 0.4
+# Senders that wait send less. Once they do not wait, they send more, and the share must fall far before they wait again.
+BUSY_UNTIL: Final = 0.2
+
+
+class BusyShare:
+    """The share of the time that a thread has worked, which that thread reports; any thread may read it."""
+
+    def __init__(self) -> None:
+        self._share = 0.0
+        self._is_busy = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the share has passed `BUSY_FROM` and has not fallen below `BUSY_UNTIL` since."""
+        return self._is_busy
+
+    def note(self, seconds: float, *, is_working: bool) -> None:
+        """Note that the thread has worked for some seconds, or has had nothing to do."""
+        kept = math.exp(-max(0.0, seconds) / MEMORY_SECONDS)
+        self._share = kept * self._share + (1.0 - kept) * is_working
+        self._is_busy = self._share >= (BUSY_UNTIL if self._is_busy else BUSY_FROM)
