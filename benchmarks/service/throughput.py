@@ -24,7 +24,7 @@ SENDERS = 8
 ROLES = {"all": "", "ingest": ", role ingest"}
 RUNS = 8
 PEER_TIMEOUT_SECONDS = 120
-# Of each server, before what counts: modules are imported at their first use, and the collector finds out that it is busy.
+# Before what counts, modules are imported at their first use, and the collector finds out that it is busy.
 WARM_UP_SECONDS = 1.5
 # So many that a projector does not reach each of them within the 3 s for which it owns a run.
 SHARED_RUNS = 32

@@ -8,7 +8,7 @@ __all__ = ["BusyShare"]
 # Each moment counts less, the longer ago it is: by a factor of e for so many seconds.
 MEMORY_SECONDS: Final = 0.5
 BUSY_FROM: Final = 0.4
-# Senders that wait send less. Once they do not wait, they send more, and the share must fall far before they wait again.
+# Senders that wait send less, and those that do not wait more, so one bound for both would turn back and forth.
 BUSY_UNTIL: Final = 0.2
 
 
