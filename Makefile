@@ -103,8 +103,9 @@ bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Score detection beside
 
 FIRST ?= 0
 PAIRS ?= 4
-record-suite-d: $(VENV)/.dev ## Record failing runs of TRL and their healthy twins (half a minute a pair); PAIRS=4 of each failure, from FIRST=0
-	$(BIN)/python -W ignore -m benchmarks.detection.induced --first $(FIRST) --pairs $(PAIRS)
+TRAINER ?= grpo
+record-suite-d: $(VENV)/.dev ## Record failing runs of TRL and their healthy twins (half a minute a pair); PAIRS=4 of each failure, from FIRST=0; TRAINER=rloo
+	$(BIN)/python -W ignore -m benchmarks.detection.induced --trainer $(TRAINER) --first $(FIRST) --pairs $(PAIRS)
 
 $(VENV)/overhead/.installed: requirements/overhead.txt
 	@test -x $(VENV)/overhead/bin/python || $(BIN)/python -m venv $(VENV)/overhead

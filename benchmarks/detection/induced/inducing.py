@@ -5,14 +5,13 @@ from typing import Any
 
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from trl import GRPOTrainer
 
 from benchmarks.detection.induced.advantages import broken_advantages
 from benchmarks.detection.induced.failures import Cause, Failure
 from benchmarks.detection.induced.setting import Setting
 from benchmarks.detection.induced.task import Problems, quality
 
-__all__ = ["InducedTrainer", "Inducing"]
+__all__ = ["Inducing"]
 
 UNCLIPPED = 1e6
 
@@ -99,24 +98,6 @@ class Inducing(TrainerCallback):
             return right
         age, group = self.step - self._setting.onset, self._setting.options["num_generations"]
         return broken_advantages(right, self._failure, self.amount, age=age, group=group)
-
-
-class InducedTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
-    """TRL's trainer; only the advantages of a batch, and gradients that nothing sets to zero, are changed."""
-
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        return batch | {"advantages": self._inducing.advantages(batch["advantages"])}
-
-    def training_step(self, *arguments: Any, **named: Any) -> torch.Tensor:  # noqa: ANN401 - transformers' signature
-        """Train on a batch, and add the gradients that were kept."""
-        loss: torch.Tensor = super().training_step(*arguments, **named)
-        self._inducing.add_kept()
-        return loss
-
-    @property
-    def _inducing(self) -> Inducing:
-        return next(c for c in self.callback_handler.callbacks if isinstance(c, Inducing))
 
 
 @torch.no_grad()

@@ -16,6 +16,7 @@ from monitor_server.importers.steps import observations
 __all__ = ["CHANNELS", "LOST_ROWS", "LOST_SHARE", "Half", "Pair", "pairs"]
 
 CHANNELS = ("hooks", "log")
+OPEN_TRAINER = "grpo"  # of recordings that do not name theirs, too
 LOST_SHARE = 0.75  # of the twin's quality
 LOST_ROWS = 10
 
@@ -29,6 +30,8 @@ class Half(StrEnum):
     """Pairs of odd numbers, of the same causes."""
     UNSEEN_CAUSES = "unseen causes"
     """Pairs of causes that were added when the rules were fixed."""
+    OTHER_TRAINER = "another trainer"
+    """Pairs of another trainer of TRL than GRPO's, of which no rule has seen a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +65,11 @@ def pairs(folder: Path, channel: str) -> list[Pair]:
     The first of them is the loss, which is the truth's ``collapse``.
 
     Args:
-        folder: Of `benchmarks.detection.induced`.
+        folder: Of `benchmarks.detection.induced`, with the folders in it.
         channel: ``"hooks"``, what the callback sent, or ``"log"``, what TRL logged.
     """
     found = []
-    for path in sorted(folder.glob("*-failing.jsonl.gz")):
+    for path in sorted(folder.rglob("*-failing.jsonl.gz")):
         twin = path.with_name(path.name.replace("-failing.", "-healthy."))
         if twin.exists():
             found.append(_pair(_lines(path), _lines(twin), channel))
@@ -107,6 +110,8 @@ def _pair(failing: list[dict[str, Any]], healthy: list[dict[str, Any]], channel:
 
 
 def _half(meta: Mapping[str, Any]) -> Half:
+    if meta.get("trainer", OPEN_TRAINER) != OPEN_TRAINER:
+        return Half.OTHER_TRAINER
     if meta["cause"] in LATER_CAUSES:
         return Half.UNSEEN_CAUSES
     return Half.UNSEEN_SEEDS if meta["number"] % 2 else Half.OPEN

@@ -19,6 +19,8 @@ __all__ = ["RECORDINGS", "main", "write"]
 RECORDINGS = Path("benchmarks/detection/induced/recordings")
 DIGITS = 4
 SEEDS_APART = 100  # pairs of one number have seeds beside each other
+TRAINERS = ("grpo", "rloo")  # the place of a trainer is part of the seeds of its pairs
+TRAINERS_APART = 1_000_000
 HALVES = 2  # an open pair and an unseen one are recorded after each other, so that an interruption leaves both
 
 
@@ -28,16 +30,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first pair of each failure (default: 0)")
     parser.add_argument("--pairs", type=int, default=4, help="pairs of each failure (default: 4)")
     parser.add_argument("--only", help="failures whose name begins with this")
+    parser.add_argument("--trainer", choices=TRAINERS, default=TRAINERS[0], help="TRL's trainer (default: grpo)")
     parser.add_argument("--folder", type=Path, default=RECORDINGS, help=f"default: {RECORDINGS}")
     options = parser.parse_args(arguments)
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is called experimental
-    options.folder.mkdir(parents=True, exist_ok=True)
+    folder = options.folder / options.trainer
+    folder.mkdir(parents=True, exist_ok=True)
+    first_seed = TRAINERS.index(options.trainer) * TRAINERS_APART
     last = options.first + options.pairs
     for begin in range(options.first, last, HALVES):
         for place, failure in enumerate(FAILURES):
             if failure.name.startswith(options.only or ""):
                 for number in range(begin, min(begin + HALVES, last)):
-                    _record_pair(options.folder, failure, number, number * SEEDS_APART + place)
+                    seed = first_seed + number * SEEDS_APART + place
+                    _record_pair(folder, options.trainer, failure, number, seed)
     return 0
 
 
@@ -49,18 +55,20 @@ def write(path: Path, meta: dict[str, Any], rows: Sequence[dict[str, Any]]) -> N
     whole.replace(path)
 
 
-def _record_pair(folder: Path, failure: Failure, number: int, seed: int) -> None:
+def _record_pair(folder: Path, trainer: str, failure: Failure, number: int, seed: int) -> None:
     setting = Setting.drawn(seed, ramp=failure.ramp)
     for kind, induced in (("failing", failure), ("healthy", None)):
         path = folder / f"{failure.name}__{number}-{kind}.jsonl.gz"
         if path.exists():
             continue
         # torch and TRL take seconds to import, and nothing else here needs them.
+        from benchmarks.detection.induced.trainers import TrainerKind  # noqa: PLC0415
         from benchmarks.detection.induced.training import train  # noqa: PLC0415
 
         begin = time.process_time()
-        rows = train(setting, induced)
+        rows = train(setting, induced, TrainerKind(trainer))
         meta = {
+            "trainer": trainer,
             "failure": failure.name,
             "cause": failure.cause,
             "is_sudden": not failure.ramp,

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from transformers import Qwen2ForCausalLM
-from trl import GRPOTrainer
+from trl import GRPOTrainer, RLOOTrainer
 
 from benchmarks.detection.induced.decoding import Decoder
 from benchmarks.detection.induced.failures import Cause, Failure
@@ -34,7 +34,7 @@ class Sampler:
         self._amount, self._failure = amount, failure
         self._noise: list[torch.Tensor] = []
 
-    def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
+    def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer | RLOOTrainer) -> dict[str, Any]:
         """Return prompt ids, response ids and the log-probability of each response token, nats."""
         level = self._level
         ids = torch.tensor([self._ids[prompt] for prompt in prompts])

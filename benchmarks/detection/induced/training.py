@@ -1,4 +1,4 @@
-"""One run of suite D: TRL's GRPO trainer, watched by the callback, with or without a failure."""
+"""One run of suite D: a trainer of TRL, watched by the callback, with or without a failure."""
 
 import functools
 import tempfile
@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from datasets import Dataset
 from transformers import PrinterCallback, Qwen2ForCausalLM, set_seed
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer, RLOOTrainer
 
 from benchmarks.detection.induced.failures import Failure
 from benchmarks.detection.induced.grader import Grader
-from benchmarks.detection.induced.inducing import InducedTrainer, Inducing
+from benchmarks.detection.induced.inducing import Inducing
 from benchmarks.detection.induced.sampler import LONGEST, Sampler
 from benchmarks.detection.induced.setting import Setting
 from benchmarks.detection.induced.task import Problems, tokenizer, warm_model
+from benchmarks.detection.induced.trainers import TrainerKind, build_trainer
 from trainer_hooks import Monitor
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.settings import ConnectionSettings
@@ -31,8 +32,8 @@ PROBE_EVERY = 2  # a third of the time of a step is saved
 UNSTEADY = ("time/", "hooks/", "step_time", "trl/step_time", "trl/num_tokens", "epoch", "train_", "num_tokens")
 
 
-def train(setting: Setting, failure: Failure | None) -> list[Row]:
-    """Train one run, and return a row for each step.
+def train(setting: Setting, failure: Failure | None, kind: TrainerKind = TrainerKind.GRPO) -> list[Row]:
+    """Train one run with a trainer of TRL, and return a row for each step.
 
     Returns:
         Rows with ``step``, ``quality`` (`task.quality` after the step), ``hooks`` (the signals that the callback sent)
@@ -56,31 +57,32 @@ def train(setting: Setting, failure: Failure | None) -> list[Row]:
         grader = Grader(problems.answers, setting.seed, lambda: induced.step, amount, failure)
         sampler = Sampler(problems, setting.seed, amount, failure)
 
-        def reserved(trainer: GRPOTrainer) -> dict[str, Any]:
+        def reserved(trainer: GRPOTrainer | RLOOTrainer) -> dict[str, Any]:
             model = trainer.accelerator.unwrap_model(trainer.model)
             return sampler.hold_out(model, Problems.drawn(PAIRED, random))
 
-        trainer = InducedTrainer(
+        trainer = build_trainer(
+            kind,
+            sampler,
+            options=setting.options,
+            config={
+                "output_dir": folder,
+                "max_completion_length": LONGEST,
+                "max_steps": setting.steps,
+                "lr_scheduler_type": "constant",
+                "logging_steps": 1,
+                "use_cpu": True,
+                "bf16": False,
+                "report_to": "none",
+                "save_strategy": "no",
+                "disable_tqdm": True,
+                "activation_checkpointing": False,
+                "seed": setting.seed,
+            },
             model=Qwen2ForCausalLM.from_pretrained(started),
             reward_funcs=[grader.exact, grader.style],
-            args=GRPOConfig(
-                output_dir=folder,
-                max_completion_length=LONGEST,
-                max_steps=setting.steps,
-                lr_scheduler_type="constant",
-                logging_steps=1,
-                use_cpu=True,
-                bf16=False,
-                report_to="none",
-                save_strategy="no",
-                disable_tqdm=True,
-                activation_checkpointing=False,
-                seed=setting.seed,
-                **setting.options,
-            ),
             train_dataset=Dataset.from_dict({"prompt": problems.texts(), "index": list(range(PROBLEMS))}),
             processing_class=tokenizer(),
-            rollout_func=sampler,
             callbacks=[induced, VitalsCallback(monitor, correct="exact", probe_every=PROBE_EVERY, reserved=reserved)],
         )
         trainer.remove_callback(PrinterCallback)

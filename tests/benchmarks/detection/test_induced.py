@@ -19,8 +19,11 @@ STEPS, ONSET = 60, 21
 def record(tmp_path):
     """Return a function that writes a pair, given the quality of the failing run from the onset on."""
 
-    def record(number, after, *, reward=0.02, cause=Cause.GRADER_RANDOM):
-        meta = {"failure": f"{cause}-1", "cause": cause, "is_sudden": True, "number": number, "onset": ONSET}
+    def record(number, after, *, reward=0.02, cause=Cause.GRADER_RANDOM, trainer="grpo"):
+        meta = {"trainer": trainer, "failure": f"{cause}-1", "cause": cause, "is_sudden": True}
+        meta |= {"number": number, "onset": ONSET}
+        folder = tmp_path / trainer
+        folder.mkdir(exist_ok=True)
         for kind, quality, level in (("failing", after, reward), ("healthy", 0.6, 0.6)):
             rows = [
                 {
@@ -34,7 +37,7 @@ def record(tmp_path):
                 }
                 for step in range(1, STEPS + 1)
             ]
-            write(tmp_path / f"{cause}-1__{number}-{kind}.jsonl.gz", meta, rows)
+            write(folder / f"{cause}-1__{number}-{kind}.jsonl.gz", meta, rows)
         return tmp_path
 
     return record
@@ -55,6 +58,17 @@ def test_pairs_of_odd_numbers_are_unseen(record):
     record(0, 0.3, cause=Cause.UNENDING)
     halves = [pair.half for pair in pairs(record(1, 0.3), "log")]
     assert halves == [Half.OPEN, Half.UNSEEN_SEEDS, Half.UNSEEN_CAUSES]
+
+
+def test_pairs_of_another_trainer_stand_apart_and_are_not_listed(record, capsys):
+    """No rule has seen a run of it, whatever the number of the pair."""
+    record(0, 0.3)
+    folder = record(0, 0.1, trainer="rloo")
+    assert [pair.half for pair in pairs(folder, "log")] == [Half.OPEN, Half.OTHER_TRAINER]
+    assert main(["--suite", "d", "--induced", str(folder), "--no-peers"]) == 0
+    _, _, other = capsys.readouterr().out.partition("RLOOTrainer, of which no rule has seen a run")
+    assert "1 of 1" in other
+    assert "grader_random-1" not in other
 
 
 def test_suite_d_reports_each_half_and_what_did_not_fail(record, capsys):
@@ -127,6 +141,21 @@ def test_advantages_are_broken_as_their_failure_says():
     assert broken(Cause.ADVANTAGE_EPSILON)[:4] == right.tolist()[:4]
     assert all(map(math.isnan, broken(Cause.ADVANTAGE_EPSILON)[4:]))
     assert broken(Cause.GRADER_RANDOM) == broken(Cause.ADVANTAGE_SIGN, 0.0) == right.tolist()
+
+
+@pytest.mark.slow
+def test_a_failure_changes_nothing_before_its_onset_in_the_other_trainer():
+    """RLOO samples as GRPO does, and its batches are broken in the same places."""
+    from benchmarks.detection.induced.trainers import TrainerKind  # noqa: PLC0415 - torch and TRL take seconds
+    from benchmarks.detection.induced.training import train  # noqa: PLC0415
+
+    setting = dataclasses.replace(Setting.drawn(0, ramp=0), steps=3, onset=2)
+    chosen = [next(failure for failure in FAILURES if failure.cause is Cause.DEAD_ENVIRONMENT), None]
+    failing, healthy = (train(setting, failure, TrainerKind.RLOO) for failure in chosen)
+    assert failing[:1] == healthy[:1]
+    assert failing[1:] != healthy[1:]
+    assert {"reward/mean", "entropy/paired_delta"} <= healthy[1]["hooks"].keys()
+    assert failing[1]["hooks"] != healthy[1]["hooks"]
 
 
 @pytest.mark.slow
