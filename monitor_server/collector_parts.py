@@ -7,15 +7,19 @@ from typing import Any
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.action_links.issuing import LinkIssuer
+from monitor_server.action_links.lookup import LinkLookup
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.alerts.clock import SteadyClock
 from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.collector import Collector
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
+from monitor_server.api.receipts import Receipts
+from monitor_server.api.verdict_wait import VerdictWait
 from monitor_server.detection.calibration import Calibration
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity
+from monitor_server.ingest.appending import BatchAppender
 from monitor_server.ingest.log.log_append import Log
 from monitor_server.ingest.validation.records import record_caches
 from monitor_server.ingest.writer import Writer
@@ -73,13 +77,7 @@ def build_collector(
         StartupError: If the database, or the file of rules, cannot be used.
     """
     store = Store.open(settings.database_url)
-    if clock is None:
-        with store.read() as repositories:
-            steady = SteadyClock(newest=repositories.runs.newest_time())
-        if steady.distrusts_newest:
-            with store.write() as repositories:
-                repositories.runs.limit_times(steady())
-        clock = steady
+    clock = _steady_clock(store) if clock is None else clock
     max_streams = max(1, min(settings.max_streams, settings.max_connections // 2))
     broadcast = Broadcast(
         queue_size=settings.stream_queue,
@@ -165,22 +163,25 @@ def build_collector(
     )
     keys = KnownKeys(store, clock=clock, on_changed=broadcast.recheck)
     keys.read()
-    exposition.watch(store, settings=settings, clock=clock)
-    exposition.watch_notifications(store, channels=lambda: _channel_names(channels), clock=clock)
-    exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
-    exposition.watch_projector(
-        queued_runs=lambda: projector.queued_runs,
-        waiters=lambda: projector.waiters,
-        record_bytes=lambda: projection.waiting_bytes,
-    )
+    requests = RequestDelivery(store, clock=clock)
+    verdict_wait = VerdictWait(projector if is_projecting else None, seconds=settings.verdict_wait_seconds)
     collector = Collector(
         settings=settings,
         clock=clock,
         store=store,
         log=log_,
         writer=writer,
+        appender=BatchAppender(writer, log_, span=span),
         activity=activity,
         projector=projector if is_projecting else None,
+        verdict_wait=verdict_wait,
+        requests=requests,
+        receipts=Receipts(
+            store,
+            projector=projector if is_projecting else None,
+            requests=requests,
+            verdict_wait=verdict_wait,
+        ),
         retention=retention if is_projecting else None,
         broadcast=broadcast,
         relay=relay,
@@ -188,28 +189,54 @@ def build_collector(
         keys=keys,
         silencing=silencing,
         link_secrets=link_secrets,
-        requests=RequestDelivery(store, clock=clock),
+        links=LinkLookup(store, link_secrets, clock=clock),
         calibration=calibration,
         notifier=notifier,
         notifications=channels,
-        span=span,
         oidc=None if settings.role not in {"all", "web"} else OidcSignIn.of(settings, clock=clock),
     )
+    _watch(collector)
+    exposition.watch_projector(
+        queued_runs=lambda: projector.queued_runs,
+        waiters=lambda: projector.waiters,
+        record_bytes=lambda: projection.waiting_bytes,
+    )
+    exposition.watch_caches(
+        {"runs_with_rules": lambda: known_rules.current.remembered_runs, "retention_runs": lambda: policy.thinned_runs}
+    )
+    return collector
+
+
+def _steady_clock(store: Store) -> SteadyClock:
+    """Return a clock that begins no earlier than what is stored; times that it distrusts are set to its own."""
+    with store.read() as repositories:
+        steady = SteadyClock(newest=repositories.runs.newest_time())
+    if steady.distrusts_newest:
+        with store.write() as repositories:
+            repositories.runs.limit_times(steady())
+    return steady
+
+
+def _watch(collector: Collector) -> None:
+    """Give the metrics the parts of a collector that they watch."""
+    exposition, writer, broadcast = collector.exposition, collector.writer, collector.broadcast
+    exposition.watch(collector.store, settings=collector.settings, clock=collector.clock)
+    exposition.watch_notifications(
+        collector.store, channels=lambda: _channel_names(collector.notifications), clock=collector.clock
+    )
+    exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
     exposition.watch_caches(
         {
-            **record_caches(settings),
-            **log_.caches,
-            **(projector.caches if is_projecting else {}),
+            **record_caches(collector.settings),
+            **collector.log.caches,
+            **(collector.projector.caches if collector.projector is not None else {}),
             **(collector.oidc.caches if collector.oidc is not None else {}),
-            "runs_with_rules": lambda: known_rules.current.remembered_runs,
-            "retention_runs": lambda: policy.thinned_runs,
-            "recent_verdicts": lambda: len(collector.recent_verdicts),
-            "link_addresses": lambda: len(collector.link_limits),
+            "recent_verdicts": lambda: len(collector.receipts.recent_verdicts),
+            "link_addresses": lambda: collector.links.counted_addresses,
             "streams": lambda: broadcast.subscriptions,
             "stream_events": lambda: broadcast.queued_events,
         }
     )
-    return collector
 
 
 def _routing(channels: CurrentFile | SavedDocument | None) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The links of notifications: a page that asks, and the form on it that acts. And the end of all links."""
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -12,8 +11,8 @@ from fastapi.responses import HTMLResponse
 from monitor_server.access.audit.changes import record_change
 from monitor_server.action_links.issuing import PATH
 from monitor_server.action_links.page import HEADERS, draw_done, draw_link, draw_problem, draw_unknown
-from monitor_server.action_links.signing import is_token
-from monitor_server.action_links.using import FoundLink, LinkState, LinkUse, read_link
+from monitor_server.action_links.using import LinkState, LinkUse
+from monitor_server.api.changes.action_links import use_action_link
 from monitor_server.api.dependencies import Asking, Collector, Serving, client_address
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import OutcomeUnknown, RequestNotPossible, TooManyRequests, Unavailable
@@ -50,14 +49,14 @@ async def end_links(collector: Serving, asking: Asking) -> EndedLinks:
         record_change(repositories, asking, "links.end", "the links of notifications", now=now, detail=f"{ended} links")
         return ended
 
-    return EndedLinks(ended=await asyncio.wrap_future(collector.writer.submit("links", write)))
+    return EndedLinks(ended=await collector.write("links", write))
 
 
 @pages.get(f"{PATH}{{token:path}}", include_in_schema=False)
 async def open_link(token: str, request: Request, collector: Serving) -> HTMLResponse:
     """Show what a link will do. Nothing is changed: mail scanners and chat programs open links by themselves."""
     try:
-        found = await _find(_token(token), request, collector)
+        found = await collector.links.find(_token(token), address=client_address(request))
     except (TooManyRequests, Unavailable) as error:
         return _refusal(error)
     if found is None:
@@ -70,11 +69,11 @@ async def confirm_link(token: str, request: Request, collector: Serving) -> HTML
     """Do what a link does, where the form of its page asks for it."""
     token = _token(token)
     try:
-        found = await _find(token, request, collector)
+        found = await collector.links.find(token, address=client_address(request))
         if found is None:
             return _page(draw_problem(*INVALID), status=404)
         try:
-            use = await collector.use_link(token, await _confirmation(request))
+            use = await use_action_link(collector, token, await _confirmation(request))
         except OutcomeUnknown as error:
             log.warning("it is not known whether a link has acted on alert %s: %s", found.alert.id, error.__cause__)
             return _page(draw_unknown(found), status=error.status, extra=error.headers)
@@ -89,7 +88,7 @@ async def _answer(use: LinkUse, token: str, collector: Collector) -> HTMLRespons
     if use.found is None:
         return _page(draw_problem(*INVALID), status=404)
     try:
-        found = await _read(collector, token)
+        found = await collector.links.read(token)
     except Unavailable:
         found = None
     if use.is_done:
@@ -107,28 +106,6 @@ async def _answer(use: LinkUse, token: str, collector: Collector) -> HTMLRespons
 def _token(given: str) -> str:
     """Return the token in an address, behind which some programs write a slash."""
     return given.removesuffix("/")
-
-
-async def _find(token: str, request: Request, collector: Collector) -> FoundLink | None:
-    """Return the link of a token, or None; an unknown one is counted.
-
-    Raises:
-        TooManyRequests: If too many unknown ones came from where it came from.
-        Unavailable: If the database cannot be read.
-    """
-    found = await _read(collector, token) if is_token(token) else None
-    if found is None:
-        collector.link_limits.count(client_address(request))
-    return found
-
-
-async def _read(collector: Collector, token: str) -> FoundLink | None:
-    def read() -> FoundLink | None:
-        with collector.store.read() as repositories:
-            return read_link(repositories, collector.link_secrets, token, now=collector.clock())
-
-    async with collector.link_lookups:
-        return await asyncio.to_thread(read)
 
 
 async def _confirmation(request: Request) -> str:

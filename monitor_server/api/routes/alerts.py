@@ -14,6 +14,8 @@ from monitor_server.access.callers import Caller
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
 from monitor_server.alerts.transitions import Change, Stage
 from monitor_server.api.attribution import Attribution, attribution
+from monitor_server.api.changes.acknowledgements import acknowledge_alert
+from monitor_server.api.changes.action_requests import request_trainer_action
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.incident.content import read_incident
@@ -108,8 +110,10 @@ async def acknowledge(
     """
     given = body or AcknowledgeBody()
     row = await asyncio.to_thread(_alert_row, collector, alert_id)
-    await collector.acknowledge(
-        AlertAcknowledgement(run_id=row["run_id"], alert_id=alert_id, by=given.by, note=given.note), author=asking
+    await acknowledge_alert(
+        collector,
+        AlertAcknowledgement(run_id=row["run_id"], alert_id=alert_id, by=given.by, note=given.note),
+        author=asking,
     )
     return alert_item(await asyncio.to_thread(_alert_row, collector, alert_id))
 
@@ -164,7 +168,7 @@ async def comment(alert_id: str, body: CommentBody, collector: Serving, asking: 
         record_change(repositories, asking, "alert.comment", alert_id, now=now, project=project, by=body.by)
         return found, entry
 
-    found, entry = await asyncio.wrap_future(collector.writer.submit(alert_id, write))
+    found, entry = await collector.write(alert_id, write)
     return _history_item({"alert_id": alert_id, "stage": found.stage} | asdict(entry))
 
 
@@ -185,7 +189,7 @@ async def request_action(alert_id: str, body: RequestBody, collector: Serving, a
     The trainer acts after a step, once, and only if its `ActionPolicy` takes such requests; else it refuses. The
     request ends after ten minutes.
     """
-    request = await collector.request_action(alert_id, body.action, by=body.by, note=body.note, author=asking)
+    request = await request_trainer_action(collector, alert_id, body.action, by=body.by, note=body.note, author=asking)
     return _request_item(request)
 
 

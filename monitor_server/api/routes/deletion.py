@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from monitor_server.access.audit.changes import record_change
+from monitor_server.api.changes.runs import delete_runs
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import CONFLICT, NOT_FOUND
 from monitor_server.api.schemas import Schema
@@ -38,7 +39,7 @@ async def delete_one_run(run_id: str, collector: Serving, asking: Asking, *, for
         record_change(repositories, asking, "run.delete", run_id, now=now, project=project)
         return deleted
 
-    return DeletedRuns(runs=await collector.delete(run_id, begin))
+    return DeletedRuns(runs=await delete_runs(collector, run_id, begin))
 
 
 @router.delete("/projects/{name:path}", responses=NOT_FOUND | CONFLICT)
@@ -52,4 +53,4 @@ async def delete_one_project(name: str, collector: Serving, asking: Asking, *, f
         record_change(repositories, asking, "project.delete", name, now=now, project=name, detail=detail)
         return deleted
 
-    return DeletedRuns(runs=await collector.delete(name, begin))
+    return DeletedRuns(runs=await delete_runs(collector, name, begin))

@@ -6,6 +6,7 @@ from fastapi.responses import HTMLResponse
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.enforcement import CALLER
 from monitor_server.api.dependencies import Serving
+from monitor_server.api.health import check_health
 from monitor_server.api.routes.api_reference import POLICY, draw_reference
 from monitor_server.api.schemas import Health, Readiness
 from monitor_server.errors import Unavailable
@@ -30,7 +31,7 @@ def readyz(request: Request, collector: Serving) -> Readiness:
     """
     caller: Caller | None = request.scope[CALLER]
     is_informed = caller is not None and caller.may(Scope.READ) and caller.project is None
-    health = collector.health()
+    health = check_health(collector)
     if health.problem is not None:
         hidden = "the collector is not ready; its log says why, and so does this route with a key that reads all"
         raise Unavailable(health.problem if is_informed else hidden)

@@ -74,11 +74,11 @@ async def ingest(request: Request, collector: Serving) -> Response:
         # A thread costs more than a small batch. Others are read and appended a few at a time, because many of them
         # together would hold the memory, the threads and the writer that small ones need.
         if is_small(body, media_type=media_type, encoding=encoding):
-            appended = await collector.append(read())
+            appended = await collector.appender.append(read())
         else:
             async with collector.large_batches:
-                appended = await collector.append(await asyncio.to_thread(read))
-    receipt = await collector.receipt(appended)
+                appended = await collector.appender.append(await asyncio.to_thread(read))
+    receipt = await collector.receipts.make(appended)
     collector.exposition.sdk_versions.count(request.headers.get("user-agent", ""))
     collector.exposition.ingested(
         records=receipt.accepted,

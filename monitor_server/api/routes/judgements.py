@@ -1,6 +1,5 @@
 """Whether alarms were right, as people say after a run."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -55,7 +54,7 @@ async def judge(alert_id: str, body: JudgementBody, collector: Serving, asking: 
         record_change(repositories, asking, "alert.judge", alert_id, now=now, project=project, by=body.by)
         return found
 
-    found = await asyncio.wrap_future(collector.writer.submit(alert_id, write))
+    found = await collector.write(alert_id, write)
     return _item({"alert_id": alert_id, "kind": found.kind} | asdict(entry))
 
 

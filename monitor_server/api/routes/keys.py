@@ -78,19 +78,17 @@ async def create(body: KeyBody, collector: Serving, asking: Asking) -> CreatedKe
         )
     now = collector.clock()
     expires_at = None if body.days is None else now + body.days * DAY_SECONDS
-    secret, stored = await asyncio.wrap_future(
-        collector.writer.submit(
-            "keys",
-            lambda repositories: create_key(
-                repositories,
-                name=body.name,
-                scope=body.scope,
-                project=project,
-                expires_at=expires_at,
-                author=asking,
-                now=now,
-            ),
-        )
+    secret, stored = await collector.write(
+        "keys",
+        lambda repositories: create_key(
+            repositories,
+            name=body.name,
+            scope=body.scope,
+            project=project,
+            expires_at=expires_at,
+            author=asking,
+            now=now,
+        ),
     )
     await asyncio.to_thread(collector.keys.read)
     return CreatedKey(**_item(stored, now).model_dump(), key=secret)
@@ -100,9 +98,7 @@ async def create(body: KeyBody, collector: Serving, asking: Asking) -> CreatedKe
 async def revoke(key: str, collector: Serving, asking: Asking) -> KeyItem:
     """Revoke a key by its id or name: at once in this process, and within seconds in others on the same database."""
     now = collector.clock()
-    revoked = await asyncio.wrap_future(
-        collector.writer.submit("keys", lambda repositories: revoke_key(repositories, key, author=asking, now=now))
-    )
+    revoked = await collector.write("keys", lambda repositories: revoke_key(repositories, key, author=asking, now=now))
     await asyncio.to_thread(collector.keys.read)
     return await asyncio.to_thread(_read, collector, revoked.id)
 

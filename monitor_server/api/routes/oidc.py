@@ -90,10 +90,8 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
             _forget_pending(answer, secure=secure)
         return answer
     now, seconds = collector.clock(), collector.settings.session_seconds
-    key = await asyncio.wrap_future(
-        collector.writer.submit(
-            "keys", lambda repositories: open_session(repositories, person, until=now + seconds, now=now)
-        )
+    key = await collector.write(
+        "keys", lambda repositories: open_session(repositories, person, until=now + seconds, now=now)
     )
     await asyncio.to_thread(collector.keys.read)
     answer = _redirect(pending.page)

@@ -1,6 +1,5 @@
 """How long data is kept: what is in force and what sets it, what another limit would remove, and saving one."""
 
-import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
@@ -108,7 +107,7 @@ async def save(body: RetentionBody, collector: Serving, asking: Asking) -> ItemL
         save_limits(repositories, collector.settings, wanted, seen=seen, author=asking, by=body.by, now=now)
         return _items(collector.settings, repositories)
 
-    answer = await asyncio.wrap_future(collector.writer.submit("retention", write))
+    answer = await collector.write("retention", write)
     if collector.retention is not None:
         collector.retention.notify()
     return answer

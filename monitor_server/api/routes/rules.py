@@ -1,6 +1,5 @@
 """Rules of the user's own: list, make, change, delete and try them. A key of one project reaches its own rules only."""
 
-import asyncio
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -99,7 +98,7 @@ async def create(body: RuleBody, collector: Serving, asking: Asking) -> RuleItem
     def write(repositories: Repositories) -> StoredRule:
         return create_rule(repositories, body.rule, author=author)
 
-    return _item(await asyncio.wrap_future(collector.writer.submit("rules", write)))
+    return _item(await collector.write("rules", write))
 
 
 @router.post("/rules/apply", responses=BODY_REFUSALS | NOT_FOUND | CONFLICT)
@@ -110,7 +109,7 @@ async def apply(body: ApplyBody, collector: Serving, asking: Asking) -> AppliedI
     def write(repositories: Repositories) -> AppliedRules:
         return apply_rules(repositories, body.set, body.rules, author=author)
 
-    applied = await asyncio.wrap_future(collector.writer.submit("rules", write))
+    applied = await collector.write("rules", write)
     return AppliedItem(set=body.set, **asdict(applied))
 
 
@@ -159,7 +158,7 @@ async def change(rule_id: str, body: RuleBody, collector: Serving, asking: Askin
     def write(repositories: Repositories) -> StoredRule:
         return replace_rule(repositories, rule_id, body.rule, author=author)
 
-    return _item(await asyncio.wrap_future(collector.writer.submit("rules", write)))
+    return _item(await collector.write("rules", write))
 
 
 @router.delete("/rules/{rule_id}", responses=NOT_FOUND)
@@ -170,7 +169,7 @@ async def delete(rule_id: str, collector: Serving, asking: Asking) -> RuleItem:
     def write(repositories: Repositories) -> StoredRule:
         return delete_rule(repositories, rule_id, author=author)
 
-    return _item(await asyncio.wrap_future(collector.writer.submit("rules", write)))
+    return _item(await collector.write("rules", write))
 
 
 @router.get("/runs/{run_id}/rules", responses=NOT_FOUND)

@@ -65,5 +65,5 @@ async def label_run(run_id: str, body: RunLabels, collector: Serving, asking: As
         detail = ", ".join(sorted(given))
         record_change(repositories, asking, "run.label", run_id, now=now, project=project, detail=detail)
 
-    await asyncio.wrap_future(collector.writer.submit(run_id, write))
+    await collector.write(run_id, write)
     return await asyncio.to_thread(read_detail, collector, run_id)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.api.attribution import ResponsePairs
 from monitor_server.api.attribution import response_pairs as find_pairs
+from monitor_server.api.changes.runs import reset_stored_run
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, StepNumber, item_list
@@ -93,7 +94,7 @@ async def reset(run_id: str, collector: Serving, asking: Asking, body: ResetBody
     `attempt` counts from 1, as everywhere in this API. A quarantined run is tried again.
     """
     given = body or ResetBody()
-    await collector.reset_run(run_id, author=asking, attempt=given.attempt, world_size=given.world_size)
+    await reset_stored_run(collector, run_id, author=asking, attempt=given.attempt, world_size=given.world_size)
     return await asyncio.to_thread(read_detail, collector, run_id)
 
 

@@ -1,6 +1,5 @@
 """Views of the fleet that people save under a name. A key of one project reaches the views of that project only."""
 
-import asyncio
 import uuid
 from dataclasses import asdict, replace
 from typing import Annotated
@@ -85,7 +84,7 @@ async def save(body: ViewBody, collector: Serving, asking: Asking) -> ViewItem:
         record_change(repositories, asking, "view.save", saved.id, now=now, project=saved.project, by=body.by)
         return saved
 
-    return _item(await asyncio.wrap_future(collector.writer.submit("views", write)))
+    return _item(await collector.write("views", write))
 
 
 @router.delete("/{view_id}", responses=NOT_FOUND)
@@ -101,7 +100,7 @@ async def delete(view_id: str, collector: Serving, asking: Asking) -> ViewItem:
         record_change(repositories, asking, "view.delete", view_id, now=now, project=found.project)
         return found
 
-    return _item(await asyncio.wrap_future(collector.writer.submit("views", write)))
+    return _item(await collector.write("views", write))
 
 
 def _item(view: SavedView) -> ViewItem:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
+from monitor_server.api.changes.silences import change_silences
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
@@ -126,7 +127,7 @@ async def create(body: SilenceBody, collector: Serving, asking: Asking) -> Silen
             now=now, project=project, by=body.by, detail=_described(silence),
         )  # fmt: skip
 
-    await collector.change_silences(silence_id, write)
+    await change_silences(collector, silence_id, write)
     return await asyncio.to_thread(_read, collector, silence_id)
 
 
@@ -146,7 +147,7 @@ async def end(silence_id: str, collector: Serving, asking: Asking, body: EndBody
                 detail=_described(found),
             )  # fmt: skip
 
-    await collector.change_silences(silence_id, write)
+    await change_silences(collector, silence_id, write)
     return await asyncio.to_thread(_read, collector, silence_id)
 
 

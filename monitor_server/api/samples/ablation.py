@@ -49,7 +49,7 @@ async def _store(collector: Collector, name: str, steps: list[Observation]) -> s
             settings=collector.settings,
             now=collector.clock(),
         )
-        await collector.append(valid)
+        await collector.appender.append(valid)
     return wire.run_id(PROJECT, name)
 
 

@@ -71,7 +71,7 @@ class SamplePlayer:
                     settings=self._collector.settings,
                     now=self._collector.clock(),
                 )
-                await self._collector.append(valid)
+                await self._collector.appender.append(valid)
                 await asyncio.sleep(self._batch_seconds)
         except CollectorError as error:
             log.warning("the recorded collapse was not played to its end: %s", error)

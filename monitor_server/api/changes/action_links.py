@@ -1,0 +1,47 @@
+"""A person confirms the link of a notification."""
+
+import asyncio
+
+from monitor_server.action_links.signing import hash_token
+from monitor_server.action_links.using import LinkState, LinkUse, use_link
+from monitor_server.alerts.silencing import AppliedSilences
+from monitor_server.api.collector import Collector
+from monitor_server.errors import OutcomeUnknown, RequestNotPossible
+from monitor_server.store.repositories import Repositories
+
+__all__ = ["use_action_link"]
+
+
+async def use_action_link(collector: Collector, token: str, confirmation: str) -> LinkUse:
+    """Do what a link of a notification does, once, and return what came of it.
+
+    Only a link that can be used, and whose page was confirmed, reaches the writer.
+
+    Raises:
+        RequestNotPossible: If the trainer cannot be asked; the link can be used again.
+        Unavailable: If nothing was begun.
+        OutcomeUnknown: If it may have been stored.
+    """
+    now = collector.clock()
+    checked = await collector.links.check(token, confirmation)
+    if checked.found is None or checked.found.state is not LinkState.OPEN or not checked.is_confirmed:
+        return checked
+
+    def write(repositories: Repositories) -> tuple[LinkUse, AppliedSilences]:
+        use = use_link(repositories, collector.link_secrets, token, confirmation, now=now)
+        nothing = AppliedSilences([], has_more=False)
+        return use, collector.silencing.apply(repositories) if use.is_done else nothing
+
+    under_way = collector.writer.submit(hash_token(token), write)
+    try:
+        use, applied = await asyncio.wrap_future(under_way)
+    except RequestNotPossible:
+        raise
+    except Exception as error:
+        raise OutcomeUnknown("the database has not confirmed the change") from error
+    collector.silencing.report(applied)
+    if use.found is not None and use.is_done:
+        collector.requests.note(use.found.link.run_id)
+    if use.found is not None and use.position is not None:
+        await collector.verdict_wait.until_projected(use.found.link.run_id, use.position)
+    return use

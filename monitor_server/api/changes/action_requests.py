@@ -1,0 +1,36 @@
+"""A person asks the trainer of an alert's run for an action."""
+
+from monitor_server.access.audit.changes import record_change
+from monitor_server.access.callers import Caller
+from monitor_server.api.collector import Collector
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.action_requests import StoredRequest
+from monitor_server.trainer_requests.requesting import RequestableAction, request_action
+
+__all__ = ["request_trainer_action"]
+
+
+async def request_trainer_action(
+    collector: Collector, alert_id: str, action: RequestableAction, *, by: str, note: str, author: Caller
+) -> StoredRequest:
+    """Ask the trainer of an alert's run for an action, in the name of its author.
+
+    Raises:
+        UnknownAlert: If there is no such alert.
+        RequestNotPossible: If the alert is resolved, the run has ended, or the same request waits.
+        Unavailable: If it could not be stored.
+    """
+    now, signed = collector.clock(), author.signature(by)
+
+    def write(repositories: Repositories) -> StoredRequest:
+        request = request_action(repositories, alert_id, action, by=signed, note=note, now=now)
+        project = repositories.runs.project(request.run_id)
+        record_change(
+            repositories, author, f"run.{action}", request.run_id,
+            now=now, project=project, by=by, detail=f"asked for, about alert {alert_id}",
+        )  # fmt: skip
+        return request
+
+    request = await collector.write(alert_id, write)
+    collector.requests.note(request.run_id)
+    return request

@@ -1,0 +1,58 @@
+"""A person resets a run, or deletes runs."""
+
+from collections.abc import Callable
+
+from monitor_server.access.audit.changes import record_change
+from monitor_server.access.callers import Caller
+from monitor_server.api.collector import Collector
+from monitor_server.errors import InvalidField
+from monitor_server.ingest.reset import reset_run
+from monitor_server.store.repositories import Repositories
+
+__all__ = ["delete_runs", "reset_stored_run"]
+
+
+async def reset_stored_run(
+    collector: Collector, run_id: str, *, author: Caller, attempt: int | None = None, world_size: int | None = None
+) -> None:
+    """Reset a run's newest attempt or the number of its ranks, and try it again if it is quarantined.
+
+    Raises:
+        UnknownRun: If there is no such run.
+        InvalidField: If the run has no such attempt, or the settings do not allow the world size.
+        Unavailable: If it could not be stored.
+    """
+    now, most = collector.clock(), collector.settings.max_world_size
+    if world_size is not None and not 1 <= world_size <= most:
+        raise InvalidField(f"world_size must lie in 1 to {most}, got {world_size}; RLVITALS_MAX_WORLD_SIZE is the most")
+
+    def write(repositories: Repositories) -> int:
+        collector.log.forget(run_id)
+        position = reset_run(repositories, run_id, attempt=attempt, world_size=world_size, now=now)
+        project = repositories.runs.project(run_id)
+        detail = f"attempt {attempt}, world size {world_size}"
+        record_change(repositories, author, "run.reset", run_id, now=now, project=project, detail=detail)
+        return position
+
+    position = await collector.write(run_id, write)
+    if collector.retention is not None:
+        collector.retention.notify()
+    await collector.verdict_wait.until_projected(run_id, position)
+
+
+async def delete_runs(collector: Collector, key: str, begin: Callable[[Repositories], list[str]]) -> list[str]:
+    """Begin to delete runs, and return their ids.
+
+    Args:
+        collector: Whose runs they are.
+        key: The run or the project, by which the writer orders its work.
+        begin: Begins the deletion in a transaction.
+
+    Raises:
+        CollectorError: What ``begin`` raises.
+        Unavailable: If it could not be stored.
+    """
+    deleted = await collector.write(key, begin)
+    if collector.retention is not None:
+        collector.retention.notify()
+    return deleted

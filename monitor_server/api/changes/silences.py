@@ -1,0 +1,34 @@
+"""A person begins or ends a silence."""
+
+from collections.abc import Callable
+
+from monitor_server.alerts.silencing import AppliedSilences
+from monitor_server.api.collector import Collector
+from monitor_server.store.repositories import Repositories
+
+__all__ = ["change_silences"]
+
+
+async def change_silences(collector: Collector, key: str, change: Callable[[Repositories], None]) -> None:
+    """Change silences in a transaction, and apply them to the alerts that fire.
+
+    Args:
+        collector: Whose silences they are.
+        key: The silence, by which the writer orders its work.
+        change: Writes the change.
+
+    Raises:
+        CollectorError: What ``change`` raises.
+        Unavailable: If it could not be stored.
+    """
+    silencing = collector.silencing
+
+    def write(repositories: Repositories) -> AppliedSilences:
+        change(repositories)
+        return silencing.apply(repositories)
+
+    applied = await collector.write(key, write)
+    silencing.report(applied)
+    while applied.has_more:
+        applied = await collector.write(key, silencing.apply)
+        silencing.report(applied)

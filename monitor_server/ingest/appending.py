@@ -1,0 +1,62 @@
+"""Appends a batch to the log of its run through the writer, and waits until it is committed."""
+
+from dataclasses import replace
+from typing import Final
+
+from monitor_server.ingest.deliveries import Deliveries
+from monitor_server.ingest.log.log_append import Appended, Log
+from monitor_server.ingest.validation.validate import ValidBatch
+from monitor_server.ingest.writer import Writer
+from monitor_server.instrumentation.spans import OpenSpan
+
+__all__ = ["BatchAppender"]
+
+# More in one commit would hold everybody else up for longer than a tenth of a second.
+MAX_RECORDS_PER_COMMIT: Final = 500
+MAX_BYTES_PER_COMMIT: Final = 1024 * 1024
+
+
+class BatchAppender:
+    """Appends batches for requests on one event loop.
+
+    Args:
+        writer: Commits the batches.
+        log: The logs of the runs.
+        span: Opens a span.
+    """
+
+    def __init__(self, writer: Writer, log: Log, *, span: OpenSpan) -> None:
+        self._writer = writer
+        self._log = log
+        self._span = span
+        self._deliveries = Deliveries()
+
+    async def append(self, valid: ValidBatch) -> Appended:
+        """Append a batch to its run's log, and return what became of it after the commit.
+
+        A large batch is committed in parts, so that the batches of others are committed in between.
+
+        Raises:
+            Unavailable: If it could not be stored. Parts before may be; when it is sent again, they are duplicates.
+        """
+        parts = valid.parts(most_records=MAX_RECORDS_PER_COMMIT, most_bytes=MAX_BYTES_PER_COMMIT)
+        appended = [await self._append_part(part) for part in parts]
+        if len(appended) == 1:
+            return appended[0]
+        return replace(
+            appended[-1],
+            accepted=sum(part.accepted for part in appended),
+            duplicates=sum(part.duplicates for part in appended),
+            refused_responses=sum(part.refused_responses for part in appended),
+            rejected=sorted((each for part in appended for each in part.rejected), key=lambda each: each.index),
+        )
+
+    async def _append_part(self, valid: ValidBatch) -> Appended:
+        future = self._writer.submit(
+            valid.run_id,
+            lambda repositories: self._log.append_deferred(repositories, valid),
+            weight=1 + len(valid.records),
+            size=valid.size,
+        )
+        with self._span("append batch", {"rlvitals.run_id": valid.run_id, "rlvitals.records": len(valid.records)}):
+            return await self._deliveries.wait(future)
