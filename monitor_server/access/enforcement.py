@@ -74,7 +74,7 @@ class Enforcement:
                 self._limits.count_request(counted)
             if access is UNKNOWN:
                 # Not passed on: whatever serves it, such as a route of Dash's own, was not declared.
-                raise UnknownPath(f"nothing is served at {scope['path']}; see /docs")
+                raise UnknownPath.at(scope["path"])
         except KeyRequired as error:
             await (_redirect(scope, send) if _opens_page(scope) else _refuse(error, send))
             return

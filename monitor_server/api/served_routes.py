@@ -126,7 +126,7 @@ async def _refuse_unknown_path(request: Request) -> None:
     allowed = [method for method in served if (method, path) in KNOWN_ROUTES] or served
     if allowed:
         raise MethodNotAllowed(f"{request.method} is not served at {path}; see /docs", allowed)
-    raise UnknownPath(f"nothing is served at {path}; see /docs")
+    raise UnknownPath.at(path)
 
 
 def _is_served(request: Request, method: str) -> bool:

@@ -139,7 +139,7 @@ async def end(silence_id: str, collector: Serving, asking: Asking, body: EndBody
     def write(repositories: Repositories) -> None:
         found = repositories.silences.find(silence_id)
         if found is None or not asking.reaches(found.project):
-            raise UnknownSilence(f"no silence has the id {silence_id!r}; GET /api/v1/silences lists them")
+            raise UnknownSilence.by_id(silence_id)
         if found.ended_at is None:
             repositories.silences.end(silence_id, by=asking.signature(by), now=now)
             record_change(
@@ -217,7 +217,7 @@ def _read(collector: Collector, silence_id: str) -> SilenceItem:
     with collector.store.read() as reading:
         found = reading.silences.find(silence_id)
     if found is None:  # its run was deleted at this very moment
-        raise UnknownSilence(f"no silence has the id {silence_id!r}; GET /api/v1/silences lists them")
+        raise UnknownSilence.by_id(silence_id)
     return _item(found, collector.clock())
 
 

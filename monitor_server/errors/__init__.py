@@ -1,0 +1,144 @@
+"""The errors of the collector. `api.error_handlers` answers them over HTTP, in one shape.
+
+Every other module imports them from here. The first column names the module of this package that defines them.
+
+base          CollectorError                      500
+requests      ├── MalformedBody                   400  neither msgpack nor JSON, truncated, or of another encoding
+              ├── ForeignOrigin                   403  caused by a page of another origin
+              ├── UnknownPath                     404
+              ├── MethodNotAllowed                405
+              ├── BodyTooLarge                    413  before or after decompression
+              ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip
+              ├── UnknownHost                     421  addressed by a name that is not this server's
+              ├── InvalidField (ValueError)       422  a well-formed body or query with a wrong field
+              │   └── SchemaVersionMismatch       422
+access        ├── KeyRequired                     401  no key, or one that is not known, has expired or was revoked
+              ├── ScopeTooSmall                   403  the key may not do this
+              ├── SignInRefused                   403  by the OpenID Connect provider, its token or the groups
+              ├── TooManyRequests                 429  more requests or bytes than one key may send
+not_found     ├── UnknownRun, UnknownProject      404
+              ├── UnknownAlert, UnknownRule       404
+              ├── UnknownKey, UnknownView         404
+              ├── UnknownChannel, UnknownVersion  404
+              ├── UnknownSilence                  404
+conflicts     ├── RunActive                       409  its trainer sends
+              ├── KeyNameTaken                    409  a key of this name is in use
+              ├── RuleConflict                    409  its name is taken, there are too many, or a file states it
+              ├── TooManyViews                    409  as many views are saved as there may be
+              ├── SettingsConflict                409  somebody else has saved the settings, or they are set elsewhere
+              ├── RequestNotPossible              409  the trainer of a run cannot be asked for this now
+availability  ├── MissingLibrary                  501  an optional library is not installed on the collector
+              ├── ChannelFailed                   502  a channel of notifications did not accept a test message
+              ├── Unavailable                     503  nothing was stored; send again later
+              │   └── ProjectedElsewhere               another collector has projected the run; never a response
+              ├── OutcomeUnknown                  503  a change was begun, and it is not known whether it was stored
+              ├── DeletionUnderWay                503  nothing was stored; send again once the old data are removed
+startup       └── StartupError                         the command line prints it as one line and exits with status 1
+                  ├── DatabaseNewer
+                  ├── DatabaseUnusable
+                  ├── KeysMissing                      reachable from other machines, and nobody needs a key
+                  ├── UndeclaredRoute                  a route of ours without a scope
+                  └── AddressUnusable
+records       RecordError (ValueError)                 refuses one record; becomes a ``Rejection``, never a response
+              ├── InvalidRecord
+              ├── TooManySignals
+              └── SummaryConflict
+"""
+
+from monitor_server.errors.access import KeyRequired, ScopeTooSmall, SignInRefused, TooManyRequests
+from monitor_server.errors.availability import (
+    ChannelFailed,
+    DeletionUnderWay,
+    MissingLibrary,
+    OutcomeUnknown,
+    ProjectedElsewhere,
+    Unavailable,
+)
+from monitor_server.errors.base import CollectorError
+from monitor_server.errors.conflicts import (
+    KeyNameTaken,
+    RequestNotPossible,
+    RuleConflict,
+    RunActive,
+    SettingsConflict,
+    TooManyViews,
+)
+from monitor_server.errors.not_found import (
+    UnknownAlert,
+    UnknownChannel,
+    UnknownKey,
+    UnknownProject,
+    UnknownRule,
+    UnknownRun,
+    UnknownSilence,
+    UnknownVersion,
+    UnknownView,
+)
+from monitor_server.errors.records import InvalidRecord, RecordError, SummaryConflict, TooManySignals
+from monitor_server.errors.requests import (
+    BodyTooLarge,
+    ForeignOrigin,
+    InvalidField,
+    MalformedBody,
+    MethodNotAllowed,
+    SchemaVersionMismatch,
+    UnknownHost,
+    UnknownPath,
+    UnsupportedMediaType,
+)
+from monitor_server.errors.startup import (
+    AddressUnusable,
+    DatabaseNewer,
+    DatabaseUnusable,
+    KeysMissing,
+    StartupError,
+    UndeclaredRoute,
+)
+
+__all__ = [
+    "AddressUnusable",
+    "BodyTooLarge",
+    "ChannelFailed",
+    "CollectorError",
+    "DatabaseNewer",
+    "DatabaseUnusable",
+    "DeletionUnderWay",
+    "ForeignOrigin",
+    "InvalidField",
+    "InvalidRecord",
+    "KeyNameTaken",
+    "KeyRequired",
+    "KeysMissing",
+    "MalformedBody",
+    "MethodNotAllowed",
+    "MissingLibrary",
+    "OutcomeUnknown",
+    "ProjectedElsewhere",
+    "RecordError",
+    "RequestNotPossible",
+    "RuleConflict",
+    "RunActive",
+    "SchemaVersionMismatch",
+    "ScopeTooSmall",
+    "SettingsConflict",
+    "SignInRefused",
+    "StartupError",
+    "SummaryConflict",
+    "TooManyRequests",
+    "TooManySignals",
+    "TooManyViews",
+    "Unavailable",
+    "UndeclaredRoute",
+    "UnknownAlert",
+    "UnknownChannel",
+    "UnknownHost",
+    "UnknownKey",
+    "UnknownPath",
+    "UnknownProject",
+    "UnknownRule",
+    "UnknownRun",
+    "UnknownSilence",
+    "UnknownVersion",
+    "UnknownView",
+    "UnsupportedMediaType",
+]

@@ -1,0 +1,44 @@
+"""What the collector cannot do now, through no fault of the request."""
+
+from types import MappingProxyType
+
+from monitor_server.errors.base import CollectorError
+
+__all__ = ["ChannelFailed", "DeletionUnderWay", "MissingLibrary", "OutcomeUnknown", "ProjectedElsewhere", "Unavailable"]
+
+
+class MissingLibrary(CollectorError):
+    """The answer needs an optional library that is not installed on the collector."""
+
+    status = 501
+
+
+class ChannelFailed(CollectorError):
+    """A channel of notifications did not accept a test message."""
+
+    status = 502
+
+
+class Unavailable(CollectorError):
+    """The collector cannot answer now; nothing was stored."""
+
+    status = 503
+    headers = MappingProxyType({"Retry-After": "1"})
+
+
+class ProjectedElsewhere(Unavailable):
+    """Another collector has projected the run since it was read; nothing was stored."""
+
+
+class OutcomeUnknown(CollectorError):
+    """A change was begun, and the database has not confirmed it; it may or may not be stored."""
+
+    status = 503
+    headers = MappingProxyType({"Retry-After": "60"})
+
+
+class DeletionUnderWay(CollectorError):
+    """The run or the attempt is being removed; nothing was stored, and it begins anew with the next batch then."""
+
+    status = 503
+    headers = MappingProxyType({"Retry-After": "1"})

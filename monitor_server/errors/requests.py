@@ -1,0 +1,80 @@
+"""A request that cannot be read or does not reach a route: its host, origin, path, media type, size and fields."""
+
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Self
+
+from monitor_server.errors.base import CollectorError
+
+__all__ = [
+    "BodyTooLarge",
+    "ForeignOrigin",
+    "InvalidField",
+    "MalformedBody",
+    "MethodNotAllowed",
+    "SchemaVersionMismatch",
+    "UnknownHost",
+    "UnknownPath",
+    "UnsupportedMediaType",
+]
+
+
+class MalformedBody(CollectorError):
+    """The body does not decode as its media type and content encoding state."""
+
+    status = 400
+
+
+class ForeignOrigin(CollectorError):
+    """A page of another origin caused the request."""
+
+    status = 403
+
+
+class UnknownPath(CollectorError):
+    """No route serves this path."""
+
+    status = 404
+
+    @classmethod
+    def at(cls, path: str) -> Self:
+        """Return the error for a path that nothing is served at."""
+        return cls(f"nothing is served at {path}; see /docs")
+
+
+class MethodNotAllowed(CollectorError):
+    """The path exists, but does not serve this method; ``Allow`` names the methods that it serves."""
+
+    status = 405
+
+    def __init__(self, message: str, allowed: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.headers = MappingProxyType({"Allow": ", ".join(sorted(allowed))})
+
+
+class BodyTooLarge(CollectorError):
+    """The body exceeds a limit, as sent or decompressed."""
+
+    status = 413
+
+
+class UnsupportedMediaType(CollectorError):
+    """The collector does not read this media type or content encoding."""
+
+    status = 415
+
+
+class UnknownHost(CollectorError):
+    """The request addresses the server by a name that is not its own."""
+
+    status = 421
+
+
+class InvalidField(CollectorError, ValueError):
+    """A field is unknown, missing, of the wrong type or out of range."""
+
+    status = 422
+
+
+class SchemaVersionMismatch(InvalidField):
+    """The batch is written in another version of the wire schema."""

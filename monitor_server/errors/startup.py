@@ -1,0 +1,29 @@
+"""Why a collector cannot start."""
+
+from monitor_server.errors.base import CollectorError
+
+__all__ = ["AddressUnusable", "DatabaseNewer", "DatabaseUnusable", "KeysMissing", "StartupError", "UndeclaredRoute"]
+
+
+class StartupError(CollectorError):
+    """The collector cannot start; the message states why and what to do."""
+
+
+class DatabaseNewer(StartupError):
+    """A newer version of rlvitals has migrated the database."""
+
+
+class DatabaseUnusable(StartupError):
+    """The database cannot be opened or written."""
+
+
+class KeysMissing(StartupError):
+    """Other machines can reach the server, and nobody needs a key."""
+
+
+class UndeclaredRoute(StartupError):
+    """A route has no scope in `access.route_table`."""
+
+
+class AddressUnusable(StartupError):
+    """The server cannot listen on the address."""
