@@ -19,12 +19,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.api.requests import without_credentials
 from dashboard.components.page_frame import message, shell
 from dashboard.first_view.view import FirstView
+from dashboard.ids import frame as frame_ids
 from dashboard.page_delivery.callback_requests import DashRequests, refuse_unknown_path
 from dashboard.page_delivery.compression import Compressed
 from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
@@ -147,7 +147,7 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
         remember_credentials(request.scope["headers"])
         try:
             async with ApiClient(api_url) as api:
-                report = await api.incident(alert_id)
+                report = await api.alerts.incident(alert_id)
         except ApiError as error:
             return PlainTextResponse(str(error), status_code=404 if isinstance(error, NotFoundError) else 502)
         headers = {"Content-Disposition": f'attachment; filename="incident-{alert_id}.html"'}
@@ -217,19 +217,23 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
     async def again(tries: int | None, pathname: str, href: str) -> object:
         """Draw the page that the collector did not answer for; its message stays as long as that is so."""
         drawn = await page(pathname, href) if tries else None
-        return no_update if drawn is None or getattr(drawn, "id", "") == ids.WAITING else drawn
+        return no_update if drawn is None or getattr(drawn, "id", "") == frame_ids.WAITING else drawn
 
-    app.callback(Output(ids.PAGE, "children"), Input(ids.ADDRESS, "pathname"), State(ids.ADDRESS, "href"))(page)
     app.callback(
-        Output(ids.PAGE, "children", allow_duplicate=True),
-        Input(ids.RETRY_NOW, "data"),
-        State(ids.ADDRESS, "pathname"),
-        State(ids.ADDRESS, "href"),
+        Output(frame_ids.PAGE, "children"), Input(frame_ids.ADDRESS, "pathname"), State(frame_ids.ADDRESS, "href")
+    )(page)
+    app.callback(
+        Output(frame_ids.PAGE, "children", allow_duplicate=True),
+        Input(frame_ids.RETRY_NOW, "data"),
+        State(frame_ids.ADDRESS, "pathname"),
+        State(frame_ids.ADDRESS, "href"),
         prevent_initial_call=True,
     )(again)
     app.clientside_callback(
-        ClientsideFunction("rlvitals", "connect"), Output(ids.LIVE_STATE, "title"), Input(ids.LIVE, "data")
+        ClientsideFunction("rlvitals", "connect"), Output(frame_ids.LIVE_STATE, "title"), Input(frame_ids.LIVE, "data")
     )
     app.clientside_callback(
-        ClientsideFunction("rlvitals", "retry"), Output(ids.RETRY_NOW, "data"), Input(ids.RETRY, "n_intervals")
+        ClientsideFunction("rlvitals", "retry"),
+        Output(frame_ids.RETRY_NOW, "data"),
+        Input(frame_ids.RETRY, "n_intervals"),
     )

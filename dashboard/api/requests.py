@@ -1,6 +1,7 @@
 """Sends requests to one collector and checks that its answers are JSON."""
 
 import re
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Final, Self, cast
 from urllib.parse import urlsplit
@@ -11,8 +12,9 @@ from dashboard.api.answers import printable_tree
 from dashboard.api.errors import ApiError, NotFoundError, UnreachableError, refused
 from dashboard.sign_in.credentials import current_credentials
 
-__all__ = ["Query", "Requests", "item_path", "without_credentials"]
+__all__ = ["PAGE_ITEMS", "Query", "Requests", "item_path", "without_credentials"]
 
+PAGE_ITEMS: Final = 200
 MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest
 ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")  # ids are hexadecimal; none needs to be quoted in a path
 
@@ -20,7 +22,7 @@ Query = dict[str, str | int | list[str]]
 
 
 class Requests:
-    """Sends requests to one collector. An async context manager: open one for each page; it costs a connection.
+    """Sends requests to one collector. An async context manager, which opens and closes the connection.
 
     Args:
         base_url: The collector's address, such as ``http://127.0.0.1:8600``.
@@ -48,20 +50,22 @@ class Requests:
     ) -> None:
         await self._http.__aexit__(kind, error, trace)
 
-    async def _items(self, path: str, query: Query, *, most: int = MAX_ITEMS) -> list[object]:
+    async def items(self, path: str, query: Query, *, most: int = MAX_ITEMS) -> list[object]:
+        """Return the items of a list, read page by page, ``most`` at most."""
         items: list[object] = []
         cursor: str | None = None
         while True:
-            page = await self._get(path, query if cursor is None else {**query, "cursor": cursor})
+            page = await self.get(path, query if cursor is None else {**query, "cursor": cursor})
             items += cast("list[object]", page["items"])
             cursor = cast("str | None", page.get("next"))
             if cursor is None or len(items) >= most:
                 return items[:most]
 
-    async def _get(self, path: str, query: Query) -> dict[str, object]:
-        return await self._ask("GET", path, params=query)
+    async def get(self, path: str, query: Query) -> dict[str, object]:
+        """Return the object that a route answers."""
+        return await self.ask("GET", path, params=query)
 
-    async def _ask(
+    async def ask(
         self,
         method: str,
         path: str,
@@ -69,7 +73,18 @@ class Requests:
         is_nullable: bool = False,
         **asked: Any,  # noqa: ANN401 - httpx2's own
     ) -> dict[str, object]:
-        response = await self._request(method, path, **asked)
+        """Send a request, and return the object in the answer.
+
+        Args:
+            method: Of HTTP.
+            path: Below the API's base path.
+            is_nullable: Whether the answer may be null, which is returned as an empty object.
+            asked: Options of httpx2, such as ``params`` and ``json``.
+
+        Raises:
+            ApiError: If the collector does not answer, refuses, or answers something else.
+        """
+        response = await self.send(method, path, **asked)
         try:
             answer = response.json()
             # Numbers and most names need no look: only an escape or a byte beyond ASCII can be unprintable.
@@ -85,13 +100,28 @@ class Requests:
             raise refused(response.status_code, str(answer.get("detail", response.reason_phrase)))
         return answer
 
-    async def _request(self, method: str, path: str, **asked: Any) -> httpx2.Response:  # noqa: ANN401 - httpx2's own
+    async def send(self, method: str, path: str, **asked: Any) -> httpx2.Response:  # noqa: ANN401 - httpx2's own
+        """Send a request, and return the answer whatever its status is.
+
+        Raises:
+            UnreachableError: If the collector does not answer.
+        """
         try:
             return await self._http.request(method, f"/api/v1{path}", **asked)
         except httpx2.HTTPError as error:
             raise UnreachableError(
                 f"The collector at {self.shown_url} does not answer ({type(error).__name__})"
             ) from error
+
+    async def stream(self, path: str, query: Query) -> AsyncIterator[bytes]:
+        """Yield the bytes of an answer that does not end, as they come, until either side ends it."""
+        timeout = httpx2.Timeout(10.0, read=None)
+        try:
+            async with self._http.stream("GET", f"/api/v1{path}", params=query, timeout=timeout) as response:
+                async for chunk in response.aiter_raw():
+                    yield chunk
+        except httpx2.HTTPError:
+            return  # the browser reconnects by itself
 
 
 def without_credentials(url: str) -> str:

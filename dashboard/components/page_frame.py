@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
+from dashboard.ids import frame as frame_ids
 
 __all__ = ["message", "shell", "waiting"]
 
@@ -30,7 +30,7 @@ def shell(main: Component | None = None) -> Component:
     return html.Div(
         className="shell",
         children=[
-            dcc.Location(id=ids.ADDRESS, refresh="callback-nav"),
+            dcc.Location(id=frame_ids.ADDRESS, refresh="callback-nav"),
             html.Header(
                 className="bar",
                 children=[
@@ -45,21 +45,21 @@ def shell(main: Component | None = None) -> Component:
                         className="bar-links",
                         **{"aria-label": "pages"},
                     ),
-                    html.Span(id=ids.LIVE_STATE, className="live-state"),
+                    html.Span(id=frame_ids.LIVE_STATE, className="live-state"),
                     html.Button(
                         html.Span("Theme:", className="unseen"),
-                        id=ids.THEME,
+                        id=frame_ids.THEME,
                         className="theme-choice",
                         title="System, light or dark",
                     ),
-                    html.Button("Notify", id=ids.NOTIFY, className="bar-button", hidden=True),
-                    html.Button("?", id=ids.KEYS_OPEN, className="bar-button", title="Keyboard (?)"),
-                    html.Button(id=ids.SIGN_OUT, className="bar-button sign-out", hidden=True, title="Sign out"),
+                    html.Button("Notify", id=frame_ids.NOTIFY, className="bar-button", hidden=True),
+                    html.Button("?", id=frame_ids.KEYS_OPEN, className="bar-button", title="Keyboard (?)"),
+                    html.Button(id=frame_ids.SIGN_OUT, className="bar-button sign-out", hidden=True, title="Sign out"),
                     html.A("API", href="/docs", className="bar-link"),
                 ],
             ),
             _keyboard_help(),
-            main or html.Main(id=ids.PAGE, children=html.Div(className="loading", children="Loading")),
+            main or html.Main(id=frame_ids.PAGE, children=html.Div(className="loading", children="Loading")),
         ],
     )
 
@@ -68,7 +68,7 @@ def _keyboard_help() -> Component:
     """Return the dialog that lists the keys; assets/keyboard.js opens it."""
     rows = [html.Tr([html.Th(html.Kbd(key), scope="row"), html.Td(meaning)]) for key, meaning in KEYS.items()]
     return html.Dialog(
-        id=ids.KEYS,
+        id=frame_ids.KEYS,
         className="card keys",
         **{"aria-label": "Keyboard"},
         children=[html.H2("Keyboard"), html.Table(html.Tbody(rows)), html.Form(html.Button("Close"), method="dialog")],
@@ -94,9 +94,9 @@ def waiting(title: str, detail: str) -> Component:
         [
             message(title, detail),
             html.P("The page asks again every few seconds.", className="calm"),
-            dcc.Interval(id=ids.RETRY, interval=RETRY_MILLISECONDS),
-            dcc.Store(id=ids.RETRY_NOW),
+            dcc.Interval(id=frame_ids.RETRY, interval=RETRY_MILLISECONDS),
+            dcc.Store(id=frame_ids.RETRY_NOW),
         ],
-        id=ids.WAITING,
+        id=frame_ids.WAITING,
         className="waiting",
     )

@@ -6,10 +6,10 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.runs import ForecastItem, PhaseItem, RunItem, SeriesItem
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.small_elements import badge, number, since
+from dashboard.ids import run as run_ids
 
 __all__ = ["run_header"]
 
@@ -60,7 +60,7 @@ def run_header(
         ),
         html.Dl([html.Div([html.Dt(name), html.Dd(value)]) for name, value in _facts(run)], className="facts"),
         html.Div([_vital(signal, label, series) for signal, label in VITALS], className="vitals"),
-        html.Div(forecast_parts(forecast, phase=run["phase"]), id=ids.RUN_FORECAST, className="forecast"),
+        html.Div(forecast_parts(forecast, phase=run["phase"]), id=run_ids.FORECAST, className="forecast"),
         *_timeline(phases),
     ]
 

@@ -3,8 +3,8 @@
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.runs import RunDetail
+from dashboard.ids import run as run_ids
 
 __all__ = ["parse_tags", "run_labels"]
 
@@ -15,7 +15,7 @@ def run_labels(run: RunDetail) -> Component:
     return html.Section(
         className="run-labels",
         children=[
-            html.P(notes, className="card run-notes", id=ids.LABEL_NOTES_SHOWN, hidden=not notes),
+            html.P(notes, className="card run-notes", id=run_ids.LABEL_NOTES_SHOWN, hidden=not notes),
             html.Details(
                 className="label-form",
                 children=[
@@ -34,14 +34,14 @@ def parse_tags(text: str | None) -> list[str]:
 
 def _fields(run: RunDetail) -> list[Component]:
     return [
-        _field("Title", dcc.Input(id=ids.LABEL_TITLE, value=run.get("title") or "", placeholder=run["name"])),
-        _field("Tags, separated by commas", dcc.Input(id=ids.LABEL_TAGS, value=", ".join(run.get("tags") or []))),
-        _field("Notes", dcc.Textarea(id=ids.LABEL_NOTES, value=run.get("notes") or "", rows=4)),
+        _field("Title", dcc.Input(id=run_ids.LABEL_TITLE, value=run.get("title") or "", placeholder=run["name"])),
+        _field("Tags, separated by commas", dcc.Input(id=run_ids.LABEL_TAGS, value=", ".join(run.get("tags") or []))),
+        _field("Notes", dcc.Textarea(id=run_ids.LABEL_NOTES, value=run.get("notes") or "", rows=4)),
         html.Div(
             [
                 html.Span("Archive", className="unseen control-label"),
                 dcc.Checklist(
-                    id=ids.LABEL_ARCHIVED,
+                    id=run_ids.LABEL_ARCHIVED,
                     options={"archived": "archived: left out of the fleet at first"},
                     value=["archived"] if run.get("archived") else [],
                     className="inline-check",
@@ -51,14 +51,14 @@ def _fields(run: RunDetail) -> list[Component]:
         ),
         html.Div(
             [
-                html.Button("Save", id=ids.LABEL_SAVE, className="button"),
-                html.Button("Delete run", id=ids.RUN_DELETE, className="quiet"),
-                html.Span(id=ids.LABEL_STATE, role="status"),
+                html.Button("Save", id=run_ids.LABEL_SAVE, className="button"),
+                html.Button("Delete run", id=run_ids.DELETE, className="quiet"),
+                html.Span(id=run_ids.LABEL_STATE, role="status"),
             ],
             className="field-buttons",
         ),
         dcc.ConfirmDialog(
-            id=ids.RUN_DELETE_CONFIRMED,
+            id=run_ids.DELETE_CONFIRMED,
             message=f"Delete {run['name']} with all its steps, alerts and responses? This cannot be undone.",
         ),
     ]

@@ -7,10 +7,10 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.components.small_elements import save_buttons
 from dashboard.figures.curves.token_axis import token_signal
 from dashboard.html_text import html_text
+from dashboard.ids import workspace as workspace_ids
 from dashboard.signal_definitions.lookup import define, unit_of
 
 __all__ = ["groups_of", "panel_count", "panel_places", "smoothing_of", "workspace"]
@@ -40,20 +40,20 @@ def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str 
         project: The project, for which the browser remembers what is pinned.
     """
     return html.Section(
-        id=ids.WORKSPACE,
+        id=workspace_ids.WORKSPACE,
         className="workspace",
         **{"data-project": project},
         children=[
-            dcc.Store(id=ids.WORKSPACE_ZOOM, data=_zoom(query.get("zoom"))),
-            dcc.Store(id=ids.WORKSPACE_WANTED),
-            dcc.Store(id=ids.WORKSPACE_DRAWN),
-            dcc.Store(id=ids.WORKSPACE_EXPORTED),
-            dcc.Download(id=ids.WORKSPACE_DOWNLOAD),
+            dcc.Store(id=workspace_ids.ZOOM, data=_zoom(query.get("zoom"))),
+            dcc.Store(id=workspace_ids.WANTED),
+            dcc.Store(id=workspace_ids.DRAWN),
+            dcc.Store(id=workspace_ids.EXPORTED),
+            dcc.Download(id=workspace_ids.DOWNLOAD),
             html.Div(
-                [html.H2(panel_count(signals), id=ids.WORKSPACE_COUNT), _controls(query, signals)],
+                [html.H2(panel_count(signals), id=workspace_ids.COUNT), _controls(query, signals)],
                 className="workspace-bar card",
             ),
-            html.Div(id=ids.WORKSPACE_PLACES, className="panel-groups", **{"data-places": panel_places(signals)}),
+            html.Div(id=workspace_ids.PLACES, className="panel-groups", **{"data-places": panel_places(signals)}),
         ],
     )
 
@@ -75,7 +75,7 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
             _labelled(
                 "Find",
                 dcc.Input(
-                    id=ids.WORKSPACE_SEARCH,
+                    id=workspace_ids.SEARCH,
                     type="search",
                     value=query.get("signals", ""),
                     placeholder="Find signals (regular expression)",
@@ -85,7 +85,7 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
             _labelled(
                 "Smoothing",
                 dcc.Slider(
-                    id=ids.WORKSPACE_SMOOTHING,
+                    id=workspace_ids.SMOOTHING,
                     min=0,
                     max=0.99,
                     step=0.01,
@@ -94,10 +94,10 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
                     updatemode="mouseup",
                 ),
             ),
-            _segments(ids.WORKSPACE_AXIS, "Horizontal axis", _axes(signals), query.get("x")),
-            _segments(ids.WORKSPACE_SCALE, "Vertical axis", {"linear": "linear", "log": "log"}, query.get("y")),
+            _segments(workspace_ids.AXIS, "Horizontal axis", _axes(signals), query.get("x")),
+            _segments(workspace_ids.SCALE, "Vertical axis", {"linear": "linear", "log": "log"}, query.get("y")),
             _segments(
-                ids.WORKSPACE_OUTLIERS,
+                workspace_ids.OUTLIERS,
                 "Outliers",
                 {"shown": "all points", "hidden": "no outliers"},
                 query.get("outliers"),

@@ -15,7 +15,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboard import ids
+from dashboard.ids import alert as alert_ids
+from dashboard.ids import frame as frame_ids
+from dashboard.ids import run as run_ids
+from dashboard.ids import workspace as workspace_ids
 from dashboard.sign_in.credentials import remember_credentials
 
 __all__ = ["DashRequests", "refuse_unknown_path"]
@@ -47,12 +50,12 @@ def _is_address(value: object) -> bool:
 
 
 def _is_page(value: object) -> bool:
-    """Whether a value is what `ids.LIVE` holds: a mapping in which ids are text."""
+    """Whether a value is what `frame_ids.LIVE` holds: a mapping in which ids are text."""
     return isinstance(value, dict) and all(isinstance(value.get(name, ""), str) for name in ("run", "alert"))
 
 
 def _is_export(value: object) -> bool:
-    """Whether a value is what `ids.WORKSPACE_EXPORTED` holds: nothing, or a mapping that names a signal."""
+    """Whether a value is what `workspace_ids.EXPORTED` holds: nothing, or a mapping that names a signal."""
     return value is None or (isinstance(value, dict) and isinstance(value.get("signal"), str))
 
 
@@ -61,14 +64,14 @@ def _is_count(value: object) -> bool:
 
 
 EXPECTED: Final[Mapping[tuple[str, str], Callable[[object], bool]]] = {
-    (ids.ADDRESS, "pathname"): _is_text,
-    (ids.ADDRESS, "href"): _is_address,
-    (ids.LIVE, "data"): _is_page,
-    (ids.WORKSPACE_EXPORTED, "data"): _is_export,
-    (ids.ALERT_ACKNOWLEDGE, "n_clicks"): _is_count,
-    (ids.LABEL_TITLE, "value"): _is_text_or_none,
-    (ids.LABEL_TAGS, "value"): _is_text_or_none,
-    (ids.LABEL_NOTES, "value"): _is_text_or_none,
+    (frame_ids.ADDRESS, "pathname"): _is_text,
+    (frame_ids.ADDRESS, "href"): _is_address,
+    (frame_ids.LIVE, "data"): _is_page,
+    (workspace_ids.EXPORTED, "data"): _is_export,
+    (alert_ids.ACKNOWLEDGE, "n_clicks"): _is_count,
+    (run_ids.LABEL_TITLE, "value"): _is_text_or_none,
+    (run_ids.LABEL_TAGS, "value"): _is_text_or_none,
+    (run_ids.LABEL_NOTES, "value"): _is_text_or_none,
 }
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.api.types.alerts import RULE_PREFIX, ActionItem, AlertItem, HistoryItem, JudgementItem
@@ -22,6 +21,8 @@ from dashboard.components.alert.listing import alert_head
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.rules.states import rule_states
+from dashboard.ids import alert as alert_ids
+from dashboard.ids import frame as frame_ids
 
 __all__ = ["alert_page", "register"]
 
@@ -70,15 +71,15 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
     return html.Div(
         className="alert-page",
         children=[
-            dcc.Store(id=ids.LIVE, data=live),
-            dcc.Store(id=ids.ALERT_REFRESH),
-            dcc.Store(id=ids.JUDGED),
-            html.Div(id=ids.ALERT, className="alert-parts", children=read.parts()),
+            dcc.Store(id=frame_ids.LIVE, data=live),
+            dcc.Store(id=alert_ids.REFRESH),
+            dcc.Store(id=alert_ids.JUDGED),
+            html.Div(id=alert_ids.ALERT, className="alert-parts", children=read.parts()),
             html.Div(
                 [
                     life_forms(),
                     judgement_card(alert_id, read.judgement),
-                    html.Div(history_list(read.history), id=ids.ALERT_HISTORY),
+                    html.Div(history_list(read.history), id=alert_ids.HISTORY),
                 ],
                 className="alert-life",
             ),
@@ -101,24 +102,24 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update
         try:
             async with ApiClient(api_url) as api:
-                await api.acknowledge(live["alert"])
+                await api.alerts.acknowledge(live["alert"])
             read = await _read(api_url, live["alert"])
         except ApiError as error:
             return message("The alert could not be acknowledged", str(error)), no_update
         return read.parts(), history_list(read.history)
 
     app.callback(
-        Output(ids.ALERT, "children", allow_duplicate=True),
-        Output(ids.ALERT_HISTORY, "children", allow_duplicate=True),
-        Input(ids.ALERT_ACKNOWLEDGE, "n_clicks"),
-        State(ids.LIVE, "data"),
+        Output(alert_ids.ALERT, "children", allow_duplicate=True),
+        Output(alert_ids.HISTORY, "children", allow_duplicate=True),
+        Input(alert_ids.ACKNOWLEDGE, "n_clicks"),
+        State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(acknowledge)
     app.callback(
-        Output(ids.ALERT, "children"),
-        Output(ids.ALERT_HISTORY, "children"),
-        Input(ids.ALERT_REFRESH, "data"),
-        State(ids.LIVE, "data"),
+        Output(alert_ids.ALERT, "children"),
+        Output(alert_ids.HISTORY, "children"),
+        Input(alert_ids.REFRESH, "data"),
+        State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(refresh)
     _register_forms(app, api_url)
@@ -132,7 +133,7 @@ def _register_forms(app: Dash, api_url: str) -> None:
             return ("A comment needs a text." if clicks else no_update), no_update, no_update
         try:
             async with ApiClient(api_url) as api:
-                await api.comment(live["alert"], text or "")
+                await api.alerts.comment(live["alert"], text or "")
         except ApiError as error:
             return f"Not commented. {error}", no_update, no_update
         return "Commented.", "", f"comment {clicks}"
@@ -144,23 +145,25 @@ def _register_forms(app: Dash, api_url: str) -> None:
             return no_update, no_update, no_update
         try:
             async with ApiClient(api_url) as api:
-                await api.silence(live["alert"], minutes=int(time) if time.isdigit() else None, reason=reason or "")
+                await api.alerts.silence(
+                    live["alert"], minutes=int(time) if time.isdigit() else None, reason=reason or ""
+                )
         except ApiError as error:
             return f"Not silenced. {error}", no_update, no_update
         return f"Silenced: {SILENCES[time]}.", "", f"silence {clicks}"
 
     outputs = (
-        Output(ids.ALERT_LIFE_STATE, "children"),
-        Output(ids.ALERT_COMMENT, "value"),
-        Output(ids.ALERT_REFRESH, "data"),
+        Output(alert_ids.LIFE_STATE, "children"),
+        Output(alert_ids.COMMENT, "value"),
+        Output(alert_ids.REFRESH, "data"),
     )
     again = [Output(one.component_id, one.component_property, allow_duplicate=True) for one in outputs]
-    text, live = State(ids.ALERT_COMMENT, "value"), State(ids.LIVE, "data")
-    app.callback(*outputs, Input(ids.ALERT_COMMENT_SEND, "n_clicks"), text, live, prevent_initial_call=True)(comment)
+    text, live = State(alert_ids.COMMENT, "value"), State(frame_ids.LIVE, "data")
+    app.callback(*outputs, Input(alert_ids.COMMENT_SEND, "n_clicks"), text, live, prevent_initial_call=True)(comment)
     app.callback(
         *again,
-        Input(ids.ALERT_SILENCE_SEND, "n_clicks"),
-        State(ids.ALERT_SILENCE, "value"),
+        Input(alert_ids.SILENCE_SEND, "n_clicks"),
+        State(alert_ids.SILENCE, "value"),
         text,
         live,
         prevent_initial_call=True,
@@ -170,13 +173,13 @@ def _register_forms(app: Dash, api_url: str) -> None:
 async def _read(api_url: str, alert_id: str) -> _Read:
     async with ApiClient(api_url) as api:
         alert, attribution, history = await asyncio.gather(
-            api.alert(alert_id), api.attribution(alert_id), api.history(alert_id)
+            api.alerts.get(alert_id), api.alerts.attribution(alert_id), api.alerts.history(alert_id)
         )
         run_id, kind = alert["run_id"], alert["kind"]
-        rules = await api.rules_of_run(run_id) if kind.startswith(RULE_PREFIX) else []
+        rules = await api.rules.of_run(run_id) if kind.startswith(RULE_PREFIX) else []
         of_alert = [rule for rule in rules if rule["kind"] == kind]
         forecast, judgements, actions = await asyncio.gather(
-            api.forecast(run_id), api.judgements(run_id), api.actions(run_id)
+            api.runs.forecast(run_id), api.runs.judgements(run_id), api.runs.actions(run_id)
         )
         about = [action for action in actions if action["alert_id"] == alert_id]
         return _Read(alert, attribution, history, forecast, of_alert, judgements.get(alert_id), about)

@@ -8,7 +8,6 @@ from urllib.parse import parse_qs
 from dash import Dash, Input, Output, dcc, html, no_update
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.api.types.alerts import AlertItem
@@ -18,6 +17,8 @@ from dashboard.components.compare.tables import config_differences, legend, outc
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.small_elements import remembering, save_buttons
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure
+from dashboard.ids import compare as compare_ids
+from dashboard.ids import frame as frame_ids
 from dashboard.signal_definitions.lookup import define, unit_of
 
 __all__ = ["compare_page", "register"]
@@ -39,15 +40,15 @@ async def compare_page(api_url: str, query: str = "") -> Component:
     asked = parse_qs(query)
     try:
         async with ApiClient(api_url) as api:
-            runs = await api.runs()
+            runs = await api.runs.all()
     except ApiError as error:
         return waiting("The runs cannot be shown", str(error))
     return html.Div(
         className="compare-page",
         children=[
-            dcc.Store(id=ids.LIVE, data={"page": "compare", "title": "Compare"}),
+            dcc.Store(id=frame_ids.LIVE, data={"page": "compare", "title": "Compare"}),
             controls(runs, asked.get("run", [])[:MAX_RUNS], asked),
-            html.Div(id=ids.COMPARE_BODY, className="compare-body"),
+            html.Div(id=compare_ids.BODY, className="compare-body"),
         ],
     )
 
@@ -99,22 +100,22 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update, f"The example cannot be added. {error}"
 
     app.callback(
-        Output(ids.COMPARE_RUNS, "options"),
-        Output(ids.COMPARE_RUNS, "value"),
-        Output(ids.COMPARE_EXAMPLE_STATE, "children"),
-        Input(ids.COMPARE_EXAMPLE, "n_clicks"),
+        Output(compare_ids.RUNS, "options"),
+        Output(compare_ids.RUNS, "value"),
+        Output(compare_ids.EXAMPLE_STATE, "children"),
+        Input(compare_ids.EXAMPLE, "n_clicks"),
         prevent_initial_call=True,
     )(add_example)
     controls_ = (
-        Input(ids.COMPARE_RUNS, "value"),
-        Input(ids.COMPARE_SIGNALS, "value"),
-        Input(ids.COMPARE_ALIGN, "value"),
-        Input(ids.COMPARE_SCALE, "value"),
-        Input(ids.COMPARE_GROUP, "value"),
-        Input(ids.COMPARE_SMOOTHING, "value"),
+        Input(compare_ids.RUNS, "value"),
+        Input(compare_ids.SIGNALS, "value"),
+        Input(compare_ids.ALIGN, "value"),
+        Input(compare_ids.SCALE, "value"),
+        Input(compare_ids.GROUP, "value"),
+        Input(compare_ids.SMOOTHING, "value"),
     )
-    app.callback(Output(ids.COMPARE_BODY, "children"), Output(ids.COMPARE_SIGNALS, "options"), *controls_)(draw)
-    app.clientside_callback(remembering(USUAL), Output(ids.COMPARE_BODY, "title"), *controls_)
+    app.callback(Output(compare_ids.BODY, "children"), Output(compare_ids.SIGNALS, "options"), *controls_)(draw)
+    app.clientside_callback(remembering(USUAL), Output(compare_ids.BODY, "title"), *controls_)
 
 
 async def _read(
@@ -125,10 +126,10 @@ async def _read(
         read = await asyncio.gather(
             *(
                 asyncio.gather(
-                    api.run(run_id),
-                    api.phases(run_id),
-                    api.series(run_id, signals, max_points=MAX_POINTS, times=True),
-                    api.alerts(run_id),
+                    api.runs.get(run_id),
+                    api.runs.phases(run_id),
+                    api.runs.series(run_id, signals, max_points=MAX_POINTS, times=True),
+                    api.alerts.all(run_id),
                 )
                 for run_id in run_ids
             )
@@ -140,9 +141,9 @@ async def _read(
 
 async def _add_example(api: ApiClient) -> tuple[list[RunItem], list[str]]:
     """Add the example, wait a little until its steps can be read, and return all runs and the ids of the example's."""
-    last_steps = await api.add_ablation()
+    last_steps = await api.samples.add_ablation()
     for _ in range(EXAMPLE_READS):
-        runs = await api.runs()
+        runs = await api.runs.all()
         reached = {run["id"]: run["last_step"] for run in runs}
         if all(reached.get(run_id) == step for run_id, step in last_steps.items()):
             break
@@ -157,8 +158,8 @@ def _example() -> Component:
             html.P("Choose two runs or more."),
             html.P(
                 [
-                    html.Button("Show me an example", id=ids.COMPARE_EXAMPLE, className="button"),
-                    html.Span(id=ids.COMPARE_EXAMPLE_STATE, className="aside", role="status"),
+                    html.Button("Show me an example", id=compare_ids.EXAMPLE, className="button"),
+                    html.Span(id=compare_ids.EXAMPLE_STATE, className="aside", role="status"),
                 ],
                 className="sample",
             ),

@@ -2,10 +2,10 @@
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update, set_props
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.alert.judgement import spell_judgement
+from dashboard.ids import alert as alert_ids
 
 __all__ = ["register"]
 
@@ -20,7 +20,7 @@ def register(app: Dash, api_url: str) -> None:
         if not pressed or not any([*right, *wrong]):  # the forms were drawn, and no button clicked
             return no_update
         alert = pressed["alert"]
-        is_right = pressed["type"] == ids.judgement("right", alert)["type"]
+        is_right = pressed["type"] == alert_ids.judgement("right", alert)["type"]
         step, note = (
             next((item.get("value") for item in items if item["id"]["alert"] == alert), None)
             for items in ctx.states_list
@@ -28,18 +28,18 @@ def register(app: Dash, api_url: str) -> None:
         failed_at = int(step) if is_right and isinstance(step, int | float) else None
         try:
             async with ApiClient(api_url) as api:
-                given = await api.judge(alert, is_right=is_right, failed_at=failed_at, note=str(note or ""))
+                given = await api.alerts.judge(alert, is_right=is_right, failed_at=failed_at, note=str(note or ""))
             said = spell_judgement(given)
         except ApiError as error:
             said = f"Not judged. {error}"
-        set_props(ids.judgement("state", alert), {"children": said})
+        set_props(alert_ids.judgement("state", alert), {"children": said})
         return no_update
 
     app.callback(
-        Output(ids.JUDGED, "data"),
-        Input(ids.judgement("right", ALL), "n_clicks"),
-        Input(ids.judgement("wrong", ALL), "n_clicks"),
-        State(ids.judgement("step", ALL), "value"),
-        State(ids.judgement("note", ALL), "value"),
+        Output(alert_ids.JUDGED, "data"),
+        Input(alert_ids.judgement("right", ALL), "n_clicks"),
+        Input(alert_ids.judgement("wrong", ALL), "n_clicks"),
+        State(alert_ids.judgement("step", ALL), "value"),
+        State(alert_ids.judgement("note", ALL), "value"),
         prevent_initial_call=True,
     )(judge)

@@ -7,7 +7,6 @@ from urllib.parse import parse_qsl
 from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.components.page_frame import message, waiting
@@ -16,6 +15,8 @@ from dashboard.components.responses.pairs import pairs_listing
 from dashboard.components.small_elements import remembering, save_buttons
 from dashboard.figures.responses.question_displacement import question_displacements, question_figure, windows_of
 from dashboard.figures.responses.rewards import has_chosen_reward, reward_figure
+from dashboard.ids import frame as frame_ids
+from dashboard.ids import responses as response_ids
 
 __all__ = ["register", "responses_page"]
 
@@ -37,7 +38,7 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
     """Draw the controls as the query sets them; the responses follow by a callback."""
     try:
         async with ApiClient(api_url) as api:
-            run = await api.run(run_id)
+            run = await api.runs.get(run_id)
     except NotFoundError:
         return message("No such run", f"No run has the id {run_id}.")
     except ApiError as error:
@@ -47,7 +48,9 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
     return html.Div(
         className="responses-page",
         children=[
-            dcc.Store(id=ids.LIVE, data={"page": "responses", "title": f"Responses of {run['name']}", "run": run_id}),
+            dcc.Store(
+                id=frame_ids.LIVE, data={"page": "responses", "title": f"Responses of {run['name']}", "run": run_id}
+            ),
             html.Section(
                 [
                     html.Nav(crumbs, className="crumbs"),
@@ -63,26 +66,26 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
                     html.Div(
                         [
                             html.Button(
-                                "Draw displacement over questions", id=ids.RESPONSES_QUESTIONS_DRAW, className="quiet"
+                                "Draw displacement over questions", id=response_ids.QUESTIONS_DRAW, className="quiet"
                             ),
                             html.P(QUESTIONS, className="hint"),
                             *save_buttons("png", "svg", "csv", chart="the displacements"),
                         ],
                         className="below-chart",
                     ),
-                    html.Div(id=ids.RESPONSES_QUESTIONS),
+                    html.Div(id=response_ids.QUESTIONS),
                 ],
             ),
             html.Section(
                 [
-                    dcc.Graph(id=ids.RESPONSES_REWARDS, config=GRAPH_CONFIG, style={"height": 130}, responsive=True),
+                    dcc.Graph(id=response_ids.REWARDS, config=GRAPH_CONFIG, style={"height": 130}, responsive=True),
                     html.P(REWARDS, className="aside"),
                 ],
-                id=ids.RESPONSES_REWARDS_CARD,
+                id=response_ids.REWARDS_CARD,
                 className="card explains",
                 **{"data-chart": f"{run['name']}-rewards"},
             ),
-            html.Div(id=ids.RESPONSES_LIST, className="responses-list"),
+            html.Div(id=response_ids.LIST, className="responses-list"),
         ],
     )
 
@@ -103,9 +106,9 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 if order == "pairs":
-                    pairs = await api.response_pairs(live["run"], from_step=first, to_step=last)
+                    pairs = await api.responses.pairs(live["run"], from_step=first, to_step=last)
                     return pairs_listing(pairs, measure=measure), no_update, None, True
-                responses = await api.responses(
+                responses = await api.responses.newest(
                     live["run"],
                     from_step=first,
                     to_step=last,
@@ -114,7 +117,7 @@ def register(app: Dash, api_url: str) -> None:
                 )
         except ApiError as error:
             return message("The responses cannot be shown", str(error)), no_update, no_update, no_update
-        if ctx.triggered_id == ids.RESPONSES_REWARDS:
+        if ctx.triggered_id == response_ids.REWARDS:
             chosen = [response for response in responses if has_chosen_reward(response, selected)]
             return listing(chosen, order=order, measure=measure), no_update, no_update, no_update
         return listing(responses, order=order, measure=measure), reward_figure(responses), None, False
@@ -131,45 +134,47 @@ def register(app: Dash, api_url: str) -> None:
         return dcc.Graph(figure=question_figure(parts), config=GRAPH_CONFIG, style={"height": 260}, responsive=True)
 
     app.callback(
-        Output(ids.RESPONSES_QUESTIONS, "children"),
-        Input(ids.RESPONSES_QUESTIONS_DRAW, "n_clicks"),
-        State(ids.LIVE, "data"),
+        Output(response_ids.QUESTIONS, "children"),
+        Input(response_ids.QUESTIONS_DRAW, "n_clicks"),
+        State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(questions)
     app.clientside_callback(
         "(step) => step",
-        Output(ids.RESPONSES_TO, "value"),
-        Input(ids.RESPONSES_STEP, "value"),
+        Output(response_ids.TO, "value"),
+        Input(response_ids.STEP, "value"),
         prevent_initial_call=True,
     )
     controls = (
-        Input(ids.RESPONSES_FROM, "value"),
-        Input(ids.RESPONSES_TO, "value"),
-        Input(ids.RESPONSES_CORRECT, "value"),
-        Input(ids.RESPONSES_KIND, "value"),
-        Input(ids.RESPONSES_ORDER, "value"),
-        Input(ids.RESPONSES_MEASURE, "value"),
+        Input(response_ids.FROM, "value"),
+        Input(response_ids.TO, "value"),
+        Input(response_ids.CORRECT, "value"),
+        Input(response_ids.KIND, "value"),
+        Input(response_ids.ORDER, "value"),
+        Input(response_ids.MEASURE, "value"),
     )
-    app.clientside_callback(remembering(USUAL), Output(ids.RESPONSES_LIST, "title"), *controls)
+    app.clientside_callback(remembering(USUAL), Output(response_ids.LIST, "title"), *controls)
     app.callback(
-        Output(ids.RESPONSES_LIST, "children"),
-        Output(ids.RESPONSES_REWARDS, "figure"),
-        Output(ids.RESPONSES_REWARDS, "selectedData"),
-        Output(ids.RESPONSES_REWARDS_CARD, "hidden"),  # pairs are of both rewards
+        Output(response_ids.LIST, "children"),
+        Output(response_ids.REWARDS, "figure"),
+        Output(response_ids.REWARDS, "selectedData"),
+        Output(response_ids.REWARDS_CARD, "hidden"),  # pairs are of both rewards
         *controls,
-        Input(ids.RESPONSES_REWARDS, "selectedData"),
-        State(ids.LIVE, "data"),
+        Input(response_ids.REWARDS, "selectedData"),
+        State(frame_ids.LIVE, "data"),
     )(draw)
 
 
 async def _read_questions(api_url: str, run_id: str) -> list[tuple[str, list[float]]]:
     """Read the responses at three times of the run, and return the name and the displacements of each."""
     async with ApiClient(api_url) as api:
-        last = (await api.run(run_id)).get("last_step") or 0
+        last = (await api.runs.get(run_id)).get("last_step") or 0
         windows = windows_of(last)
         read = await asyncio.gather(
             *(
-                api.responses(run_id, from_step=first, to_step=end, correct=True, kind="random", limit=MAX_SAMPLED)
+                api.responses.newest(
+                    run_id, from_step=first, to_step=end, correct=True, kind="random", limit=MAX_SAMPLED
+                )
                 for _, first, end in windows
             )
         )

@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.api.types.alerts import ActionItem, AlertItem, JudgementItem, WarrantyItem
@@ -28,6 +27,10 @@ from dashboard.components.workspace import panel_count, panel_places, workspace
 from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
 from dashboard.figures.run import rows_of, run_figure
+from dashboard.ids import alert as alert_ids
+from dashboard.ids import frame as frame_ids
+from dashboard.ids import run as run_ids
+from dashboard.ids import workspace as workspace_ids
 
 __all__ = ["read_run", "register", "run_page"]
 
@@ -102,17 +105,17 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
     parts = html.Div(
         className="run-page",
         children=[
-            dcc.Store(id=ids.LIVE, data=read.live()),
-            dcc.Store(id=ids.RUN_REFRESH),
-            dcc.Store(id=ids.JUDGED),
-            dcc.Store(id=ids.RUN_FORECAST_REFRESH),
-            html.Section(id=ids.RUN_HEADER, className="card run-header", children=read.header()),
+            dcc.Store(id=frame_ids.LIVE, data=read.live()),
+            dcc.Store(id=run_ids.REFRESH),
+            dcc.Store(id=alert_ids.JUDGED),
+            dcc.Store(id=run_ids.FORECAST_REFRESH),
+            html.Section(id=run_ids.HEADER, className="card run-header", children=read.header()),
             run_labels(read.run),
             html.Section(
                 className="card run-figure",
                 **{"data-chart": f"{read.run['name']}-vital-signs"},
                 children=[
-                    dcc.Graph(id=ids.FIGURE, figure=read.figure(), config=GRAPH_CONFIG, style=read.style()),
+                    dcc.Graph(id=run_ids.FIGURE, figure=read.figure(), config=GRAPH_CONFIG, style=read.style()),
                     html.Div(
                         [
                             html.P("Drag to zoom the steps, double-click to see all.", className="hint"),
@@ -123,7 +126,7 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
                     ),
                 ],
             ),
-            html.Aside(id=ids.RUN_ALERTS, className="card run-alerts", children=read.aside()),
+            html.Aside(id=run_ids.ALERTS, className="card run-alerts", children=read.aside()),
         ],
     )
     return html.Div(
@@ -149,26 +152,26 @@ def register(app: Dash, api_url: str) -> None:
     async def forecast(_changed: object, live: dict[str, str]) -> object:
         try:
             async with ApiClient(api_url) as api:
-                return forecast_parts(await api.forecast(live["run"]))
+                return forecast_parts(await api.runs.forecast(live["run"]))
         except ApiError:
             return no_update
 
     app.callback(
-        Output(ids.RUN_FORECAST, "children"),
-        Input(ids.RUN_FORECAST_REFRESH, "data"),
-        State(ids.LIVE, "data"),
+        Output(run_ids.FORECAST, "children"),
+        Input(run_ids.FORECAST_REFRESH, "data"),
+        State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(forecast)
     app.callback(
-        Output(ids.RUN_HEADER, "children"),
-        Output(ids.RUN_ALERTS, "children"),
-        Output(ids.FIGURE, "figure"),
-        Output(ids.FIGURE, "style"),
-        Output(ids.LIVE, "data"),
-        Output(ids.WORKSPACE_COUNT, "children"),
-        Output(ids.WORKSPACE_PLACES, "data-places"),
-        Input(ids.RUN_REFRESH, "data"),
-        State(ids.LIVE, "data"),
+        Output(run_ids.HEADER, "children"),
+        Output(run_ids.ALERTS, "children"),
+        Output(run_ids.FIGURE, "figure"),
+        Output(run_ids.FIGURE, "style"),
+        Output(frame_ids.LIVE, "data"),
+        Output(workspace_ids.COUNT, "children"),
+        Output(workspace_ids.PLACES, "data-places"),
+        Input(run_ids.REFRESH, "data"),
+        State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(refresh)
 
@@ -187,20 +190,20 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _R
     async with ApiClient(api_url) as api:
         drawn, happened, judged = await asyncio.gather(
             asyncio.gather(
-                api.run(run_id),
-                api.series(run_id, plain, max_points=points),
-                api.series(run_id, [SUMMED_SIGNAL]),
-                api.expected_ranges(run_id, plain),
+                api.runs.get(run_id),
+                api.runs.series(run_id, plain, max_points=points),
+                api.runs.series(run_id, [SUMMED_SIGNAL]),
+                api.runs.expected_ranges(run_id, plain),
             ),
             asyncio.gather(
-                api.phases(run_id),
-                api.alerts(run_id),
-                api.actions(run_id),
-                api.forecast(run_id),
-                api.marks(run_id),
-                api.rules_of_run(run_id),
+                api.runs.phases(run_id),
+                api.alerts.all(run_id),
+                api.runs.actions(run_id),
+                api.runs.forecast(run_id),
+                api.runs.marks(run_id),
+                api.rules.of_run(run_id),
             ),
-            asyncio.gather(api.judgements(run_id), api.warranty(run_id)),
+            asyncio.gather(api.runs.judgements(run_id), api.runs.warranty(run_id)),
         )
     run, series, summed, expected = drawn
     sums = {name: running_sum(held, max_points=points) for name, held in summed.items()}

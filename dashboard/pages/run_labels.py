@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 from dash import Dash, Input, Output, State, no_update, set_props
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.run_labels import parse_tags
+from dashboard.ids import frame as frame_ids
+from dashboard.ids import run as run_ids
 
 __all__ = ["register"]
 
@@ -28,11 +29,11 @@ def register(app: Dash, api_url: str) -> None:
         labels = {"title": title or None, "tags": parse_tags(tags), "notes": notes or None, "archived": bool(archived)}
         try:
             async with ApiClient(api_url) as api:
-                await api.label(live["run"], **labels)
+                await api.runs.label(live["run"], **labels)
         except ApiError as error:
             return f"Not saved. {error}"
-        set_props(ids.LABEL_NOTES_SHOWN, {"children": notes, "hidden": not notes})
-        set_props(ids.RUN_REFRESH, {"data": f"labels {clicks}"})
+        set_props(run_ids.LABEL_NOTES_SHOWN, {"children": notes, "hidden": not notes})
+        set_props(run_ids.REFRESH, {"data": f"labels {clicks}"})
         return "Saved."
 
     async def delete(confirmed: int | None, live: Mapping[str, str]) -> tuple[object, object]:
@@ -40,31 +41,31 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update
         try:
             async with ApiClient(api_url) as api:
-                await api.delete_run(live["run"])
+                await api.runs.delete(live["run"])
         except ApiError as error:
             return f"Not deleted. {error}", no_update
         return "Deleted.", "/"
 
     app.callback(
-        Output(ids.LABEL_STATE, "children"),
-        Input(ids.LABEL_SAVE, "n_clicks"),
-        State(ids.LABEL_TITLE, "value"),
-        State(ids.LABEL_TAGS, "value"),
-        State(ids.LABEL_NOTES, "value"),
-        State(ids.LABEL_ARCHIVED, "value"),
-        State(ids.LIVE, "data"),
+        Output(run_ids.LABEL_STATE, "children"),
+        Input(run_ids.LABEL_SAVE, "n_clicks"),
+        State(run_ids.LABEL_TITLE, "value"),
+        State(run_ids.LABEL_TAGS, "value"),
+        State(run_ids.LABEL_NOTES, "value"),
+        State(run_ids.LABEL_ARCHIVED, "value"),
+        State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(save)
     app.callback(
-        Output(ids.LABEL_STATE, "children", allow_duplicate=True),
-        Output(ids.ADDRESS, "pathname", allow_duplicate=True),
-        Input(ids.RUN_DELETE_CONFIRMED, "submit_n_clicks"),
-        State(ids.LIVE, "data"),
+        Output(run_ids.LABEL_STATE, "children", allow_duplicate=True),
+        Output(frame_ids.ADDRESS, "pathname", allow_duplicate=True),
+        Input(run_ids.DELETE_CONFIRMED, "submit_n_clicks"),
+        State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(delete)
     app.clientside_callback(
         "(clicks) => Boolean(clicks)",
-        Output(ids.RUN_DELETE_CONFIRMED, "displayed"),
-        Input(ids.RUN_DELETE, "n_clicks"),
+        Output(run_ids.DELETE_CONFIRMED, "displayed"),
+        Input(run_ids.DELETE, "n_clicks"),
         prevent_initial_call=True,
     )

@@ -9,7 +9,6 @@ from typing import Final, cast
 
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.api.types.alerts import AlertItem
@@ -18,6 +17,8 @@ from dashboard.components.small_elements import spell
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
 from dashboard.figures.curves.view import View
 from dashboard.figures.signal import merged, signal_figure
+from dashboard.ids import frame as frame_ids
+from dashboard.ids import workspace as workspace_ids
 
 __all__ = ["register"]
 
@@ -39,10 +40,10 @@ def register(app: Dash, api_url: str) -> None:
                 view = replace(view, axis="step") if view.axis == "tokens" and tokens is None else view
                 series, phases, alerts, marks, expected = await asyncio.gather(
                     _read(api, live["run"], signals, view, tokens),
-                    api.phases(live["run"]),
-                    api.alerts(live["run"]),
-                    api.marks(live["run"]),
-                    api.expected_ranges(live["run"], signals),
+                    api.runs.phases(live["run"]),
+                    api.alerts.all(live["run"]),
+                    api.runs.marks(live["run"]),
+                    api.runs.expected_ranges(live["run"], signals),
                 )
         except ApiError as error:
             return {signal: {"problem": str(error)} for signal in signals}
@@ -56,45 +57,45 @@ def register(app: Dash, api_url: str) -> None:
             return no_update
         signal = asked["signal"]
         async with ApiClient(api_url) as api:
-            series = (await api.series(live["run"], [signal], times=True)).get(signal)
+            series = (await api.runs.series(live["run"], [signal], times=True)).get(signal)
         name = f"{live['title']}-{signal}.csv".replace("/", "-")
         return {"content": _csv(series), "filename": name, "type": "text/csv"}
 
     app.callback(
-        Output(ids.WORKSPACE_DRAWN, "data"),
-        Input(ids.WORKSPACE_WANTED, "data"),
-        State(ids.LIVE, "data"),
+        Output(workspace_ids.DRAWN, "data"),
+        Input(workspace_ids.WANTED, "data"),
+        State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(draw)
     app.callback(
-        Output(ids.WORKSPACE_DOWNLOAD, "data"),
-        Input(ids.WORKSPACE_EXPORTED, "data"),
-        State(ids.LIVE, "data"),
+        Output(workspace_ids.DOWNLOAD, "data"),
+        Input(workspace_ids.EXPORTED, "data"),
+        State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(export)
     app.clientside_callback(
         ClientsideFunction("rlvitals", "configurePanels"),
-        Output(ids.WORKSPACE, "title"),
-        Input(ids.WORKSPACE_SEARCH, "value"),
-        Input(ids.WORKSPACE_SMOOTHING, "value"),
-        Input(ids.WORKSPACE_AXIS, "value"),
-        Input(ids.WORKSPACE_SCALE, "value"),
-        Input(ids.WORKSPACE_OUTLIERS, "value"),
-        Input(ids.WORKSPACE_ZOOM, "data"),
-        Input(ids.WORKSPACE_PLACES, "data-places"),
+        Output(workspace_ids.WORKSPACE, "title"),
+        Input(workspace_ids.SEARCH, "value"),
+        Input(workspace_ids.SMOOTHING, "value"),
+        Input(workspace_ids.AXIS, "value"),
+        Input(workspace_ids.SCALE, "value"),
+        Input(workspace_ids.OUTLIERS, "value"),
+        Input(workspace_ids.ZOOM, "data"),
+        Input(workspace_ids.PLACES, "data-places"),
     )
     app.clientside_callback(
         ClientsideFunction("rlvitals", "panelsDrawn"),
-        Output(ids.WORKSPACE_DRAWN, "modified_timestamp"),
-        Input(ids.WORKSPACE_DRAWN, "data"),
+        Output(workspace_ids.DRAWN, "modified_timestamp"),
+        Input(workspace_ids.DRAWN, "data"),
         prevent_initial_call=True,
     )
 
 
 async def _read_tokens(api: ApiClient, run_id: str) -> TokenAxis | None:
     """Read the tokens until each step; None where the trainer does not log them."""
-    signal = token_signal((await api.run(run_id)).get("signals") or [])
-    found = {} if signal is None else await api.series(run_id, [signal])
+    signal = token_signal((await api.runs.get(run_id)).get("signals") or [])
+    found = {} if signal is None else await api.runs.series(run_id, [signal])
     return TokenAxis.of(found[signal]) if signal in found else None
 
 
@@ -103,11 +104,11 @@ async def _read(
 ) -> dict[str, SeriesItem]:
     """Read the signals, thinned as a whole, and finer in the interval that is zoomed to."""
     is_timed = view.axis == "time"
-    series = await api.series(run_id, signals, max_points=MAX_POINTS, times=is_timed)
+    series = await api.runs.series(run_id, signals, max_points=MAX_POINTS, times=is_timed)
     steps = next((held for item in series.values() if (held := view.steps_in(item, tokens))), None)
     if steps is None:
         return series
-    fine = await api.series(run_id, signals, max_points=2 * MAX_POINTS, steps=steps, times=is_timed)
+    fine = await api.runs.series(run_id, signals, max_points=2 * MAX_POINTS, steps=steps, times=is_timed)
     return {name: merged(item, fine[name]) if name in fine else item for name, item in series.items()}
 
 

@@ -30,7 +30,7 @@ def test_values_come_back_to_the_last_bit(collector, run_name):
     run_id = collector.run(
         run=run_name, records=[{"step": step, "scalars": {"reward/mean": value}} for step, value in enumerate(values)]
     )
-    series = ask(collector.url, lambda api: api.series(run_id, ["reward/mean", "entropy/mean"]))
+    series = ask(collector.url, lambda api: api.runs.series(run_id, ["reward/mean", "entropy/mean"]))
     assert series.keys() == {"reward/mean"}
     assert series["reward/mean"]["steps"] == [0, 1, 2, 3, 4]
     assert series["reward/mean"]["values"][:2] == [0.1, 1e-300]
@@ -43,14 +43,14 @@ def test_every_page_of_a_list_is_followed(start_collector):
     live = start_collector()
     for index in range(205):
         live.run(run=f"run-{index}", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
-    runs = ask(live.url, lambda api: api.runs())
+    runs = ask(live.url, lambda api: api.runs.all())
     assert len({run["id"] for run in runs}) == 205
 
 
 def test_a_run_that_is_called_nan_keeps_its_name(collector):
     """Only numbers are restored, never names."""
     run_id = collector.run(run="NaN", records=[{"step": 0, "scalars": {"reward/mean": "NaN"}}])
-    run = ask(collector.url, lambda api: api.run(run_id))
+    run = ask(collector.url, lambda api: api.runs.get(run_id))
     assert run["name"] == "NaN"
     assert math.isnan(run["sparkline"]["values"][0])
 
@@ -64,7 +64,7 @@ def test_texts_of_answers_are_escaped(serve):
     answer = json.dumps({"by": HOSTILE, "evidence": {HOSTILE: [1.5, HOSTILE, "réward 奖励"]}, "text": "a\nb\tc\u202e"})
     app = FastAPI()
     app.add_api_route("/api/v1/alerts/a", lambda: Response(answer, media_type="application/json"))
-    alert = ask(serve(app), lambda api: api.alert("a"))
+    alert = ask(serve(app), lambda api: api.alerts.get("a"))
     assert alert == {
         "by": ESCAPED,
         "evidence": {ESCAPED: [1.5, ESCAPED, "réward 奖励"]},
@@ -75,13 +75,13 @@ def test_texts_of_answers_are_escaped(serve):
 def test_an_unknown_run_is_not_found(collector):
     """With the collector's own words."""
     with pytest.raises(NotFoundError, match="no run has the id"):
-        ask(collector.url, lambda api: api.run("0000"))
+        ask(collector.url, lambda api: api.runs.get("0000"))
 
 
 def test_no_listener_is_unreachable():
     """The message names the address."""
     with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:9 does not answer"):
-        ask("http://127.0.0.1:9", lambda api: api.runs())
+        ask("http://127.0.0.1:9", lambda api: api.runs.all())
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_an_answer_that_cannot_be_used_is_explained(answer, message, serve):
     app = FastAPI()
     app.add_api_route("/api/v1/runs", lambda: answer)
     with pytest.raises(ApiError, match=message):
-        ask(serve(app), lambda api: api.runs())
+        ask(serve(app), lambda api: api.runs.all())
 
 
 def test_numbers_are_restored_wherever_they_stand():
@@ -113,12 +113,12 @@ def test_numbers_are_restored_wherever_they_stand():
 def test_no_id_leads_to_another_route(collector, identity):
     """It is not found before anything is asked."""
     for call in (
-        lambda api: api.run(identity),
-        lambda api: api.series(identity, ["a"]),
-        lambda api: api.alerts(identity),
-        lambda api: api.alert(identity),
-        lambda api: api.acknowledge(identity),
-        lambda api: api.attribution(identity),
+        lambda api: api.runs.get(identity),
+        lambda api: api.runs.series(identity, ["a"]),
+        lambda api: api.alerts.all(identity),
+        lambda api: api.alerts.get(identity),
+        lambda api: api.alerts.acknowledge(identity),
+        lambda api: api.alerts.attribution(identity),
     ):
         with pytest.raises(NotFoundError, match="has the id"):
             ask(collector.url, call)
@@ -127,7 +127,7 @@ def test_no_id_leads_to_another_route(collector, identity):
 def test_a_password_in_the_address_is_not_shown():
     """The message names the address without it."""
     with pytest.raises(UnreachableError) as caught:
-        ask("http://somebody:hunter2@127.0.0.1:9", lambda api: api.runs())
+        ask("http://somebody:hunter2@127.0.0.1:9", lambda api: api.runs.all())
     assert "hunter2" not in str(caught.value)
     assert "http://127.0.0.1:9" in str(caught.value)
 
@@ -142,7 +142,7 @@ def test_a_signal_in_several_parts_is_put_together(serve):
         steps, following = parts[cursor]
         return {"items": [{"signal": "s", "steps": steps, "values": ["NaN"] * len(steps)}], "next": following}
 
-    found = ask(serve(app), lambda api: api.series("a", ["s"]))
+    found = ask(serve(app), lambda api: api.runs.series("a", ["s"]))
     assert found["s"]["steps"] == [0, 1, 2, 3]
     assert len(found["s"]["values"]) == 4
 

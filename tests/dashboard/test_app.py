@@ -12,8 +12,10 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from plotly.offline import get_plotlyjs_version
 
-from dashboard import ids
 from dashboard.app import attach, create_app
+from dashboard.ids import fleet as fleet_ids
+from dashboard.ids import frame as frame_ids
+from dashboard.ids import run as run_ids
 from dashboard.page_delivery.own_files import PLOTLY
 from dashboard.pages.fleet.page import fleet_page
 from dashboard.pages.run import run_page
@@ -163,7 +165,7 @@ def test_the_fleet_page_shows_every_run(mounted):
     for index in range(3):
         mounted.run(run=f"run-{index}", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
     page = asyncio.run(fleet_page(mounted.url, ""))
-    (rows,) = [held.data for held in page.children if getattr(held, "id", "") == ids.FLEET_ROWS]
+    (rows,) = [held.data for held in page.children if getattr(held, "id", "") == fleet_ids.ROWS]
     assert {f"run-{index}" for index in range(3)} <= {row["run"] for row in rows}
 
 
@@ -174,10 +176,10 @@ def test_the_run_page_draws_what_the_collector_holds(mounted, run_name):
         run=run_name, records=[{"step": step, "scalars": {"grad/norm": value}} for step, value in enumerate(values)]
     )
     page = asyncio.run(run_page(mounted.url, run_id))
-    traces = {(t["meta"]["role"], t["meta"].get("signal")): t for t in found(page, ids.FIGURE).figure["data"]}
+    traces = {(t["meta"]["role"], t["meta"].get("signal")): t for t in found(page, run_ids.FIGURE).figure["data"]}
     assert traces["line", "grad/norm"]["y"] == [0.25, 0.5, None, 1.0]
     assert traces["marks", "grad/norm"]["x"] == [2]
-    assert found(page, ids.LIVE).data["run"] == run_id
+    assert found(page, frame_ids.LIVE).data["run"] == run_id
 
 
 def test_an_unknown_run_is_named(mounted, texts):

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from dash import html
 
-from dashboard import ids
 from dashboard.api.urgency import by_trouble
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.listing import alert_list
@@ -21,6 +20,7 @@ from dashboard.components.settings.stated_retention import asked_limits, stated_
 from dashboard.components.settings.tables import retention_table
 from dashboard.components.small_elements import badge, number, sparkline
 from dashboard.components.values import plain
+from dashboard.ids import responses as response_ids
 
 
 def tree(component):
@@ -296,7 +296,7 @@ def test_the_slider_of_responses_ends_at_the_newest_step():
         True,
         False,
     ]
-    assert ids.RESPONSES_STEP not in json.dumps(tree(response_controls({})))
+    assert response_ids.STEP not in json.dumps(tree(response_controls({})))
 
 
 def test_the_summary_states_where_older_runs_are_not_listed(texts):

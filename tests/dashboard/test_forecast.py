@@ -51,7 +51,7 @@ def test_a_run_without_forecast_says_why(collector, texts):
 
     async def asking():
         async with ApiClient(collector.url) as api:
-            return await api.forecast(run_id)
+            return await api.runs.forecast(run_id)
 
     assert asyncio.run(asking()) is None
     assert "no step has been processed yet" in " ".join(texts(forecast_parts(None)))

@@ -8,9 +8,10 @@ from dash import no_update
 from dash._callback_context import context_value
 from dash._utils import AttributeDict
 
-from dashboard import ids
 from dashboard.components.settings.retention_form import LIMIT_FIELDS
 from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, ROUTE_FIELDS
+from dashboard.ids import channels as channel_ids
+from dashboard.ids import retention as retention_ids
 from dashboard.pages.settings import channel_buttons, channel_form, filled_forms, retention, route_form
 
 HOOK = {"type": "webhook", "url": "https://127.0.0.1/in", "secret": "0123456789abcdef"}
@@ -74,7 +75,9 @@ def projects(live):
 
 def edit(page, number, version):
     """Press Edit beside a route; return what the form then holds: where the route stands, and its fields."""
-    edited, _, is_open, said, *fields = page.call("fill_route", [1], None, version, by=ids.route_button("edit", number))
+    edited, _, is_open, said, *fields = page.call(
+        "fill_route", [1], None, version, by=channel_ids.route_button("edit", number)
+    )
     assert is_open
     return edited, said, fields[: len(ROUTE_FIELDS)]
 
@@ -83,7 +86,7 @@ def edit(page, number, version):
 def test_a_route_is_not_written_to_the_place_of_another(live, page, action, moved, left):
     """The form is open while a route is removed or moved; with Edit again it is saved at its place."""
     edited, _, fields = edit(page, 1, 1)
-    said, *_ = page.call("act", [], [1], [], 1, by=ids.route_button(action, moved))
+    said, *_ = page.call("act", [], [1], [], 1, by=channel_ids.route_button(action, moved))
     assert said.startswith("Saved.")
     said, *_ = page.call("save_route", 1, 2, edited, *fields)
     assert "press Edit beside the route again" in said
@@ -123,7 +126,7 @@ def test_a_channel_that_was_removed_is_not_added_by_its_open_form(live, page):
     fields = [held[name] for name in CHANNEL_FIELDS]
     routes = [{"channels": ["hook"]}]
     save(live, 1, {"channels": {"hook": HOOK, "team": HOOK}, "routes": routes})
-    said, *_ = page.call("act", [1], [], [], 2, by=ids.channel_button("remove", "team"))
+    said, *_ = page.call("act", [1], [], [], 2, by=channel_ids.button("remove", "team"))
     assert said.startswith("Saved.")
     answer = page.call("save_channel", 1, 3, "team", *fields)
     assert answer[0].startswith("Not saved.")
@@ -151,7 +154,7 @@ def test_limits_that_nobody_touched_are_not_saved(live, page):
     assert (limits["run_days"], limits["response_days"]) == (None, 30)
     is_asked, _, asked, said, form = page.call("ask", 1, drawn, *(drawn | {"run_days": 7}).values())
     assert (is_asked, asked, "enter your change again" in said) == (False, None, True)
-    assert ids.RETENTION_DRAWN in str(form)
+    assert retention_ids.DRAWN in str(form)
 
 
 @pytest.mark.parametrize("bad", [5.5, ["x"], {"a": ["x"]}])
@@ -160,11 +163,11 @@ def test_what_no_page_sends_changes_nothing(page, bad):
     calls = [
         page.call("save_route", 1, 1, bad, *[None] * len(ROUTE_FIELDS)),
         page.call("save_channel", 1, 1, bad, *[None] * len(CHANNEL_FIELDS)),
-        page.call("fill_route", [1], None, 1, by=ids.route_button("edit", bad)),
-        page.call("fill_channel", [1], None, by=ids.channel_button("edit", bad)),
-        page.call("act", [], [1], [], 1, by=ids.route_button("up", bad)),
-        page.call("act", [], [1], [], 1, by=ids.route_button(bad, 0)),
-        page.call("act", [], [], [1], 1, by=ids.version_restore(bad)),
+        page.call("fill_route", [1], None, 1, by=channel_ids.route_button("edit", bad)),
+        page.call("fill_channel", [1], None, by=channel_ids.button("edit", bad)),
+        page.call("act", [], [1], [], 1, by=channel_ids.route_button("up", bad)),
+        page.call("act", [], [1], [], 1, by=channel_ids.route_button(bad, 0)),
+        page.call("act", [], [], [1], 1, by=channel_ids.version_restore(bad)),
         page.call("ask", 1, bad, *LIMITS.values()),
         page.call("save", 1, bad),
         page.call("save", 1, {"limits": bad, "seen": {}}),

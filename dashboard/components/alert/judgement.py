@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.alerts import AlertItem, JudgementItem, WarrantyItem
+from dashboard.ids import alert as alert_ids
 
 __all__ = ["budget_lines", "judgement_card", "judgement_list", "spell_judgement"]
 
@@ -71,15 +71,15 @@ def budget_lines(warranty: WarrantyItem | None) -> list[Component]:
 
 
 def _form(alert_id: str, judgement: JudgementItem | None) -> list[Component]:
-    step, note = ids.judgement("step", alert_id), ids.judgement("note", alert_id)
+    step, note = alert_ids.judgement("step", alert_id), alert_ids.judgement("note", alert_id)
     return [
-        html.P(spell_judgement(judgement), id=ids.judgement("state", alert_id), className="when", role="status"),
+        html.P(spell_judgement(judgement), id=alert_ids.judgement("state", alert_id), className="when", role="status"),
         html.Div(
             [
                 dcc.Input(id=step, type="number", min=0, step=1, placeholder="failed at step, if known"),
                 dcc.Input(id=note, type="text", maxLength=2000, placeholder="note"),
-                html.Button("Right", id=ids.judgement("right", alert_id), className="button"),
-                html.Button("Wrong", id=ids.judgement("wrong", alert_id), className="quiet"),
+                html.Button("Right", id=alert_ids.judgement("right", alert_id), className="button"),
+                html.Button("Wrong", id=alert_ids.judgement("wrong", alert_id), className="quiet"),
             ],
             className="judgement-form",
         ),

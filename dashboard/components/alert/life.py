@@ -6,9 +6,9 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.alerts import AlertItem, HistoryItem
 from dashboard.components.small_elements import since
+from dashboard.ids import alert as alert_ids
 
 __all__ = ["SILENCES", "history_list", "life_forms", "moment_link"]
 
@@ -25,28 +25,28 @@ def life_forms() -> Component:
             html.H2("Comment or silence"),
             html.Div(
                 [
-                    html.Label("Comment", htmlFor=ids.ALERT_COMMENT),
-                    dcc.Textarea(id=ids.ALERT_COMMENT, rows=2, maxLength=2000, placeholder="What did you find, or do?"),
+                    html.Label("Comment", htmlFor=alert_ids.COMMENT),
+                    dcc.Textarea(id=alert_ids.COMMENT, rows=2, maxLength=2000, placeholder="What did you find, or do?"),
                 ],
                 className="field",
             ),
             html.Div(
                 [
-                    html.Button("Comment", id=ids.ALERT_COMMENT_SEND, className="button"),
+                    html.Button("Comment", id=alert_ids.COMMENT_SEND, className="button"),
                     html.Div(
                         [
                             html.Span("Silence for", className="control-label"),
-                            dcc.Dropdown(id=ids.ALERT_SILENCE, options=SILENCES, value="60", clearable=False),
+                            dcc.Dropdown(id=alert_ids.SILENCE, options=SILENCES, value="60", clearable=False),
                         ],
                         className="control silence-time",
                     ),
                     html.Button(
                         "Silence",
-                        id=ids.ALERT_SILENCE_SEND,
+                        id=alert_ids.SILENCE_SEND,
                         className="quiet",
                         title="Nobody is notified of this alert meanwhile; the comment is kept as the reason",
                     ),
-                    html.Span(id=ids.ALERT_LIFE_STATE, role="status"),
+                    html.Span(id=alert_ids.LIFE_STATE, role="status"),
                 ],
                 className="field-buttons",
             ),

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.alerts import AlertItem
 from dashboard.api.urgency import firing
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.life import moment_link
 from dashboard.components.small_elements import badge, since
+from dashboard.ids import alert as alert_ids
 
 __all__ = ["alert_head", "alert_list"]
 
@@ -84,7 +84,7 @@ def _acknowledgement(alert: AlertItem) -> list[Component]:
     return [
         html.Button(
             "Give up this run" if is_lost else "Acknowledge",
-            id=ids.ALERT_ACKNOWLEDGE,
+            id=alert_ids.ACKNOWLEDGE,
             className="acknowledge",
             title="The run counts as stopped until its trainer sends again"
             if is_lost

@@ -6,10 +6,10 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.runs import RunItem
 from dashboard.components.workspace import smoothing_of
 from dashboard.figures.overlay import ALIGNMENTS
+from dashboard.ids import compare as compare_ids
 
 __all__ = ["controls", "run_names"]
 
@@ -34,29 +34,29 @@ def controls(runs: Sequence[RunItem], chosen: Sequence[str], query: Mapping[str,
             html.H1("Compare runs"),
             _control(
                 "Runs (2 to 20)",
-                ids.COMPARE_RUNS,
+                compare_ids.RUNS,
                 dcc.Dropdown(
-                    id=ids.COMPARE_RUNS, options=names, value=[name for name in chosen if name in names], multi=True
+                    id=compare_ids.RUNS, options=names, value=[name for name in chosen if name in names], multi=True
                 ),
             ),
             _control(
                 "Signals",
-                ids.COMPARE_SIGNALS,
+                compare_ids.SIGNALS,
                 dcc.Dropdown(
-                    id=ids.COMPARE_SIGNALS, options=signals, value=signals, multi=True, placeholder="the vital signs"
+                    id=compare_ids.SIGNALS, options=signals, value=signals, multi=True, placeholder="the vital signs"
                 ),
             ),
             html.Div(
                 className="workspace-controls",
                 children=[
-                    _radio(ids.COMPARE_ALIGN, "Align by", ALIGNMENTS, align if align in ALIGNMENTS else "step"),
-                    _radio(ids.COMPARE_SCALE, "Vertical axis", SCALES, scale if scale in SCALES else "linear"),
-                    _radio(ids.COMPARE_GROUP, "Lines", GROUPINGS, lines if lines in GROUPINGS else "runs"),
+                    _radio(compare_ids.ALIGN, "Align by", ALIGNMENTS, align if align in ALIGNMENTS else "step"),
+                    _radio(compare_ids.SCALE, "Vertical axis", SCALES, scale if scale in SCALES else "linear"),
+                    _radio(compare_ids.GROUP, "Lines", GROUPINGS, lines if lines in GROUPINGS else "runs"),
                     _control(
                         "Smoothing",
-                        ids.COMPARE_SMOOTHING,
+                        compare_ids.SMOOTHING,
                         dcc.Slider(
-                            id=ids.COMPARE_SMOOTHING,
+                            id=compare_ids.SMOOTHING,
                             min=0,
                             max=0.99,
                             step=0.01,

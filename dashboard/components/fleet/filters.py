@@ -7,7 +7,6 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.administration import ViewItem
 from dashboard.api.types.alerts import AlertItem
 from dashboard.api.types.runs import MAX_RUNS, RunItem
@@ -15,6 +14,7 @@ from dashboard.api.urgency import firing
 from dashboard.components.fleet.rows import state_of
 from dashboard.components.fleet.table import COLUMNS, HIDDEN_AT_FIRST
 from dashboard.components.small_elements import badge
+from dashboard.ids import fleet as fleet_ids
 from dashboard.signal_definitions.lookup import TABLE
 
 __all__ = ["MANY", "fleet_filters", "fleet_summary", "view_options"]
@@ -55,44 +55,44 @@ def fleet_filters(
     """Return the filters with the given values; hidden while no filter is set and there is at most one run."""
     projects = sorted({run["project"] for run in runs} | ({project} if project else set()))
     return html.Div(
-        id=ids.FLEET_FILTERS,
+        id=fleet_ids.FILTERS,
         className="filters",
         hidden=len(runs) < MANY and not project and not text,
         children=[
-            dcc.Input(id=ids.FLEET_TEXT, type="search", value=text, placeholder="Find a run", className="find"),
-            _choice(ids.FLEET_PROJECT, "Project", projects, value=project, empty="All projects"),
+            dcc.Input(id=fleet_ids.TEXT, type="search", value=text, placeholder="Find a run", className="find"),
+            _choice(fleet_ids.PROJECT, "Project", projects, value=project, empty="All projects"),
             html.Fieldset(
                 [
                     html.Legend("Status", className="unseen"),
                     dcc.RadioItems(
-                        id=ids.FLEET_STATUS, options=list(STATES), value="all", inline=True, className="segments"
+                        id=fleet_ids.STATUS, options=list(STATES), value="all", inline=True, className="segments"
                     ),
                 ],
                 className="plain-fieldset",
             ),
-            _choice(ids.FLEET_GROUP, "Groups", GROUPS, empty="Not grouped"),
+            _choice(fleet_ids.GROUP, "Groups", GROUPS, empty="Not grouped"),
             _columns(),
             html.Div(
                 [
                     html.Span("Archived runs", className="unseen control-label"),
                     dcc.Checklist(
-                        id=ids.FLEET_ARCHIVED, options={"archived": "archived"}, value=[], className="inline-check"
+                        id=fleet_ids.ARCHIVED, options={"archived": "archived"}, value=[], className="inline-check"
                     ),
                 ],
                 className="control",
             ),
             html.Div(
                 [
-                    _choice(ids.FLEET_VIEW, "Saved views", view_options(views), empty="Saved views"),
-                    html.Button("Save view", id=ids.FLEET_SAVE, className="quiet"),
-                    html.Button("Delete view", id=ids.FLEET_FORGET, className="quiet", hidden=True),
-                    html.Span(id=ids.FLEET_VIEW_STATE, className="hint", role="status"),
+                    _choice(fleet_ids.VIEW, "Saved views", view_options(views), empty="Saved views"),
+                    html.Button("Save view", id=fleet_ids.SAVE, className="quiet"),
+                    html.Button("Delete view", id=fleet_ids.FORGET, className="quiet", hidden=True),
+                    html.Span(id=fleet_ids.VIEW_STATE, className="hint", role="status"),
                 ],
                 className="views",
             ),
-            html.Button("CSV", id=ids.FLEET_CSV, className="quiet", title="Save the rows that are shown as CSV"),
+            html.Button("CSV", id=fleet_ids.CSV, className="quiet", title="Save the rows that are shown as CSV"),
             html.Button(
-                "Wall", id=ids.FLEET_WALL, className="quiet", title="For a big screen: larger, without controls"
+                "Wall", id=fleet_ids.WALL, className="quiet", title="For a big screen: larger, without controls"
             ),
         ],
     )
@@ -112,12 +112,12 @@ def _choice(name: str, label: str, options: object, *, value: str | None = None,
 def _columns() -> Component:
     names = {str(column["field"]): str(column["headerName"]) for column in COLUMNS if column["field"] != "run"}
     shown = [name for name in names if name not in HIDDEN_AT_FIRST]
-    boxes = dcc.Checklist(id=ids.FLEET_COLUMNS, options=names, value=shown, className="column-boxes")
+    boxes = dcc.Checklist(id=fleet_ids.COLUMNS, options=names, value=shown, className="column-boxes")
     curve = html.Label(
         [
             "Curve of",
             dcc.Input(
-                id=ids.FLEET_CURVE, type="text", list=CURVES, debounce=True, value="", placeholder="reward (a signal)"
+                id=fleet_ids.CURVE, type="text", list=CURVES, debounce=True, value="", placeholder="reward (a signal)"
             ),
             html.Datalist([html.Option(value=name) for name in TABLE], id=CURVES),
         ],

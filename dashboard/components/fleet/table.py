@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import dash_ag_grid
 from dash.fingerprint import build_fingerprint
 
-from dashboard import ids
+from dashboard.ids import fleet as fleet_ids
 
 __all__ = ["COLUMNS", "HIDDEN_AT_FIRST", "fleet_table", "library_address"]
 
@@ -72,7 +72,7 @@ def library_address() -> str:
 def fleet_table() -> dict[str, object]:
     """Return the table without rows, as JSON that the browser makes a component of once the library is loaded."""
     grid = dash_ag_grid.AgGrid(
-        id=ids.FLEET_GRID,
+        id=fleet_ids.GRID,
         className="fleet-grid",
         columnDefs=[
             column | {"initialHide": column["field"] in HIDDEN_AT_FIRST, "colId": column["field"]} for column in COLUMNS

@@ -6,12 +6,12 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.responses import ResponseItem
 from dashboard.components.responses.card import response_card
 from dashboard.components.responses.table import anchor, response_table
 from dashboard.components.responses.token_strip import MEASURES
 from dashboard.components.values import plain
+from dashboard.ids import responses as response_ids
 
 __all__ = ["ORDERS", "USUAL", "listing", "response_controls", "shared_prefix"]
 
@@ -40,8 +40,8 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
     steps = [
         dcc.Input(id=name, type="number", min=0, step=1, value=query.get(key), placeholder=label, debounce=True)
         for name, key, label in (
-            (ids.RESPONSES_FROM, "from", "from step"),
-            (ids.RESPONSES_TO, "to", "to step"),
+            (response_ids.FROM, "from", "from step"),
+            (response_ids.TO, "to", "to step"),
         )
     ]
     return html.Div(
@@ -49,17 +49,17 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
         children=[
             html.Div(steps, className="control steps"),
             *([_slider(query.get("to"), last_step)] if last_step else []),
-            _radio(ids.RESPONSES_CORRECT, "Correctness", CORRECT, query.get("correct")),
+            _radio(response_ids.CORRECT, "Correctness", CORRECT, query.get("correct")),
             _radio(
-                ids.RESPONSES_KIND, "Sampled as", {name: LABELS.get(name, name) for name in KINDS}, query.get("kind")
+                response_ids.KIND, "Sampled as", {name: LABELS.get(name, name) for name in KINDS}, query.get("kind")
             ),
             _radio(
-                ids.RESPONSES_MEASURE,
+                response_ids.MEASURE,
                 "Colour",
                 {name: LABELS.get(name, name) for name in MEASURES},
                 query.get("colour"),
             ),
-            _radio(ids.RESPONSES_ORDER, "Order", ORDERS, query.get("order")),
+            _radio(response_ids.ORDER, "Order", ORDERS, query.get("order")),
         ],
     )
 
@@ -68,7 +68,7 @@ def _slider(asked: str | None, last_step: int) -> Component:
     """Return the slider that moves through the run: the newest responses up to its step are shown."""
     value = min(int(asked), last_step) if asked and asked.isdigit() else last_step
     slider = dcc.Slider(
-        id=ids.RESPONSES_STEP, min=0, max=last_step, step=1, value=value, marks=None, updatemode="mouseup"
+        id=response_ids.STEP, min=0, max=last_step, step=1, value=value, marks=None, updatemode="mouseup"
     )
     label = html.Span("Up to step", className="control-label")
     return html.Div([label, slider], className="control smoothing")

@@ -6,9 +6,9 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.runs import RunItem
 from dashboard.components.rules.stated_rule import fields_of
+from dashboard.ids import rules as rule_ids
 
 __all__ = ["rule_form"]
 
@@ -37,17 +37,17 @@ def rule_form(runs: Sequence[RunItem]) -> Component:
     choices = {run["id"]: f"{run['name']} ({run['project']})" for run in runs}
 
     def text(name: str, label: str, **options: object) -> Component:
-        return _field(label, dcc.Input(id=ids.rule_field(name), value="", autoComplete="off", **options))
+        return _field(label, dcc.Input(id=rule_ids.field(name), value="", autoComplete="off", **options))
 
     def choice(name: str, label: str, options: dict[str, str]) -> Component:
-        control = dcc.Dropdown(id=ids.rule_field(name), options=options, value=start[name], clearable=False)
+        control = dcc.Dropdown(id=rule_ids.field(name), options=options, value=start[name], clearable=False)
         return html.Div([html.Span(label, className="control-label"), control], className="field control")
 
     def number(name: str, label: str) -> Component:
-        return _field(label, dcc.Input(id=ids.rule_field(name), type="number", step="any"))
+        return _field(label, dcc.Input(id=rule_ids.field(name), type="number", step="any"))
 
     def part(name: str, *fields: Component) -> Component:
-        return html.Div(fields, id=ids.rule_part(name), className="rule-part")
+        return html.Div(fields, id=rule_ids.part(name), className="rule-part")
 
     return html.Div(
         className="fields form-row",
@@ -75,20 +75,20 @@ def rule_form(runs: Sequence[RunItem]) -> Component:
             html.Div(
                 [
                     html.Span("Recorded run to try it on", className="control-label"),
-                    dcc.Dropdown(id=ids.RULE_TRIED_RUN, options=choices, placeholder="choose a run"),
+                    dcc.Dropdown(id=rule_ids.TRIED_RUN, options=choices, placeholder="choose a run"),
                 ],
                 className="field control",
             ),
             html.Div(
                 [
-                    html.Button("Try it", id=ids.RULE_TRY, className="button"),
-                    html.Button("Save", id=ids.RULE_SAVE, className="button"),
-                    html.Button("Empty the form", id=ids.RULE_NEW, className="quiet"),
+                    html.Button("Try it", id=rule_ids.TRY, className="button"),
+                    html.Button("Save", id=rule_ids.SAVE, className="button"),
+                    html.Button("Empty the form", id=rule_ids.NEW, className="quiet"),
                 ],
                 className="field-buttons",
             ),
-            html.P(id=ids.RULE_STATE, role="status", className="calm rule-answer"),
-            html.Div(id=ids.RULE_TRIED, role="status", className="rule-answer"),
+            html.P(id=rule_ids.STATE, role="status", className="calm rule-answer"),
+            html.Div(id=rule_ids.TRIED, role="status", className="rule-answer"),
         ],
     )
 

@@ -6,10 +6,10 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.alerts import RULE_PREFIX
 from dashboard.api.types.rules import DryRunItem, RuleItem
 from dashboard.components.small_elements import badge
+from dashboard.ids import rules as rule_ids
 
 __all__ = ["dry_run_table", "rule_table"]
 
@@ -82,5 +82,5 @@ def _row(item: RuleItem) -> Component:
 
 def _button(label: str, action: str, rule_id: str, name: str) -> Component:
     return html.Button(
-        label, id=ids.rule_button(action, rule_id), className="quiet", **{"aria-label": f"{label}: {name}"}
+        label, id=rule_ids.button(action, rule_id), className="quiet", **{"aria-label": f"{label}: {name}"}
     )

@@ -6,11 +6,11 @@ from typing import Any, Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.administration import ChannelItem, NotificationSettings, VersionItem
 from dashboard.components.settings.fields import ON_OFF, Fields
 from dashboard.components.settings.stated_channels import delivery_fields
 from dashboard.components.settings.tables import channel_table, route_table, version_table
+from dashboard.ids import channels as channel_ids
 
 __all__ = ["SHOWN_VERSIONS", "channel_form", "channel_names", "channels_in_file", "channels_shown", "route_form"]
 
@@ -48,10 +48,10 @@ def channels_shown(
 ) -> list[Component]:
     """Return the channels, routes and earlier versions, each with what can be done about it."""
     if not settings["version"]:
-        return [dcc.Store(id=ids.CHANNELS_DRAWN, data=0), channel_table(channels, is_editable=True)]
+        return [dcc.Store(id=channel_ids.DRAWN, data=0), channel_table(channels, is_editable=True)]
     problem = f"The newest version cannot be used, and the one before is in force: {settings['problem']}"
     return [
-        dcc.Store(id=ids.CHANNELS_DRAWN, data=settings["version"]),
+        dcc.Store(id=channel_ids.DRAWN, data=settings["version"]),
         *([html.P(problem, className="field-problem")] if settings["problem"] else []),
         channel_table(channels, is_editable=True),
         *([route_table(settings["routes"], match=settings["match"], is_editable=True)] if settings["routes"] else []),
@@ -67,10 +67,10 @@ def channel_form(*, is_open: bool) -> Component:
     """Return the form of a channel, empty."""
     fields = Fields("channel")
     return _form(
-        ids.CHANNEL_FORM,
-        html.Span("Add a channel", id=ids.CHANNEL_FORM_TITLE),
+        channel_ids.FORM,
+        html.Span("Add a channel", id=channel_ids.FORM_TITLE),
         [
-            dcc.Store(id=ids.CHANNEL_EDITED),
+            dcc.Store(id=channel_ids.EDITED),
             fields.text("name", "Name (small letters, digits, - and _)", maxLength=40),
             fields.choice("type", "Kind", TYPES),
             fields.secret("url", "Address (empty: as before)"),
@@ -80,8 +80,11 @@ def channel_form(*, is_open: bool) -> Component:
             fields.choice("actions", "Links that act", ON_OFF, value="off"),
         ],
         "Addresses and secrets are not shown again. docs/notifications.md explains each field.",
-        [("Save the channel", ids.CHANNEL_SAVE, "button"), ("Empty the form", ids.CHANNEL_NEW, "quiet")],
-        answer=ids.CHANNEL_SAVED,
+        [
+            ("Save the channel", channel_ids.SAVE, "button"),
+            ("Empty the form", channel_ids.NEW, "quiet"),
+        ],
+        answer=channel_ids.SAVED,
         is_open=is_open,
     )
 
@@ -90,10 +93,10 @@ def route_form(names: dict[str, str]) -> Component:
     """Return the form of a route, empty."""
     fields = Fields("route")
     return _form(
-        ids.ROUTE_FORM,
-        html.Span("Add a route", id=ids.ROUTE_FORM_TITLE),
+        channel_ids.ROUTE_FORM,
+        html.Span("Add a route", id=channel_ids.ROUTE_FORM_TITLE),
         [
-            dcc.Store(id=ids.ROUTE_EDITED),
+            dcc.Store(id=channel_ids.ROUTE_EDITED),
             fields.any_of("channels", "To the channels", names, empty="choose channels"),
             fields.choice("severity", "Alerts", SEVERITIES, value="warning"),
             fields.text("projects", "Of projects, with commas (empty: all)"),
@@ -106,8 +109,8 @@ def route_form(names: dict[str, str]) -> Component:
             fields.any_of("escalate", "also to the channels", names, empty="nobody"),
         ],
         "The collector looks at the routes from the first on. docs/notifications.md explains each field.",
-        [("Save the route", ids.ROUTE_SAVE, "button"), ("Empty the form", ids.ROUTE_NEW, "quiet")],
-        answer=ids.ROUTE_SAVED,
+        [("Save the route", channel_ids.ROUTE_SAVE, "button"), ("Empty the form", channel_ids.ROUTE_NEW, "quiet")],
+        answer=channel_ids.ROUTE_SAVED,
     )
 
 
@@ -132,8 +135,8 @@ def _delivery_form(settings: NotificationSettings) -> Component:
             *(fields.number(name, label, value=held[name], min=0) for name, label in numbers.items()),
         ],
         "An empty number has its default.",
-        [("Save the delivery", ids.DELIVERY_SAVE, "button")],
-        answer=ids.DELIVERY_SAVED,
+        [("Save the delivery", channel_ids.DELIVERY_SAVE, "button")],
+        answer=channel_ids.DELIVERY_SAVED,
     )
 
 

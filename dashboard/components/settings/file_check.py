@@ -5,8 +5,8 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.administration import CheckedFile
+from dashboard.ids import channels as channel_ids
 
 __all__ = ["checked", "file_check"]
 
@@ -30,10 +30,10 @@ def file_check() -> Component:
                 "Write the file here, and copy it to the collector once no problem is left. Nothing is saved or sent.",
                 className="aside",
             ),
-            html.Label("Text of the file", htmlFor=ids.CHANNEL_FILE, className="control-label"),
-            dcc.Textarea(id=ids.CHANNEL_FILE, value=EXAMPLE, className="file-text", spellCheck="false"),
-            html.Button("Check", id=ids.CHANNEL_FILE_CHECK, className="quiet"),
-            html.Div(id=ids.CHANNEL_FILE_ANSWER, role="status", className="file-answer"),
+            html.Label("Text of the file", htmlFor=channel_ids.FILE, className="control-label"),
+            dcc.Textarea(id=channel_ids.FILE, value=EXAMPLE, className="file-text", spellCheck="false"),
+            html.Button("Check", id=channel_ids.FILE_CHECK, className="quiet"),
+            html.Div(id=channel_ids.FILE_ANSWER, role="status", className="file-answer"),
         ],
         className="file-check",
     )

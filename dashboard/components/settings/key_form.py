@@ -5,7 +5,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
+from dashboard.ids import keys as key_ids
 
 __all__ = ["SCOPES", "key_form"]
 
@@ -22,20 +22,21 @@ def key_form() -> Component:
     return html.Div(
         className="fields form-row",
         children=[
-            _field("Name", dcc.Input(id=ids.KEY_NAME, maxLength=200, autoComplete="off")),
+            _field("Name", dcc.Input(id=key_ids.NAME, maxLength=200, autoComplete="off")),
             html.Div(
                 [
                     html.Span("Scope", className="control-label"),
-                    dcc.Dropdown(id=ids.KEY_SCOPE, options=SCOPES, value="read", clearable=False),
+                    dcc.Dropdown(id=key_ids.SCOPE, options=SCOPES, value="read", clearable=False),
                 ],
                 className="field control",
             ),
-            _field("Project (empty: all)", dcc.Input(id=ids.KEY_PROJECT, maxLength=200)),
+            _field("Project (empty: all)", dcc.Input(id=key_ids.PROJECT, maxLength=200)),
             _field(
-                "Days until it expires (empty: never)", dcc.Input(id=ids.KEY_DAYS, type="number", min=1, max=36_500)
+                "Days until it expires (empty: never)",
+                dcc.Input(id=key_ids.DAYS, type="number", min=1, max=36_500),
             ),
-            html.Div(html.Button("Make a key", id=ids.KEY_MAKE, className="button"), className="field-buttons"),
-            html.Div(id=ids.KEY_MADE, role="status", className="key-made"),
+            html.Div(html.Button("Make a key", id=key_ids.MAKE, className="button"), className="field-buttons"),
+            html.Div(id=key_ids.MADE, role="status", className="key-made"),
         ],
     )
 

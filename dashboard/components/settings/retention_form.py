@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.administration import LimitItem
 from dashboard.components.settings.fields import Fields
 from dashboard.components.settings.stated_retention import RETENTION
 from dashboard.components.settings.tables import retention_table
+from dashboard.ids import retention as retention_ids
 
 __all__ = ["LIMIT_FIELDS", "retention_shown"]
 
@@ -30,13 +30,13 @@ def _form(limits: Sequence[LimitItem]) -> Component:
         if name in held
     ]
     buttons = html.Div(
-        html.Button("Save what is kept", id=ids.RETENTION_SAVE, className="button"), className="field-buttons"
+        html.Button("Save what is kept", id=retention_ids.SAVE, className="button"), className="field-buttons"
     )
     hint = "An empty field keeps for good. You are asked with the number of runs and rows before anything is saved."
     drawn = {limit["name"]: limit["value"] for limit in limits}
     return html.Details(
         [
-            dcc.Store(id=ids.RETENTION_DRAWN, data=drawn),
+            dcc.Store(id=retention_ids.DRAWN, data=drawn),
             html.Summary("Change how long data is kept"),
             html.P(hint, className="aside"),
             html.Div([*numbers, buttons], className="fields form-row"),

@@ -7,11 +7,13 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, LimitItem, Route, VersionItem
 from dashboard.api.types.runs import RunItem
 from dashboard.components.settings.stated_retention import RETENTION, kept_for
 from dashboard.components.small_elements import badge, since
+from dashboard.ids import channels as channel_ids
+from dashboard.ids import keys as key_ids
+from dashboard.ids import projects as project_ids
 
 __all__ = [
     "audit_table",
@@ -38,7 +40,7 @@ def key_table(keys: Sequence[KeyItem]) -> Component:
             since(key["created_at"]),
             since(key["last_used_at"]),
             since(key["expires_at"]) if key["state"] == "expired" else _until(key["expires_at"]),
-            _button("Revoke", ids.key_revoke(key["id"]), key["name"]) if key["state"] == "active" else NONE,
+            _button("Revoke", key_ids.revoke(key["id"]), key["name"]) if key["state"] == "active" else NONE,
         )
         for key in sorted(keys, key=lambda key: key["state"] != "active")
     ]
@@ -75,8 +77,8 @@ def channel_table(channels: Sequence[ChannelItem], *, is_editable: bool = False)
 
 def _channel_buttons(name: str, *, is_editable: bool) -> list[Component]:
     changes = ("edit", "Edit"), ("remove", "Remove")
-    test = _button("Send a test", ids.channel_test(name), name)
-    edits = [_button(label, ids.channel_button(action, name), name) for action, label in changes]
+    test = _button("Send a test", channel_ids.test(name), name)
+    edits = [_button(label, channel_ids.button(action, name), name) for action, label in changes]
     return [test, *edits] if is_editable else [test]
 
 
@@ -116,7 +118,7 @@ def stated_route(route: Route) -> str:
 def _route_buttons(number: int) -> list[Component]:
     target = f"route {number + 1}"
     actions = [("edit", "Edit"), *([("up", "Up")] if number else []), ("remove", "Remove")]
-    return [_button(label, ids.route_button(action, number), target) for action, label in actions]
+    return [_button(label, channel_ids.route_button(action, number), target) for action, label in actions]
 
 
 def version_table(versions: Sequence[VersionItem], *, current: int) -> Component:
@@ -129,7 +131,7 @@ def version_table(versions: Sequence[VersionItem], *, current: int) -> Component
             version["changes"],
             "in force"
             if version["version"] == current
-            else _button("Restore", ids.version_restore(version["version"]), f"version {version['version']}"),
+            else _button("Restore", channel_ids.version_restore(version["version"]), f"version {version['version']}"),
         )
         for version in versions
     ]
@@ -141,7 +143,7 @@ def project_table(runs: Sequence[RunItem]) -> Component:
     counts = Counter(run["project"] for run in runs)
     newest = {name: max(run.get("last_seen") or 0.0 for run in runs if run["project"] == name) for name in counts}
     rows = [
-        (name, str(counts[name]), since(newest[name]), _button("Delete", ids.project_delete(name), name))
+        (name, str(counts[name]), since(newest[name]), _button("Delete", project_ids.delete(name), name))
         for name in sorted(counts)
     ]
     return _table(("project", "runs", "last record", ""), rows, empty="No project has a run.")

@@ -6,10 +6,10 @@ from typing import Final, cast
 
 from dash import ClientsideFunction, Dash, Input, Output, no_update
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.components.fleet.rows import thinned
+from dashboard.ids import fleet as fleet_ids
 
 __all__ = ["register"]
 
@@ -31,13 +31,13 @@ def register(app: Dash, api_url: str) -> None:
             curves = await asyncio.gather(*(_read(api, turns, signal, run_id, last or 0) for run_id, last in runs))
         return {"signal": signal, "curves": dict(zip((run_id for run_id, _ in runs), curves, strict=True))}
 
-    app.callback(Output(ids.FLEET_CURVES, "data"), Input(ids.FLEET_CURVES_WANTED, "data"), prevent_initial_call=True)(
+    app.callback(Output(fleet_ids.CURVES, "data"), Input(fleet_ids.CURVES_WANTED, "data"), prevent_initial_call=True)(
         read
     )
     app.clientside_callback(
         ClientsideFunction("rlvitals", "fleetCurvesRead"),
-        Output(ids.FLEET_CURVES, "modified_timestamp"),
-        Input(ids.FLEET_CURVES, "data"),
+        Output(fleet_ids.CURVES, "modified_timestamp"),
+        Input(fleet_ids.CURVES, "data"),
         prevent_initial_call=True,
     )
 
@@ -48,7 +48,7 @@ async def _read(
     """Return the newest values of a run, none where the signal was not observed, and None where it cannot be read."""
     async with turns:
         try:
-            found = await api.series(run_id, [signal], steps=(max(0, last - STEPS), 2**53))
+            found = await api.runs.series(run_id, [signal], steps=(max(0, last - STEPS), 2**53))
         except NotFoundError:
             return []
         except ApiError:

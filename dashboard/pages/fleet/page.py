@@ -7,7 +7,6 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_u
 from dash.dependencies import ALL
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.api.types.alerts import AlertItem
@@ -17,6 +16,9 @@ from dashboard.components.fleet.filters import MANY, fleet_filters, fleet_summar
 from dashboard.components.fleet.rows import fleet_rows
 from dashboard.components.fleet.table import fleet_table, library_address
 from dashboard.components.page_frame import waiting
+from dashboard.ids import connect as connect_ids
+from dashboard.ids import fleet as fleet_ids
+from dashboard.ids import frame as frame_ids
 from dashboard.pages.fleet.views import read_views
 
 __all__ = ["fleet_page", "read_fleet", "register"]
@@ -35,21 +37,21 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
     return html.Div(
         className="fleet-page",
         children=[
-            dcc.Store(id=ids.LIVE, data={"page": "fleet", "title": "Fleet"}),
+            dcc.Store(id=frame_ids.LIVE, data={"page": "fleet", "title": "Fleet"}),
             html.H1("Runs", className="unseen"),
-            dcc.Store(id=ids.FLEET_REFRESH),
-            dcc.Store(id=ids.FLEET_ROWS, data=fleet_rows(runs, alerts)),
-            dcc.Store(id=ids.FLEET_COLLAPSED),
-            dcc.Store(id=ids.FLEET_TABLE_DESCRIPTION, data=fleet_table()),
-            dcc.Store(id=ids.FLEET_LIBRARY, data=library_address()),
-            dcc.Store(id=ids.FLEET_VIEWS, data=views),
-            dcc.Store(id=ids.FLEET_VIEW_TO_SAVE),
-            dcc.Store(id=ids.FLEET_CURVES_WANTED),
-            dcc.Store(id=ids.FLEET_CURVES),
+            dcc.Store(id=fleet_ids.REFRESH),
+            dcc.Store(id=fleet_ids.ROWS, data=fleet_rows(runs, alerts)),
+            dcc.Store(id=fleet_ids.COLLAPSED),
+            dcc.Store(id=fleet_ids.TABLE_DESCRIPTION, data=fleet_table()),
+            dcc.Store(id=fleet_ids.LIBRARY, data=library_address()),
+            dcc.Store(id=fleet_ids.VIEWS, data=views),
+            dcc.Store(id=fleet_ids.VIEW_TO_SAVE),
+            dcc.Store(id=fleet_ids.CURVES_WANTED),
+            dcc.Store(id=fleet_ids.CURVES),
             fleet_filters(runs, views, project=asked.get("project"), text=asked.get("run", "")),
-            html.Div(id=ids.FLEET, children=fleet_summary(runs, alerts) if runs else connect_card(connect_url)),
-            html.Div(id=ids.FLEET_TABLE, className="fleet-table"),
-            html.P("No run matches.", id=ids.FLEET_NONE_MATCH, className="none-match", hidden=True),
+            html.Div(id=fleet_ids.FLEET, children=fleet_summary(runs, alerts) if runs else connect_card(connect_url)),
+            html.Div(id=fleet_ids.TABLE, className="fleet-table"),
+            html.P("No run matches.", id=fleet_ids.NONE_MATCH, className="none-match", hidden=True),
         ],
     )
 
@@ -78,29 +80,29 @@ def register(app: Dash, api_url: str) -> None:
             return no_update
         try:
             async with ApiClient(api_url) as api:
-                await api.play_sample()
+                await api.samples.play()
         except ApiError as error:
             return f"It cannot be played: {error}"
         return "It opens here in a moment."
 
     app.callback(
-        Output(ids.CONNECT_SAMPLE_STATE, "children"),
-        Input(ids.CONNECT_SAMPLE, "n_clicks"),
+        Output(connect_ids.SAMPLE_STATE, "children"),
+        Input(connect_ids.SAMPLE, "n_clicks"),
         prevent_initial_call=True,
     )(play_sample)
     app.callback(
-        Output(ids.FLEET, "children"),
-        Output(ids.FLEET_ROWS, "data"),
-        Output(ids.FLEET_FILTERS, "hidden"),
-        Output(ids.ADDRESS, "pathname"),
-        Input(ids.FLEET_REFRESH, "data"),
-        State(ids.FLEET_ROWS, "data"),
+        Output(fleet_ids.FLEET, "children"),
+        Output(fleet_ids.ROWS, "data"),
+        Output(fleet_ids.FILTERS, "hidden"),
+        Output(frame_ids.ADDRESS, "pathname"),
+        Input(fleet_ids.REFRESH, "data"),
+        State(fleet_ids.ROWS, "data"),
         prevent_initial_call=True,
     )(refresh)
     app.clientside_callback(
         "(chosen, panels) => panels.map((panel) => panel.name !== chosen)",
         Output({"type": "connect-panel", "name": ALL}, "hidden"),
-        Input(ids.CONNECT_WAY, "value"),
+        Input(connect_ids.WAY, "value"),
         State({"type": "connect-panel", "name": ALL}, "id"),
     )
     _register_table(app)
@@ -110,35 +112,35 @@ def _register_table(app: Dash) -> None:
     """Register what assets/fleet.js does in the browser."""
     app.clientside_callback(
         ClientsideFunction("rlvitals", "arrangeFleet"),
-        Output(ids.FLEET_NONE_MATCH, "hidden"),
-        Input(ids.FLEET_ROWS, "data"),
-        Input(ids.FLEET_TEXT, "value"),
-        Input(ids.FLEET_PROJECT, "value"),
-        Input(ids.FLEET_STATUS, "value"),
-        Input(ids.FLEET_GROUP, "value"),
-        Input(ids.FLEET_ARCHIVED, "value"),
-        Input(ids.FLEET_CURVE, "value"),
-        Input(ids.FLEET_COLLAPSED, "data"),
-        State(ids.FLEET_TABLE_DESCRIPTION, "data"),
-        State(ids.FLEET_LIBRARY, "data"),
-        State(ids.FLEET_VIEWS, "data"),
+        Output(fleet_ids.NONE_MATCH, "hidden"),
+        Input(fleet_ids.ROWS, "data"),
+        Input(fleet_ids.TEXT, "value"),
+        Input(fleet_ids.PROJECT, "value"),
+        Input(fleet_ids.STATUS, "value"),
+        Input(fleet_ids.GROUP, "value"),
+        Input(fleet_ids.ARCHIVED, "value"),
+        Input(fleet_ids.CURVE, "value"),
+        Input(fleet_ids.COLLAPSED, "data"),
+        State(fleet_ids.TABLE_DESCRIPTION, "data"),
+        State(fleet_ids.LIBRARY, "data"),
+        State(fleet_ids.VIEWS, "data"),
     )
     app.clientside_callback(
         ClientsideFunction("rlvitals", "openFleetView"),
-        Output(ids.FLEET_FORGET, "hidden"),
-        Input(ids.FLEET_VIEW, "value"),
-        State(ids.FLEET_VIEWS, "data"),
+        Output(fleet_ids.FORGET, "hidden"),
+        Input(fleet_ids.VIEW, "value"),
+        State(fleet_ids.VIEWS, "data"),
     )
     for name, output, input_, *state in (
-        ("chooseFleetColumns", Output(ids.FLEET_COLUMNS, "title"), Input(ids.FLEET_COLUMNS, "value")),
+        ("chooseFleetColumns", Output(fleet_ids.COLUMNS, "title"), Input(fleet_ids.COLUMNS, "value")),
         (
             "saveFleetView",
-            Output(ids.FLEET_VIEW_TO_SAVE, "data"),
-            Input(ids.FLEET_SAVE, "n_clicks"),
-            State(ids.FLEET_VIEWS, "data"),
+            Output(fleet_ids.VIEW_TO_SAVE, "data"),
+            Input(fleet_ids.SAVE, "n_clicks"),
+            State(fleet_ids.VIEWS, "data"),
         ),
-        ("exportFleet", Output(ids.FLEET_CSV, "n_clicks_timestamp"), Input(ids.FLEET_CSV, "n_clicks")),
-        ("toggleWall", Output(ids.FLEET_WALL, "n_clicks_timestamp"), Input(ids.FLEET_WALL, "n_clicks")),
+        ("exportFleet", Output(fleet_ids.CSV, "n_clicks_timestamp"), Input(fleet_ids.CSV, "n_clicks")),
+        ("toggleWall", Output(fleet_ids.WALL, "n_clicks_timestamp"), Input(fleet_ids.WALL, "n_clicks")),
     ):
         app.clientside_callback(ClientsideFunction("rlvitals", name), output, input_, *state, prevent_initial_call=True)
 
@@ -146,5 +148,5 @@ def _register_table(app: Dash) -> None:
 async def read_fleet(api_url: str) -> tuple[list[RunItem], list[AlertItem]]:
     """Read all runs and the alerts that fire."""
     async with ApiClient(api_url) as api:
-        runs, alerts = await asyncio.gather(api.runs(), api.alerts(state="firing"))
+        runs, alerts = await asyncio.gather(api.runs.all(), api.alerts.all(state="firing"))
     return runs, alerts

@@ -2,11 +2,11 @@
 
 from dash import Dash, Input, Output, State, no_update
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.rules.stated_rule import FIELDS, rule_of, shown_parts
 from dashboard.components.rules.tables import dry_run_table, rule_table
+from dashboard.ids import rules as rule_ids
 
 __all__ = ["register"]
 
@@ -28,7 +28,7 @@ def register(app: Dash, api_url: str) -> None:
             return "Choose the recorded run to try the rule on."
         try:
             async with ApiClient(api_url, timeout_seconds=DRY_RUN_SECONDS) as api:
-                return dry_run_table(await api.try_rule(run_id, rule_of(dict(zip(FIELDS, values, strict=True)))))
+                return dry_run_table(await api.rules.dry_run(run_id, rule_of(dict(zip(FIELDS, values, strict=True)))))
         except ApiError as error:
             return f"Not tried. {error}"
 
@@ -37,17 +37,17 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update
         try:
             async with ApiClient(api_url) as api:
-                saved = await api.save_rule(edited, rule_of(dict(zip(FIELDS, values, strict=True))))
-                return f"Saved: {saved['stated']}", rule_table(await api.rules())
+                saved = await api.rules.save(edited, rule_of(dict(zip(FIELDS, values, strict=True))))
+                return f"Saved: {saved['stated']}", rule_table(await api.rules.all())
         except ApiError as error:
             return f"Not saved. {error}", no_update
 
-    fields = [State(ids.rule_field(name), "value") for name in FIELDS]
-    hidden = [Output(ids.rule_part(name), "hidden") for name in PARTS]
-    condition, operator = (Input(ids.rule_field(name), "value") for name in ("condition", "operator"))
+    fields = [State(rule_ids.field(name), "value") for name in FIELDS]
+    hidden = [Output(rule_ids.part(name), "hidden") for name in PARTS]
+    condition, operator = (Input(rule_ids.field(name), "value") for name in ("condition", "operator"))
     app.callback(hidden, condition, operator)(show_parts)
-    tried, run = Output(ids.RULE_TRIED, "children"), State(ids.RULE_TRIED_RUN, "value")
-    app.callback(tried, Input(ids.RULE_TRY, "n_clicks"), run, *fields, prevent_initial_call=True)(try_rule)
-    saved = (Output(ids.RULE_STATE, "children"), Output(ids.RULES_LIST, "children"))
-    edited = State(ids.RULE_EDITED, "data")
-    app.callback(*saved, Input(ids.RULE_SAVE, "n_clicks"), edited, *fields, prevent_initial_call=True)(save)
+    tried, run = Output(rule_ids.TRIED, "children"), State(rule_ids.TRIED_RUN, "value")
+    app.callback(tried, Input(rule_ids.TRY, "n_clicks"), run, *fields, prevent_initial_call=True)(try_rule)
+    saved = (Output(rule_ids.STATE, "children"), Output(rule_ids.LIST, "children"))
+    edited = State(rule_ids.EDITED, "data")
+    app.callback(*saved, Input(rule_ids.SAVE, "n_clicks"), edited, *fields, prevent_initial_call=True)(save)

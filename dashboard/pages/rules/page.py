@@ -5,12 +5,13 @@ import asyncio
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.page_frame import waiting
 from dashboard.components.rules.form import rule_form
 from dashboard.components.rules.tables import rule_table
+from dashboard.ids import frame as frame_ids
+from dashboard.ids import rules as rule_ids
 
 __all__ = ["rules_page"]
 
@@ -19,26 +20,26 @@ async def rules_page(api_url: str) -> Component:
     """Draw the page."""
     try:
         async with ApiClient(api_url) as api:
-            rules, runs = await asyncio.gather(api.rules(), api.runs())
+            rules, runs = await asyncio.gather(api.rules.all(), api.runs.all())
     except ApiError as error:
         return waiting("The rules cannot be shown", str(error))
     return html.Div(
         className="settings-page",
         children=[
-            dcc.Store(id=ids.LIVE, data={"page": "settings", "title": "Rules"}),
-            dcc.Store(id=ids.RULE_EDITED),
+            dcc.Store(id=frame_ids.LIVE, data={"page": "settings", "title": "Rules"}),
+            dcc.Store(id=rule_ids.EDITED),
             html.H1("Rules"),
             html.Section(
                 [
                     html.H2("Rules of your own"),
                     html.P("A rule that holds is an alert like those of the detectors.", className="aside"),
-                    html.Div(rule_table(rules), id=ids.RULES_LIST),
+                    html.Div(rule_table(rules), id=rule_ids.LIST),
                 ],
                 className="card table-card",
             ),
             html.Section(
                 [
-                    html.H2("A new rule", id=ids.RULE_FORM_TITLE),
+                    html.H2("A new rule", id=rule_ids.FORM_TITLE),
                     html.P(
                         "A dry run finds out at which steps of a recorded run the rule would have fired; "
                         "it writes nothing. docs/rules.md has the meaning of each field.",

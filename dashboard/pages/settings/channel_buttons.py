@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
-from dashboard import ids
 from dashboard.components.settings.stated_channels import moved_route, without_channel, without_route
+from dashboard.ids import channels as channel_ids
 from dashboard.pages.settings.saved_channels import SHOWN, Change, again, save_change
 
 __all__ = ["register"]
@@ -42,7 +42,11 @@ def register(app: Dash, api_url: str) -> None:
 
     buttons = [
         Input(name, "n_clicks")
-        for name in (ids.channel_button(ALL, ALL), ids.route_button(ALL, ALL), ids.version_restore(ALL))
+        for name in (
+            channel_ids.button(ALL, ALL),
+            channel_ids.route_button(ALL, ALL),
+            channel_ids.version_restore(ALL),
+        )
     ]
-    state = Output(ids.CHANNEL_STATE, "children", allow_duplicate=True)
-    app.callback(state, *again(SHOWN), *buttons, State(ids.CHANNELS_DRAWN, "data"), prevent_initial_call=True)(act)
+    state = Output(channel_ids.STATE, "children", allow_duplicate=True)
+    app.callback(state, *again(SHOWN), *buttons, State(channel_ids.DRAWN, "data"), prevent_initial_call=True)(act)

@@ -4,10 +4,11 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, no_update
 
-from dashboard import ids
 from dashboard.api.errors import ApiError
 from dashboard.api.types.administration import NotificationSettings
 from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, problems_by_field, with_channel
+from dashboard.ids import channels as channel_ids
+from dashboard.ids import settings as settings_ids
 from dashboard.pages.settings.saved_channels import SHOWN, problems_of, save_change, values_of
 
 __all__ = ["register"]
@@ -52,16 +53,19 @@ def register(app: Dash, api_url: str) -> None:
     def show_parts(kind: str) -> tuple[bool, bool, bool]:
         return kind != "webhook", kind != "apprise", kind != "apprise"
 
-    version = State(ids.CHANNELS_DRAWN, "data")
+    version = State(channel_ids.DRAWN, "data")
     kept = [
-        Output(ids.CHANNEL_EDITED, "data"),
-        *(Output(ids.setting_field("channel", name), "value") for name in ("url", "secret")),
+        Output(channel_ids.EDITED, "data"),
+        *(Output(settings_ids.field("channel", name), "value") for name in ("url", "secret")),
     ]
-    title = [Output(ids.CHANNEL_FORM_TITLE, "children"), Output(ids.setting_field("channel", "name"), "disabled")]
+    title = [
+        Output(channel_ids.FORM_TITLE, "children"),
+        Output(settings_ids.field("channel", "name"), "disabled"),
+    ]
     app.callback(
-        Output(ids.CHANNEL_SAVED, "children"), *kept, *SHOWN, *problems_of("channel", CHANNEL_FIELDS), *title,
-        Input(ids.CHANNEL_SAVE, "n_clicks"), version, State(ids.CHANNEL_EDITED, "data"),
+        Output(channel_ids.SAVED, "children"), *kept, *SHOWN, *problems_of("channel", CHANNEL_FIELDS), *title,
+        Input(channel_ids.SAVE, "n_clicks"), version, State(channel_ids.EDITED, "data"),
         *values_of("channel", CHANNEL_FIELDS), prevent_initial_call=True,
     )(save_channel)  # fmt: skip
-    parts = [Output(ids.setting_part("channel", name), "hidden") for name in ("secret", "format", "picture")]
-    app.callback(*parts, Input(ids.setting_field("channel", "type"), "value"))(show_parts)
+    parts = [Output(settings_ids.part("channel", name), "hidden") for name in ("secret", "format", "picture")]
+    app.callback(*parts, Input(settings_ids.field("channel", "type"), "value"))(show_parts)

@@ -2,10 +2,10 @@
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.file_check import checked
+from dashboard.ids import channels as channel_ids
 
 __all__ = ["register"]
 
@@ -19,13 +19,15 @@ def register(app: Dash, api_url: str) -> None:
         name = ctx.triggered_id["channel"]
         try:
             async with ApiClient(api_url) as api:
-                await api.test_channel(name)
+                await api.notifications.test_channel(name)
         except ApiError as error:
             return f"The test of {name} failed. {error}"
         return f"{name} has accepted a test message."
 
     app.callback(
-        Output(ids.CHANNEL_STATE, "children"), Input(ids.channel_test(ALL), "n_clicks"), prevent_initial_call=True
+        Output(channel_ids.STATE, "children"),
+        Input(channel_ids.test(ALL), "n_clicks"),
+        prevent_initial_call=True,
     )(test_channel)
 
     async def check_file(clicks: int | None, text: str | None) -> object:
@@ -33,13 +35,13 @@ def register(app: Dash, api_url: str) -> None:
             return no_update
         try:
             async with ApiClient(api_url) as api:
-                return checked(await api.check_notifications(text or ""))
+                return checked(await api.notifications.check(text or ""))
         except ApiError as error:
             return f"Not checked. {error}"
 
     app.callback(
-        Output(ids.CHANNEL_FILE_ANSWER, "children"),
-        Input(ids.CHANNEL_FILE_CHECK, "n_clicks"),
-        State(ids.CHANNEL_FILE, "value"),
+        Output(channel_ids.FILE_ANSWER, "children"),
+        Input(channel_ids.FILE_CHECK, "n_clicks"),
+        State(channel_ids.FILE, "value"),
         prevent_initial_call=True,
     )(check_file)

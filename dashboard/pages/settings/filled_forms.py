@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
-from dashboard import ids
 from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, ROUTE_FIELDS, channel_fields, route_fields
+from dashboard.ids import channels as channel_ids
+from dashboard.ids import settings as settings_ids
 from dashboard.pages.settings.saved_channels import again, problems_of, read_settings
 
 __all__ = ["register"]
@@ -17,7 +18,7 @@ def register(app: Dash, api_url: str) -> None:
     async def fill_channel(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
         chosen = ctx.triggered_id
         name = chosen.get("channel") if isinstance(chosen, dict) and any(edits) else None
-        if not isinstance(name, str) and not (chosen == ids.CHANNEL_NEW and cleared):
+        if not isinstance(name, str) and not (chosen == channel_ids.NEW and cleared):
             return (no_update,) * (5 + 2 * len(CHANNEL_FIELDS))
         settings = await read_settings(api_url)
         if not isinstance(settings, str) and name is not None and name not in settings["channels"]:
@@ -32,7 +33,7 @@ def register(app: Dash, api_url: str) -> None:
     async def fill_route(edits: Sequence[int | None], cleared: int | None, drawn: int) -> tuple[object, ...]:
         chosen = ctx.triggered_id
         number = chosen.get("route") if isinstance(chosen, dict) and any(edits) else None
-        if not isinstance(number, int) and not (chosen == ids.ROUTE_NEW and cleared):
+        if not isinstance(number, int) and not (chosen == channel_ids.ROUTE_NEW and cleared):
             return (no_update,) * (4 + 2 * len(ROUTE_FIELDS))
         settings = await read_settings(api_url)
         # The button stands beside a route of the version that is drawn; another may have its place by now.
@@ -46,25 +47,25 @@ def register(app: Dash, api_url: str) -> None:
         return edited, title, True, "", *[fields[name] for name in ROUTE_FIELDS], *[""] * len(ROUTE_FIELDS)
 
     channel = [
-        Output(ids.CHANNEL_EDITED, "data"), Output(ids.CHANNEL_FORM_TITLE, "children"),
-        Output(ids.setting_field("channel", "name"), "disabled"), Output(ids.CHANNEL_FORM, "open"),
-        Output(ids.CHANNEL_SAVED, "children"), *_values("channel", CHANNEL_FIELDS),
+        Output(channel_ids.EDITED, "data"), Output(channel_ids.FORM_TITLE, "children"),
+        Output(settings_ids.field("channel", "name"), "disabled"), Output(channel_ids.FORM, "open"),
+        Output(channel_ids.SAVED, "children"), *_values("channel", CHANNEL_FIELDS),
         *problems_of("channel", CHANNEL_FIELDS),
     ]  # fmt: skip
     app.callback(
-        *again(channel), Input(ids.channel_button("edit", ALL), "n_clicks"), Input(ids.CHANNEL_NEW, "n_clicks"),
+        *again(channel), Input(channel_ids.button("edit", ALL), "n_clicks"), Input(channel_ids.NEW, "n_clicks"),
         prevent_initial_call=True,
     )(fill_channel)  # fmt: skip
     route = [
-        Output(ids.ROUTE_EDITED, "data"), Output(ids.ROUTE_FORM_TITLE, "children"), Output(ids.ROUTE_FORM, "open"),
-        Output(ids.ROUTE_SAVED, "children"), *_values("route", ROUTE_FIELDS),
-        *problems_of("route", ROUTE_FIELDS),
+        Output(channel_ids.ROUTE_EDITED, "data"), Output(channel_ids.ROUTE_FORM_TITLE, "children"),
+        Output(channel_ids.ROUTE_FORM, "open"), Output(channel_ids.ROUTE_SAVED, "children"),
+        *_values("route", ROUTE_FIELDS), *problems_of("route", ROUTE_FIELDS),
     ]  # fmt: skip
     app.callback(
-        *again(route), Input(ids.route_button("edit", ALL), "n_clicks"), Input(ids.ROUTE_NEW, "n_clicks"),
-        State(ids.CHANNELS_DRAWN, "data"), prevent_initial_call=True,
+        *again(route), Input(channel_ids.route_button("edit", ALL), "n_clicks"),
+        Input(channel_ids.ROUTE_NEW, "n_clicks"), State(channel_ids.DRAWN, "data"), prevent_initial_call=True,
     )(fill_route)  # fmt: skip
 
 
 def _values(form: str, names: Sequence[str]) -> list[Output]:
-    return [Output(ids.setting_field(form, name), "value") for name in names]
+    return [Output(settings_ids.field(form, name), "value") for name in names]

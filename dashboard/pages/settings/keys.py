@@ -2,10 +2,10 @@
 
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.tables import key_table
+from dashboard.ids import keys as key_ids
 
 __all__ = ["register"]
 
@@ -27,8 +27,8 @@ def register(app: Dash, api_url: str) -> None:
         )
         try:
             async with ApiClient(api_url) as api:
-                made = await api.make_key(asked)
-                keys = key_table(await api.keys())
+                made = await api.keys.make(asked)
+                keys = key_table(await api.keys.all())
         except ApiError as error:
             return html.P(f"Not made. {error}"), no_update
         shown = html.Div([html.Code(made["key"]), dcc.Clipboard(content=made["key"], title="Copy the key")])
@@ -39,13 +39,13 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update
         try:
             async with ApiClient(api_url) as api:
-                await api.revoke_key(ctx.triggered_id["key"])
-                return html.P("Revoked."), key_table(await api.keys())
+                await api.keys.revoke(ctx.triggered_id["key"])
+                return html.P("Revoked."), key_table(await api.keys.all())
         except ApiError as error:
             return html.P(f"Not revoked. {error}"), no_update
 
-    made = (Output(ids.KEY_MADE, "children"), Output(ids.KEYS_LIST, "children"))
+    made = (Output(key_ids.MADE, "children"), Output(key_ids.LIST, "children"))
     again = tuple(Output(out.component_id, out.component_property, allow_duplicate=True) for out in made)
-    values = [State(name, "value") for name in (ids.KEY_NAME, ids.KEY_SCOPE, ids.KEY_PROJECT, ids.KEY_DAYS)]
-    app.callback(*made, Input(ids.KEY_MAKE, "n_clicks"), *values, prevent_initial_call=True)(make_key)
-    app.callback(*again, Input(ids.key_revoke(ALL), "n_clicks"), prevent_initial_call=True)(revoke_key)
+    values = [State(name, "value") for name in (key_ids.NAME, key_ids.SCOPE, key_ids.PROJECT, key_ids.DAYS)]
+    app.callback(*made, Input(key_ids.MAKE, "n_clicks"), *values, prevent_initial_call=True)(make_key)
+    app.callback(*again, Input(key_ids.revoke(ALL), "n_clicks"), prevent_initial_call=True)(revoke_key)

@@ -7,7 +7,6 @@ from typing import Any, Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, UnreachableError
 from dashboard.api.types.administration import ChannelItem, LimitItem, NotificationSettings, VersionItem
@@ -24,6 +23,11 @@ from dashboard.components.settings.file_check import file_check
 from dashboard.components.settings.key_form import key_form
 from dashboard.components.settings.retention_form import retention_shown
 from dashboard.components.settings.tables import audit_table, channel_table, key_table, project_table
+from dashboard.ids import channels as channel_ids
+from dashboard.ids import frame as frame_ids
+from dashboard.ids import keys as key_ids
+from dashboard.ids import projects as project_ids
+from dashboard.ids import retention as retention_ids
 
 __all__ = ["settings_page"]
 
@@ -46,31 +50,31 @@ async def settings_page(api_url: str) -> Component:
     return html.Div(
         className="settings-page",
         children=[
-            dcc.Store(id=ids.LIVE, data={"page": "settings", "title": "Settings"}),
+            dcc.Store(id=frame_ids.LIVE, data={"page": "settings", "title": "Settings"}),
             html.H1("Settings"),
-            _card("Keys", "Who may do what.", html.Div(keys, id=ids.KEYS_LIST), key_form()),
+            _card("Keys", "Who may do what.", html.Div(keys, id=key_ids.LIST), key_form()),
             _card(
                 "Notifications",
                 "Who is told of alerts. A change is in force within a second, and the channels until then are told.",
-                html.P(id=ids.CHANNEL_STATE, role="status", className="calm"),
+                html.P(id=channel_ids.STATE, role="status", className="calm"),
                 channels,
                 file_check(),
             ),
             _card(
                 "Projects",
                 "A deletion cannot be undone.",
-                html.P(id=ids.PROJECT_STATE, role="status", className="calm"),
-                html.Div(projects, id=ids.PROJECTS_LIST),
-                dcc.ConfirmDialog(id=ids.PROJECT_CONFIRMED),
-                dcc.Store(id=ids.PROJECT_CHOSEN),
+                html.P(id=project_ids.STATE, role="status", className="calm"),
+                html.Div(projects, id=project_ids.LIST),
+                dcc.ConfirmDialog(id=project_ids.CONFIRMED),
+                dcc.Store(id=project_ids.CHOSEN),
             ),
             _card(
                 "Retention",
                 "How long data is kept, for all projects. What is removed cannot be brought back (docs/operations.md).",
-                html.Div(retention, id=ids.RETENTION),
-                html.P(id=ids.RETENTION_STATE, role="status", className="calm"),
-                dcc.ConfirmDialog(id=ids.RETENTION_CONFIRMED),
-                dcc.Store(id=ids.RETENTION_ASKED),
+                html.Div(retention, id=retention_ids.RETENTION),
+                html.P(id=retention_ids.STATE, role="status", className="calm"),
+                dcc.ConfirmDialog(id=retention_ids.CONFIRMED),
+                dcc.Store(id=retention_ids.ASKED),
             ),
             _card("Changes", f"The newest {AUDIT_ENTRIES} changes that people made.", audit),
         ],
@@ -81,10 +85,10 @@ async def _channels(
     api: ApiClient,
 ) -> tuple[Sequence[ChannelItem], NotificationSettings | ApiError, Sequence[VersionItem]]:
     """Read the channels; in the place of their settings stands why the caller may not change them."""
-    channels = await api.channels()
+    channels = await api.notifications.channels()
     try:
-        settings = await api.notification_settings()
-        versions = await api.notification_versions(limit=SHOWN_VERSIONS) if settings["source"] == "saved" else []
+        settings = await api.notifications.settings()
+        versions = await api.notifications.versions(limit=SHOWN_VERSIONS) if settings["source"] == "saved" else []
     except UnreachableError:
         raise
     except ApiError as error:
@@ -94,7 +98,7 @@ async def _channels(
 
 async def _retention(api: ApiClient) -> tuple[Sequence[LimitItem], bool]:
     """Read the limits, and whether the caller may save some."""
-    return await api.retention(), await api.scope() == "admin"
+    return await api.retention.limits(), await api.keys.scope() == "admin"
 
 
 def _notifications(
@@ -107,7 +111,7 @@ def _notifications(
         return html.Div(channels_in_file(settings, channels))
     return html.Div(
         [
-            html.Div(channels_shown(settings, channels, versions), id=ids.CHANNELS),
+            html.Div(channels_shown(settings, channels, versions), id=channel_ids.CHANNELS),
             channel_form(is_open=not channels),
             route_form(channel_names(settings)),
         ]

@@ -2,10 +2,10 @@
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.tables import project_table
+from dashboard.ids import projects as project_ids
 
 __all__ = ["register"]
 
@@ -24,22 +24,22 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update
         try:
             async with ApiClient(api_url) as api:
-                await api.delete_project(name)
-                return f"{name} is deleted.", project_table(await api.runs())
+                await api.runs.delete_project(name)
+                return f"{name} is deleted.", project_table(await api.runs.all())
         except ApiError as error:
             return f"Not deleted. {error}", no_update
 
     app.callback(
-        Output(ids.PROJECT_CONFIRMED, "displayed"),
-        Output(ids.PROJECT_CONFIRMED, "message"),
-        Output(ids.PROJECT_CHOSEN, "data"),
-        Input(ids.project_delete(ALL), "n_clicks"),
+        Output(project_ids.CONFIRMED, "displayed"),
+        Output(project_ids.CONFIRMED, "message"),
+        Output(project_ids.CHOSEN, "data"),
+        Input(project_ids.delete(ALL), "n_clicks"),
         prevent_initial_call=True,
     )(ask)
     app.callback(
-        Output(ids.PROJECT_STATE, "children"),
-        Output(ids.PROJECTS_LIST, "children"),
-        Input(ids.PROJECT_CONFIRMED, "submit_n_clicks"),
-        State(ids.PROJECT_CHOSEN, "data"),
+        Output(project_ids.STATE, "children"),
+        Output(project_ids.LIST, "children"),
+        Input(project_ids.CONFIRMED, "submit_n_clicks"),
+        State(project_ids.CHOSEN, "data"),
         prevent_initial_call=True,
     )(delete_project)

@@ -4,11 +4,12 @@ from typing import Final, TypeGuard
 
 from dash import Dash, Input, Output, State, no_update
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.retention_form import LIMIT_FIELDS, retention_shown
 from dashboard.components.settings.stated_retention import asked_limits, stated_removals
+from dashboard.ids import retention as retention_ids
+from dashboard.ids import settings as settings_ids
 from dashboard.pages.settings.saved_channels import again
 
 __all__ = ["register"]
@@ -32,10 +33,10 @@ def register(app: Dash, api_url: str) -> None:
         seen = {name: drawn[name] for name in asked}
         try:
             async with ApiClient(api_url, timeout_seconds=COUNTING_SECONDS) as api:
-                limits = await api.retention()
+                limits = await api.retention.limits()
                 if any(limit["value"] != seen.get(limit["name"], limit["value"]) for limit in limits):
                     return False, "", None, CHANGED, retention_shown(limits, may_save=True)
-                question = stated_removals(asked, seen, await api.preview_retention(asked))
+                question = stated_removals(asked, seen, await api.retention.preview(asked))
         except ApiError as error:
             return False, "", None, f"Not saved. {error}", no_update
         return True, question, {"limits": asked, "seen": seen}, "", no_update
@@ -48,22 +49,25 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update
         try:
             async with ApiClient(api_url) as api:
-                limits = await api.save_retention(wanted, seen)
+                limits = await api.retention.save(wanted, seen)
         except ApiError as error:
             return f"Not saved. {error}", no_update
         return "Saved. It is followed within seconds.", retention_shown(limits, may_save=True)
 
-    question = [Output(ids.RETENTION_CONFIRMED, "displayed"), Output(ids.RETENTION_CONFIRMED, "message")]
-    asked, state = (ids.RETENTION_ASKED, "data"), (ids.RETENTION_STATE, "children")
-    drawn, form = State(ids.RETENTION_DRAWN, "data"), Output(ids.RETENTION, "children")
-    values = [State(ids.setting_field("retention", name), "value") for name in LIMIT_FIELDS]
+    question = [
+        Output(retention_ids.CONFIRMED, "displayed"),
+        Output(retention_ids.CONFIRMED, "message"),
+    ]
+    asked, state = (retention_ids.ASKED, "data"), (retention_ids.STATE, "children")
+    drawn, form = State(retention_ids.DRAWN, "data"), Output(retention_ids.RETENTION, "children")
+    values = [State(settings_ids.field("retention", name), "value") for name in LIMIT_FIELDS]
     app.callback(
-        *question, Output(*asked), Output(*state), *again([form]), Input(ids.RETENTION_SAVE, "n_clicks"), drawn,
+        *question, Output(*asked), Output(*state), *again([form]), Input(retention_ids.SAVE, "n_clicks"), drawn,
         *values, prevent_initial_call=True,
     )(ask)  # fmt: skip
     app.callback(
         Output(*state, allow_duplicate=True), form,
-        Input(ids.RETENTION_CONFIRMED, "submit_n_clicks"), State(*asked), prevent_initial_call=True,
+        Input(retention_ids.CONFIRMED, "submit_n_clicks"), State(*asked), prevent_initial_call=True,
     )(save)  # fmt: skip
 
 

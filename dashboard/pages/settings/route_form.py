@@ -4,7 +4,6 @@ from typing import Final
 
 from dash import Dash, Input, Output, State, no_update
 
-from dashboard import ids
 from dashboard.components.settings.stated_channels import (
     DELIVERY_FIELDS,
     ROUTE_FIELDS,
@@ -12,6 +11,7 @@ from dashboard.components.settings.stated_channels import (
     with_delivery,
     with_route,
 )
+from dashboard.ids import channels as channel_ids
 from dashboard.pages.settings.saved_channels import SHOWN, again, problems_of, save_change, values_of
 
 __all__ = ["register"]
@@ -55,15 +55,15 @@ def register(app: Dash, api_url: str) -> None:
             return "Saved.", *shown, *[no_update] * len(fields)
         return f"Not saved. {other}", *[no_update] * len(SHOWN), *found.values()
 
-    version = State(ids.CHANNELS_DRAWN, "data")
+    version = State(channel_ids.DRAWN, "data")
     app.callback(
-        Output(ids.ROUTE_SAVED, "children"), Output(ids.ROUTE_EDITED, "data"),
-        Output(ids.ROUTE_FORM_TITLE, "children"), *again(SHOWN), *problems_of("route", ROUTE_FIELDS),
-        Input(ids.ROUTE_SAVE, "n_clicks"), version, State(ids.ROUTE_EDITED, "data"), *values_of("route", ROUTE_FIELDS),
-        prevent_initial_call=True,
+        Output(channel_ids.ROUTE_SAVED, "children"), Output(channel_ids.ROUTE_EDITED, "data"),
+        Output(channel_ids.ROUTE_FORM_TITLE, "children"), *again(SHOWN), *problems_of("route", ROUTE_FIELDS),
+        Input(channel_ids.ROUTE_SAVE, "n_clicks"), version, State(channel_ids.ROUTE_EDITED, "data"),
+        *values_of("route", ROUTE_FIELDS), prevent_initial_call=True,
     )(save_route)  # fmt: skip
     app.callback(
-        Output(ids.DELIVERY_SAVED, "children"), *again(SHOWN), *problems_of("delivery", DELIVERY_FIELDS),
-        Input(ids.DELIVERY_SAVE, "n_clicks"), version, *values_of("delivery", DELIVERY_FIELDS),
+        Output(channel_ids.DELIVERY_SAVED, "children"), *again(SHOWN), *problems_of("delivery", DELIVERY_FIELDS),
+        Input(channel_ids.DELIVERY_SAVE, "n_clicks"), version, *values_of("delivery", DELIVERY_FIELDS),
         prevent_initial_call=True,
     )(save_delivery)  # fmt: skip

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from dash import Output, State, no_update
 
-from dashboard import ids
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.api.types.administration import NotificationSettings
 from dashboard.components.settings.channel_forms import SHOWN_VERSIONS, channel_names, channels_shown
+from dashboard.ids import channels as channel_ids
+from dashboard.ids import settings as settings_ids
 
 __all__ = ["SHOWN", "Change", "again", "problems_of", "read_settings", "save_change", "values_of"]
 
@@ -18,8 +19,8 @@ SAVE_SECONDS: Final = 60.0  # the collector asks Apprise whether it knows the ad
 Change = Callable[[NotificationSettings], dict[str, Any]]
 WITH_NAMES: Final = (("route", "channels"), ("route", "escalate"))
 SHOWN: Final = [
-    Output(ids.CHANNELS, "children"),
-    *(Output(ids.setting_field(form, name), "options") for form, name in WITH_NAMES),
+    Output(channel_ids.CHANNELS, "children"),
+    *(Output(settings_ids.field(form, name), "options") for form, name in WITH_NAMES),
 ]
 
 
@@ -36,22 +37,24 @@ async def save_change(
     async with ApiClient(api_url, timeout_seconds=SAVE_SECONDS) as api:
         try:
             if change is None:
-                saved = await api.restore_notifications(version, restored)
+                saved = await api.notifications.restore(version, restored)
             else:
-                saved = await api.save_notifications(version, change(await api.notification_settings()))
+                saved = await api.notifications.save(version, change(await api.notifications.settings()))
             return None, saved, await _shown(api, saved)
         except ApiError as error:
             problem = str(error)
         shown: list[object] = [no_update] * len(SHOWN)
         with contextlib.suppress(ApiError):  # the page stays as it is, and the problem is stated
-            held = await api.notification_settings()
+            held = await api.notifications.settings()
             if held["version"] != version:
                 shown = await _shown(api, held)
         return problem, None, shown
 
 
 async def _shown(api: ApiClient, settings: NotificationSettings) -> list[object]:
-    shown = channels_shown(settings, await api.channels(), await api.notification_versions(limit=SHOWN_VERSIONS))
+    shown = channels_shown(
+        settings, await api.notifications.channels(), await api.notifications.versions(limit=SHOWN_VERSIONS)
+    )
     return [shown, *[channel_names(settings)] * len(WITH_NAMES)]
 
 
@@ -59,19 +62,19 @@ async def read_settings(api_url: str) -> NotificationSettings | str:
     """Return the settings, or why they cannot be read."""
     try:
         async with ApiClient(api_url) as api:
-            return await api.notification_settings()
+            return await api.notifications.settings()
     except ApiError as error:
         return f"Not read. {error}"
 
 
 def values_of(form: str, names: Sequence[str]) -> list[State]:
     """Return what the fields of a form hold."""
-    return [State(ids.setting_field(form, name), "value") for name in names]
+    return [State(settings_ids.field(form, name), "value") for name in names]
 
 
 def problems_of(form: str, names: Sequence[str]) -> list[Output]:
     """Return the places for what is wrong with the fields of a form."""
-    return [Output(ids.setting_problem(form, name), "children") for name in names]
+    return [Output(settings_ids.problem(form, name), "children") for name in names]
 
 
 def again(outputs: Sequence[Output]) -> list[Output]:

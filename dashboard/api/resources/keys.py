@@ -1,0 +1,36 @@
+"""API keys, and what the caller's own allows."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from dashboard.api.requests import Requests, item_path
+from dashboard.api.types.administration import KeyItem
+
+__all__ = ["Keys"]
+
+
+class Keys:
+    """API keys, and what the caller's own allows.
+
+    Args:
+        requests: What sends the requests to the collector.
+    """
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    async def scope(self) -> str:
+        """Read what the caller may do."""
+        return str((await self._requests.get("/session", {}))["scope"])
+
+    async def all(self) -> list[KeyItem]:
+        """Read the keys that there are and were."""
+        return cast("list[KeyItem]", await self._requests.items("/keys", {}))
+
+    async def make(self, asked: Mapping[str, object]) -> dict[str, object]:
+        """Make a key, and return it with ``key``, which is not stored anywhere."""
+        return await self._requests.ask("POST", "/keys", json=dict(asked))
+
+    async def revoke(self, key: str) -> None:
+        """Revoke a key."""
+        await self._requests.ask("DELETE", item_path("keys", key))

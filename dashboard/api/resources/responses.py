@@ -1,0 +1,59 @@
+"""Sampled responses of runs."""
+
+from typing import Final, cast
+
+from dashboard.api.answers import to_floats
+from dashboard.api.requests import Query, Requests, item_path
+from dashboard.api.types.responses import ResponseItem, ResponsePairs
+
+__all__ = ["Responses"]
+
+MAX_RESPONSES: Final = 24  # token strips are slow to draw, and nobody reads more at once
+
+
+class Responses:
+    """Sampled responses of runs.
+
+    Args:
+        requests: What sends the requests to the collector.
+    """
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    async def newest(
+        self,
+        run_id: str,
+        *,
+        from_step: int | None = None,
+        to_step: int | None = None,
+        correct: bool | None = None,
+        kind: str | None = None,
+        limit: int = MAX_RESPONSES,
+    ) -> list[ResponseItem]:
+        """Read the newest sampled responses of a run.
+
+        Args:
+            run_id: The run.
+            from_step: The first step, or None.
+            to_step: The last step, or None.
+            correct: Only correct or only incorrect ones, or None for both.
+            kind: Why they were sampled, such as ``random``, or None for all.
+            limit: The most that are read, 200 at most.
+        """
+        query = {"limit": limit} | _steps(from_step, to_step)
+        if kind is not None:
+            query["kind"] = kind
+        if correct is not None:
+            query["correct"] = str(correct).lower()
+        answer = await self._requests.get(item_path("runs", run_id, "responses"), query)
+        return cast("list[ResponseItem]", to_floats(answer["items"]))
+
+    async def pairs(self, run_id: str, *, from_step: int | None, to_step: int | None) -> ResponsePairs:
+        """Read displaced correct responses of some steps, each with the incorrect one that is most alike."""
+        answer = await self._requests.get(item_path("runs", run_id, "response-pairs"), _steps(from_step, to_step))
+        return cast("ResponsePairs", to_floats(answer))
+
+
+def _steps(first: int | None, last: int | None) -> Query:
+    return {name: step for name, step in (("from_step", first), ("to_step", last)) if step is not None}

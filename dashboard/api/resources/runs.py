@@ -1,0 +1,142 @@
+"""Runs, what is shown of each, and what its trainer reported."""
+
+from collections.abc import Sequence
+from typing import Final, cast
+from urllib.parse import quote
+
+from dashboard.api.answers import to_floats
+from dashboard.api.requests import PAGE_ITEMS, Query, Requests, item_path
+from dashboard.api.types.alerts import ActionItem, ForkItem, JudgementItem, WarrantyItem
+from dashboard.api.types.runs import (
+    MAX_RUNS,
+    ExpectedRangeItem,
+    ForecastItem,
+    MarkItem,
+    PhaseItem,
+    RunDetail,
+    RunItem,
+    SeriesItem,
+)
+
+__all__ = ["Runs"]
+
+RUN_PAGE_ITEMS: Final = 1000  # the most that the collector returns at once
+ALL_POINTS: Final = 1_000_000  # the most that the collector returns of one signal
+
+
+class Runs:
+    """Runs, what is shown of each, and what its trainer reported.
+
+    Args:
+        requests: What sends the requests to the collector.
+    """
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    async def all(self) -> list[RunItem]:
+        """Read all runs, `MAX_RUNS` at most."""
+        runs = cast("list[RunItem]", await self._requests.items("/runs", {"limit": RUN_PAGE_ITEMS}, most=MAX_RUNS))
+        for run in runs:
+            _restore_sparkline(run)
+        return runs
+
+    async def get(self, run_id: str) -> RunDetail:
+        """Read one run, with its config and the names of its signals."""
+        run = cast("RunDetail", await self._requests.get(item_path("runs", run_id), {}))
+        _restore_sparkline(run)
+        return run
+
+    async def series(
+        self,
+        run_id: str,
+        signals: Sequence[str],
+        *,
+        max_points: int = ALL_POINTS,
+        steps: tuple[int, int] | None = None,
+        times: bool = False,
+    ) -> dict[str, SeriesItem]:
+        """Read the signals that were observed, by name.
+
+        Args:
+            run_id: The run.
+            signals: Names of signals.
+            max_points: At most this many points of each; the extremes are kept.
+            steps: The first and the last step, or None for all.
+            times: Whether to read the time of each step as well.
+        """
+        if not signals:
+            return {}
+        query: Query = {"signals": list(signals), "max_points": max_points}
+        if steps is not None:
+            query |= {"from_step": steps[0], "to_step": steps[1]}
+        if times:
+            query["times"] = "true"
+        items = cast("list[SeriesItem]", await self._requests.items(item_path("runs", run_id, "series"), query))
+        series: dict[str, SeriesItem] = {}
+        for item in items:
+            if not item["steps"]:
+                continue
+            item["values"] = cast("list[float]", to_floats(item["values"]))
+            if (begun := series.setdefault(item["signal"], item)) is not item:  # the rest of a long signal
+                begun["steps"] += item["steps"]
+                begun["values"] += item["values"]
+                if times:
+                    begun["times"] = [*(begun["times"] or ()), *(item["times"] or ())]
+        return series
+
+    async def phases(self, run_id: str) -> list[PhaseItem]:
+        """Read a run's phases, oldest first."""
+        return cast("list[PhaseItem]", await self._requests.items(item_path("runs", run_id, "phases"), {}))
+
+    async def marks(self, run_id: str) -> list[MarkItem]:
+        """Read what happened to a run at a step, in the order of steps."""
+        return cast("list[MarkItem]", await self._requests.items(item_path("runs", run_id, "marks"), {}))
+
+    async def expected_ranges(self, run_id: str, signals: Sequence[str]) -> dict[str, ExpectedRangeItem]:
+        """Read where the values of healthy runs were, by signal; signals of which that is not known are left out."""
+        query: Query = {"signals": list(signals)}
+        answer = await self._requests.get(item_path("runs", run_id, "expected-ranges"), query)
+        return {item["signal"]: item for item in cast("list[ExpectedRangeItem]", answer["items"])}
+
+    async def forecast(self, run_id: str) -> ForecastItem | None:
+        """Read how probable a collapse of a run is; None before the first step and after a collapse."""
+        answer = await self._requests.ask("GET", item_path("runs", run_id, "forecast"), is_nullable=True)
+        return cast("ForecastItem", answer) if answer else None
+
+    async def warranty(self, run_id: str) -> WarrantyItem | None:
+        """Read what a budget of false pages allows a run; None where no budget is stated."""
+        answer = await self._requests.ask("GET", item_path("runs", run_id, "warranty"), is_nullable=True)
+        return cast("WarrantyItem", to_floats(answer)) if answer else None
+
+    async def actions(self, run_id: str) -> list[ActionItem]:
+        """Read the actions that a run's trainer reported, newest first, `MAX_ITEMS` at most."""
+        items = await self._requests.items(item_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS})
+        actions = cast("list[ActionItem]", items)
+        for action in actions:
+            # An older collector knows no forks.
+            action["forks"] = cast("list[ForkItem]", to_floats(action.get("forks", [])))
+        return actions
+
+    async def judgements(self, run_id: str) -> dict[str, JudgementItem]:
+        """Read whether the alarms of a run were right, by alert; those that nobody has judged are left out."""
+        items = await self._requests.items(item_path("runs", run_id, "judgements"), {})
+        return {item["alert_id"]: item for item in cast("list[JudgementItem]", items)}
+
+    async def label(self, run_id: str, **labels: object) -> None:
+        """Change title, tags, notes or whether a run is archived."""
+        await self._requests.ask("PATCH", item_path("runs", run_id), json=labels)
+
+    async def delete(self, run_id: str, *, is_forced: bool = False) -> None:
+        """Delete a run; one whose trainer sends only if forced."""
+        await self._requests.ask("DELETE", item_path("runs", run_id), params={"force": str(is_forced).lower()})
+
+    async def delete_project(self, name: str) -> None:
+        """Delete all runs of a project, unless a trainer of one sends."""
+        await self._requests.ask("DELETE", f"/projects/{quote(name, safe='')}")
+
+
+def _restore_sparkline(run: RunItem) -> None:
+    sparkline = run.get("sparkline")
+    if sparkline:
+        sparkline["values"] = cast("list[float]", to_floats(sparkline["values"]))

@@ -1,0 +1,17 @@
+"""The settings' API keys."""
+
+from typing import Any, Final
+
+LIST: Final = "keys-list"
+DAYS: Final = "key-days"
+MADE: Final = "key-made"
+MAKE: Final = "key-make"
+NAME: Final = "key-name"
+PROJECT: Final = "key-project"
+SCOPE: Final = "key-scope"
+
+
+# Arguments of type Any are names, or Dash's `ALL`.
+def revoke(key: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the id of the button that revokes a key."""
+    return {"type": "key-revoke", "key": key}

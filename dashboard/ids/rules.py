@@ -1,0 +1,29 @@
+"""The rules of the user's own."""
+
+from typing import Any, Final
+
+LIST: Final = "rules-list"
+EDITED: Final = "rule-edited"
+FORM_TITLE: Final = "rule-form-title"
+NEW: Final = "rule-new"
+SAVE: Final = "rule-save"
+STATE: Final = "rule-state"
+TRIED: Final = "rule-tried"
+TRIED_RUN: Final = "rule-tried-run"
+TRY: Final = "rule-try"
+
+
+# Arguments of type Any are names, or Dash's `ALL`.
+def field(name: str) -> str:
+    """Return the id of a field of the form of a rule."""
+    return f"rule-field-{name.replace('_', '-')}"
+
+
+def part(name: str) -> str:
+    """Return the id of a part of the form that some conditions have."""
+    return f"rule-part-{name}"
+
+
+def button(action: Any, rule: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the id of a button that edits, switches or deletes a rule."""
+    return {"type": "rule-button", "action": action, "rule": rule}

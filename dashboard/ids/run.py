@@ -1,0 +1,19 @@
+"""The page of a run, and the form of its labels."""
+
+from typing import Final
+
+FIGURE: Final = "run-figure"
+FORECAST: Final = "run-forecast"
+FORECAST_REFRESH: Final = "run-forecast-refresh"
+HEADER: Final = "run-header"
+ALERTS: Final = "run-alerts"
+DELETE: Final = "run-delete"
+DELETE_CONFIRMED: Final = "run-delete-confirmed"
+LABEL_ARCHIVED: Final = "label-archived"
+LABEL_NOTES: Final = "label-notes"
+LABEL_NOTES_SHOWN: Final = "label-notes-shown"
+LABEL_SAVE: Final = "label-save"
+LABEL_STATE: Final = "label-state"
+LABEL_TAGS: Final = "label-tags"
+LABEL_TITLE: Final = "label-title"
+REFRESH: Final = "run-refresh"
