@@ -11,6 +11,8 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from monitor_server.durations import DAY_SECONDS
+
 __all__ = ["Deadlines", "Settings", "environment_variable"]
 
 MEBIBYTE = 1024 * 1024
@@ -188,7 +190,7 @@ class Settings(BaseSettings):
         default=None, description="File that `rlvitals calibrate` wrote; none for the built-in thresholds"
     )
     lost_expiry_seconds: float = Field(
-        default=3 * 86_400.0, ge=0, description="A lost run counts as stopped after this long without a sign of life"
+        default=3 * DAY_SECONDS, ge=0, description="A lost run counts as stopped after this long without a sign of life"
     )
     notifications: Path | None = Field(
         default=None, description="File of the channels and routes of notifications; none if not set"

@@ -5,7 +5,6 @@ rows is closed. Routes that concern several projects read the caller, whom this 
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Final
@@ -29,6 +28,7 @@ from monitor_server.errors import (
     UnknownRun,
 )
 from monitor_server.printable import printable
+from monitor_server.refusal import refuse
 from monitor_server.store.database import Store
 
 __all__ = ["CALLER", "ENFORCEMENT", "Enforcement"]
@@ -76,10 +76,10 @@ class Enforcement:
                 # Not passed on: whatever serves it, such as a route of Dash's own, was not declared.
                 raise UnknownPath.at(scope["path"])
         except KeyRequired as error:
-            await (_redirect(scope, send) if _opens_page(scope) else _refuse(error, send))
+            await (_redirect(scope, send) if _opens_page(scope) else refuse(error, send))
             return
         except CollectorError as error:
-            await _refuse(error, send)
+            await refuse(error, send)
             return
         scope[CALLER], scope[ENFORCEMENT] = caller, self
         if caller is not None and caller.name is not None and scope["path"].startswith(DASHBOARD_UPDATES):
@@ -194,15 +194,3 @@ async def _redirect(scope: Scope, send: Send) -> None:
     location = f"{SIGN_IN}?next={quote(wanted, safe='')}".encode()
     await send({"type": "http.response.start", "status": 303, "headers": [(b"location", location)]})
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _refuse(error: CollectorError, send: Send) -> None:
-    body = json.dumps({"error": type(error).__name__, "detail": printable(error, longest=2000)}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),  # what is left of the body is not read
-        *((name.lower().encode(), value.encode()) for name, value in error.headers.items()),
-    ]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from monitor_server.action_links.signing import LinkSecrets, hash_token, is_signed, sign
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import StartupError
 from monitor_server.printable import printable
 from monitor_server.store.repositories import Repositories
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 
 PATH: Final = "/act/"  # of the pages of links, before the token
 MAX_LINKED_ALERTS: Final = 5  # of a message, the most urgent; more would make it unreadable
-KEPT_SECONDS: Final = 30 * 86_400.0  # so long a link that is over says what became of its alert
+KEPT_SECONDS: Final = 30 * DAY_SECONDS  # so long a link that is over says what became of its alert
 
 
 class LinkAction(StrEnum):

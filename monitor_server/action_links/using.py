@@ -10,6 +10,7 @@ from monitor_server.access.callers import Caller, Scope
 from monitor_server.action_links.issuing import LinkAction
 from monitor_server.action_links.signing import LinkSecrets, confirmation, hash_token, is_confirmed, is_signed, is_token
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
+from monitor_server.durations import HOUR_SECONDS
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_links import StoredLink
 from monitor_server.store.repositories.alerts import Alert, alert_of
@@ -18,7 +19,7 @@ from monitor_server.trainer_requests.requesting import RequestableAction, reques
 
 __all__ = ["FoundLink", "LinkState", "LinkUse", "check_link", "read_link", "use_link"]
 
-SILENCE_SECONDS: Final = 3_600.0
+SILENCE_SECONDS: Final = HOUR_SECONDS
 
 
 class LinkState(StrEnum):

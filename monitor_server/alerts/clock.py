@@ -4,6 +4,8 @@ import logging
 import time
 from collections.abc import Callable
 
+from monitor_server.durations import DAY_SECONDS
+
 __all__ = ["SteadyClock"]
 
 log = logging.getLogger(__name__)
@@ -11,7 +13,7 @@ log = logging.getLogger(__name__)
 # NTP moves a clock by less than this at a time unless something is wrong.
 JUMP_SECONDS = 5.0
 # A wrong time zone is half a day. Where more was believed, one moment of a clock years ahead would last for years.
-LARGEST_JUMP_SECONDS = 86_400.0
+LARGEST_JUMP_SECONDS = DAY_SECONDS
 
 
 class SteadyClock:

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from monitor_server.action_links.issuing import PATH as LINKS
 from monitor_server.errors import CollectorError
 from monitor_server.printable import printable
+from monitor_server.refusal import DETAIL_CHARS
 
 __all__ = [
     "BODY_REFUSALS",
@@ -29,8 +30,6 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-# Longer than any message of ours; what a client has sent may be longer.
-DETAIL_CHARS = 2000
 NOBODY_LISTENS = 499  # the client has gone, so nobody receives the answer, and that is no error
 _NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed"}
 

@@ -1,14 +1,13 @@
 """Bounds the bodies of requests while they are read: each by itself, and all that are held at the same time."""
 
-import json
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor_server.errors import BodyTooLarge, CollectorError, Unavailable
-from monitor_server.printable import printable
+from monitor_server.refusal import refuse
 
-__all__ = ["HeldBodies", "LimitedRequest", "refuse", "too_large"]
+__all__ = ["HeldBodies", "LimitedRequest", "too_large"]
 
 # What each request may hold in any case, so that large bodies of others never keep a small batch out.
 FREE_BYTES = 64 * 1024
@@ -100,16 +99,3 @@ class LimitedRequest:
 def too_large(limit: int, read: int) -> BodyTooLarge:
     """Return the error for a body of too many bytes."""
     return BodyTooLarge(f"a body must have at most {limit} bytes, got {read} or more; send less at once")
-
-
-async def refuse(error: CollectorError, send: Send) -> None:
-    """Answer an error in the one shape, and close the connection: what is left of the body is not read."""
-    body = json.dumps({"error": type(error).__name__, "detail": printable(error)}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-        *((name.lower().encode(), value.encode()) for name, value in error.headers.items()),
-    ]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

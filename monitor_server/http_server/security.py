@@ -33,9 +33,10 @@ from monitor_server.errors import (
     UnknownHost,
     UnsupportedMediaType,
 )
-from monitor_server.http_server.bodies import HeldBodies, LimitedRequest, refuse, too_large
+from monitor_server.http_server.bodies import HeldBodies, LimitedRequest, too_large
 from monitor_server.http_server.direct_routes import DirectRoutes, Endpoint
 from monitor_server.instrumentation.request_ids import HEADER, REQUEST_ID, choose_id
+from monitor_server.refusal import refuse
 
 __all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]
 

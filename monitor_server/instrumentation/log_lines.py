@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from monitor_server.durations import MINUTE_SECONDS
 from monitor_server.instrumentation.request_ids import REQUEST_ID
 from monitor_server.printable import PrintableFormatter, printable
 
@@ -14,7 +15,6 @@ __all__ = ["JsonFormatter", "LineLimit", "line_handler"]
 
 # What a request can cause ten thousand times at once is logged so often in a minute.
 MOST_LINES = 20
-MINUTE_SECONDS = 60.0
 
 
 class LineLimit(logging.Filter):

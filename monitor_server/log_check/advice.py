@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor_server.detection.protocol import Capability
+from monitor_server.durations import HOUR_SECONDS
 from monitor_server.log_check.examination import Examination
 
 __all__ = ["Gap", "Saving", "gaps", "saving"]
-
-SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,7 @@ def saving(found: Examination, *, gpus: int | None = None, step_seconds: float |
     logged = max(1, found.last_step - found.first_step) / max(1, found.rows - 1)
     # The log's times lie between logged rows, which may be several steps apart.
     seconds = step_seconds or (found.step_seconds / logged if found.step_seconds else None)
-    hours = gpus * seconds * steps / SECONDS_PER_HOUR if gpus and seconds else None
+    hours = gpus * seconds * steps / HOUR_SECONDS if gpus and seconds else None
     return Saving(from_step=found.page_step, steps=steps, gpu_hours=hours)
 
 

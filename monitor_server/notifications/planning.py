@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from monitor_server.detection.protocol import Severity
+from monitor_server.durations import HOUR_SECONDS
 from monitor_server.notifications.configuration.tables import Grouping, Limits
 
-__all__ = ["HOUR_SECONDS", "next_message_at", "retry_delay"]
+__all__ = ["next_message_at", "retry_delay"]
 
-HOUR_SECONDS: Final = 3_600.0
 FIRST_RETRY_SECONDS: Final = 2.0
 # So that a receiver that is back is found within minutes.
 LONGEST_RETRY_SECONDS: Final = 300.0

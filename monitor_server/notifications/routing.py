@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from monitor_server.alerts.lifecycle import AlertTransition
 from monitor_server.detection.protocol import Severity
+from monitor_server.durations import MINUTE_SECONDS
 from monitor_server.notifications.configuration.tables import NotificationFile, Route
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_queue import NotificationEvent
@@ -15,7 +16,6 @@ from monitor_server.store.repositories.runs import Run
 __all__ = ["Router", "is_open", "matching_routes"]
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-MINUTE_SECONDS: Final = 60.0
 
 
 class Router:

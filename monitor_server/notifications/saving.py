@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
+from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.errors import InvalidField, SettingsConflict
 from monitor_server.notifications.configuration.editing import described_changes, plain_document
 from monitor_server.notifications.configuration.tables import NotificationFile
@@ -22,11 +23,10 @@ __all__ = ["Saving", "check_text", "refuse_other_version", "save_document"]
 
 KEPT_VERSIONS: Final = 20
 # Whoever saves many versions at once must not push those out that somebody wants back.
-KEPT_SECONDS: Final = 7 * 86_400.0
+KEPT_SECONDS: Final = 7 * DAY_SECONDS
 LONGEST_CHANGES: Final = 1_500
 # A channel that was told so often within an hour, of changes that are as grave, knows.
 MAX_NOTICES: Final = 20
-HOUR_SECONDS: Final = 3_600.0
 LONGEST_DOCUMENT: Final = 100_000
 
 

@@ -17,6 +17,7 @@ from typing import Final
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.action_links.issuing import LinkIssuer
+from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.errors import Unavailable
 from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert
@@ -26,7 +27,7 @@ from monitor_server.notifications.delivery.channels import CLAIM_SECONDS, delive
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
 from monitor_server.notifications.forming import form_message
 from monitor_server.notifications.pictures import draw_picture
-from monitor_server.notifications.planning import HOUR_SECONDS, next_message_at, retry_delay
+from monitor_server.notifications.planning import next_message_at, retry_delay
 from monitor_server.printable import printable
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
@@ -41,7 +42,6 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 0.5  # how soon what another process has written is found
 CLEANING_SECONDS: Final = 60.0
 KEPT_DAYS: Final = 30.0
-DAY_SECONDS: Final = 86_400.0
 STOP_SECONDS: Final = 5.0
 FILE: Final = Caller(name="whoever wrote the file", scope=Scope.ADMIN)  # the author of what a changed file changes
 

@@ -6,13 +6,13 @@ from typing import Literal
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller, Scope
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention.limits import Limits, limits_in_force
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["Policy", "Removed", "Task"]
 
-DAY_SECONDS = 86_400.0
 # A record is up to some 30 KB and a response up to 256 KB: a slice takes some ten milliseconds.
 ROWS_PER_SLICE = 250
 # A run that sends thins its own old responses; what is left of one that has been silent for so long is removed here.

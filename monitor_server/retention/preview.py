@@ -1,15 +1,14 @@
 """What limits would remove if they were in force, counted and not removed."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention.limits import Limits, limits_in_force
 from monitor_server.settings import Deadlines, Settings
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["Removal", "previewed_removals"]
-
-DAY_SECONDS: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

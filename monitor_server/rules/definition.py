@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField
 from monitor_server.printable import printable
 
@@ -48,7 +49,7 @@ MAX_COMPARISONS: Final = 10
 step: a look-up of one row, with all its signals."""
 LONGEST_NAME: Final = 60
 NOT_FINITE: Final = "not_finite"
-LONGEST_SECONDS: Final = 366 * 86_400.0
+LONGEST_SECONDS: Final = 366 * DAY_SECONDS
 MOST_STEPS: Final = 1_000_000_000
 
 Operator = Literal[">", ">=", "<", "<=", "==", "!=", "not_finite"]

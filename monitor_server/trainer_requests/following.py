@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import Unavailable
 from monitor_server.settings import Deadlines
 from monitor_server.store.database import Store
@@ -20,7 +21,7 @@ __all__ = ["RequestFollowing"]
 log = logging.getLogger(__name__)
 
 AFTER_STEPS: Final = 20
-LONGEST_SECONDS: Final = 86_400.0  # then it is written what is known by now
+LONGEST_SECONDS: Final = DAY_SECONDS  # then it is written what is known by now
 REWARD: Final = "reward/mean"
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
+from monitor_server.durations import HOUR_SECONDS
 from monitor_server.errors import RequestNotPossible, UnknownAlert
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_requests import StoredRequest
@@ -24,7 +25,7 @@ __all__ = [
 
 REQUEST_SECONDS: Final = 600.0  # a person who asks to stop a run does not mean the run of tomorrow
 # How long after its end a request that the trainer has received still waits for the answer, which comes with a step.
-ANSWER_SECONDS: Final = 3_600.0
+ANSWER_SECONDS: Final = HOUR_SECONDS
 UNKNOWN_OUTCOME: Final = "it is not known whether the trainer has carried it out"
 
 

@@ -76,19 +76,14 @@ def without_channel(settings: NotificationSettings, name: str) -> Settings:
 
 def channel_fields(settings: NotificationSettings, name: str) -> dict[str, object]:
     """Return what the form holds for a channel; its address and secret stay empty, which keeps them."""
+    empty: dict[str, object] = {
+        "name": "", "type": "webhook", "url": "", "secret": "", "format": "text", "picture": "on", "actions": "off",
+    }  # fmt: skip
     channel = settings["channels"].get(name)
     if channel is None:
-        return {
-            "name": "",
-            "type": "webhook",
-            "url": "",
-            "secret": "",
-            "format": "text",
-            "picture": "on",
-            "actions": "off",
-        }
-    return {
-        "name": name, "type": channel["type"], "url": "", "secret": "", "format": channel["format"] or "text",
+        return empty
+    return empty | {
+        "name": name, "type": channel["type"], "format": channel["format"] or "text",
         "picture": _switch(channel["picture"] is not False), "actions": _switch(channel["actions"]),
     }  # fmt: skip
 

@@ -21,6 +21,7 @@ from joserfc.jwk import KeySet
 from monitor_server.access.oidc.configuration import OidcConfiguration
 from monitor_server.access.oidc.fetching import fetch_json
 from monitor_server.access.oidc.pending_sign_ins import PendingSignIn
+from monitor_server.durations import HOUR_SECONDS
 from monitor_server.errors import SignInRefused
 from monitor_server.printable import printable
 
@@ -41,7 +42,7 @@ ALGORITHMS: Final = (
 )
 LEEWAY_SECONDS: Final = 60  # by which the clocks of the provider and of this machine may differ
 OK: Final = 200
-DESCRIPTION_SECONDS: Final = 3_600.0  # how long the provider's description and its keys are kept
+DESCRIPTION_SECONDS: Final = HOUR_SECONDS  # how long the provider's description and its keys are kept
 RETRY_SECONDS: Final = 5.0  # how long a failure is answered without another request
 KEYS_SECONDS: Final = 30.0  # how long an unknown key is not looked for again
 LONGEST_TOKEN: Final = 64 * 1024

@@ -13,6 +13,7 @@ from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import KeyNameTaken, KeyRequired, ScopeTooSmall
 from monitor_server.store.repositories.api_keys import StoredKey
 
@@ -20,7 +21,6 @@ __all__ = ["KeyItem", "router"]
 
 router = APIRouter(prefix="/keys")
 
-DAY_SECONDS = 86_400.0
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 

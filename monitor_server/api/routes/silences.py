@@ -15,6 +15,7 @@ from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import Schema
 from monitor_server.detection.protocol import Severity
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField, ScopeTooSmall, UnknownAlert, UnknownRun, UnknownSilence
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.silences import Silence
@@ -23,7 +24,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/silences")
 
-LONGEST_SECONDS = 366 * 86_400.0
+LONGEST_SECONDS = 366 * DAY_SECONDS
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 Long = Annotated[str, Field(max_length=2000, pattern=r"^[^\x00]*$")]
 SilenceState = Literal["scheduled", "active", "ended"]

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from monitor_server.api.dependencies import Reading, Serving
 from monitor_server.api.schemas import Schema
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention.limits import listed_limits
 from monitor_server.store.repositories.api_keys import StoredKey
 
@@ -16,7 +17,7 @@ __all__ = ["router"]
 
 router = APIRouter()
 
-EXPIRY_NOTICE_SECONDS = 14 * 86_400.0
+EXPIRY_NOTICE_SECONDS = 14 * DAY_SECONDS
 
 
 class DatabaseStatus(Schema):

@@ -6,10 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from monitor_server.durations import HOUR_SECONDS
+
 __all__ = ["Alarms", "JudgedRun", "Measures", "find_worse", "measure", "page_episodes"]
 
 NIGHT_ENDS, NIGHT_BEGINS = 7, 22  # hours of the local day
-SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ def measure(runs: Sequence[JudgedRun], version: str, *, gpus: float) -> Measures
         right_pages=sum(len(alarms.pages) for _, alarms in failing),
         lead=statistics.median(leads) if leads else None,
         nights=len({_night(at) for at in wrong if at is not None} - {None}) if any(run.times for run in runs) else None,
-        gpu_hours=sum(spans) * gpus / SECONDS_PER_HOUR if any(run.times for run in runs) else None,
+        gpu_hours=sum(spans) * gpus / HOUR_SECONDS if any(run.times for run in runs) else None,
     )
 
 
@@ -130,5 +131,5 @@ def _night(at: float) -> tuple[int, int] | None:
     local = time.localtime(at)
     if NIGHT_ENDS <= local.tm_hour < NIGHT_BEGINS:
         return None
-    evening = local if local.tm_hour >= NIGHT_BEGINS else time.localtime(at - NIGHT_ENDS * SECONDS_PER_HOUR)
+    evening = local if local.tm_hour >= NIGHT_BEGINS else time.localtime(at - NIGHT_ENDS * HOUR_SECONDS)
     return evening.tm_year, evening.tm_yday

@@ -11,11 +11,11 @@ import typer
 from monitor_server.commands.client import fetch_json
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
+from monitor_server.durations import DAY_SECONDS
 
 __all__ = ["run"]
 
 COLUMNS = ("name", "scope", "project", "state", "created", "last_used", "expires", "id")
-DAY_SECONDS = 86_400.0
 
 
 def run(

@@ -30,14 +30,13 @@ from monitor_server.detection.engine import Engine
 from monitor_server.detection.expected_ranges import LEAST_RUNS, ExpectedRange, expected_ranges
 from monitor_server.detection.page_budget import Warranty
 from monitor_server.detection.protocol import Observation
+from monitor_server.durations import HOUR_SECONDS
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
 
 __all__ = ["calibrate", "run", "score_run"]
-
-SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +163,7 @@ def _budget(
         return steps
     if steps is not None or gpus is None or step_seconds is None:
         raise ValueError("--one-page-in-gpu-hours needs --gpus and --step-seconds, and no --one-page-in")
-    return gpu_hours * SECONDS_PER_HOUR / (gpus * step_seconds)
+    return gpu_hours * HOUR_SECONDS / (gpus * step_seconds)
 
 
 def _warranty(scores: Mapping[str, RunScore], steps_per_page: float, lines: list[str]) -> Warranty:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import msgspec
 
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField, RecordError
 from monitor_server.ingest.limits import LARGEST_INTEGER, LARGEST_RANK, check_config
 from monitor_server.ingest.validation.decode import check_count, check_version, decode_batch
@@ -24,7 +25,7 @@ __all__ = ["ValidBatch", "read_batch"]
 
 # An attempt is a small number or the time of its launch in ms. A time in µs or ns, or a random number, is far beyond
 # this; a clock that is wrong by months, here or in the trainer, is not.
-LATEST_ATTEMPT_AHEAD_SECONDS = 366 * 86_400.0
+LATEST_ATTEMPT_AHEAD_SECONDS = 366 * DAY_SECONDS
 # A collector whose clock shows less has a wrong clock, and must not refuse trainers whose clocks are right.
 EARLIEST_TIME = 1_790_000_000.0  # September 2026
 

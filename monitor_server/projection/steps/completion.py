@@ -12,6 +12,7 @@ from itertools import pairwise
 from time import thread_time
 
 from monitor_server.detection.protocol import SEEN_SHARE
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.projection.run_context import Key, RunContext
 from monitor_server.projection.steps.detection import Tracker
 from monitor_server.projection.steps.rank_merging import merge_records
@@ -32,7 +33,7 @@ MAX_SECONDS_PER_SLICE = 0.1
 # Of steps that are merged anew: a record is up to some 30 KB.
 RECORDS_READ_AT_ONCE = 256
 # Clocks of trainer and collector may differ by a day; a time beyond that is not believed.
-CLOCKS_DIFFER_SECONDS = 86_400.0
+CLOCKS_DIFFER_SECONDS = DAY_SECONDS
 # A step that is further ahead than this and than as many usual strides is held to be a stray number.
 LARGEST_JUMP = 1_000_000
 # So many steps beyond a jump, in ascending order, show that the trainer's counter has really moved.
