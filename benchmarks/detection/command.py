@@ -46,11 +46,11 @@ environment.
 **Which data are a test.** The test seeds of suite A begin at 7,000,000. Seeds from 1,000,000 to 6,999,999 were reported
 or inspected before, so numbers on them are not a test any more. The rules of suite C were chosen on open logs by
 leaving one repository out; hidden logs are scored by those who hold them. No rule was chosen on suite B, nor on the
-unseen seeds and causes of suite D. Suite B was looked at for the false alarms of the rules that `builtin-10` added.
+unseen seeds, causes and trainer of suite D. Suite B was looked at for the false alarms of the rules that `builtin-10` added.
 
-**Which rules.** Suite A alone and suites B, C and D were scored with `builtin-10`. Suite A beside its peers, with the
-curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take hours. `builtin-11` adds
-detectors of garbled responses and of the order of advantages. They change no finding in suites B, C and D
+**Which rules.** Suite A alone and suite D were scored with `builtin-11`, suites B and C with `builtin-10`. Suite A beside
+its peers, with the curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take hours.
+`builtin-11` adds detectors of garbled responses and of the order of advantages. They change no finding in suites B and C
 (`python -m benchmarks.detection.difference`); [detectors/garbled_text.md](detectors/garbled_text.md) has the results of
 the first, whose authored and recorded runs stand beside suite A.
 
