@@ -21,7 +21,7 @@ from monitor_server.access.identification import Identification, TrustedProxies
 from monitor_server.access.rate_limits import RateLimits
 from monitor_server.access.sessions import Delegation
 from monitor_server.action_links.issuing import PATH
-from monitor_server.api.collector import Collector
+from monitor_server.api.collector.parts import Collector
 from monitor_server.api.error_handlers import install_error_handlers
 from monitor_server.api.routes import ingest
 from monitor_server.api.samples.collapse import BATCH_SECONDS, SamplePlayer

@@ -11,11 +11,11 @@ from monitor_server.action_links.lookup import LinkLookup
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.alerts.clock import SteadyClock
 from monitor_server.alerts.silencing import Silencing
-from monitor_server.api.collector import Collector
+from monitor_server.api.collector.parts import Collector
+from monitor_server.api.collector.receipts import Receipts
+from monitor_server.api.collector.verdict_wait import VerdictWait
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
-from monitor_server.api.receipts import Receipts
-from monitor_server.api.verdict_wait import VerdictWait
 from monitor_server.detection.calibration import Calibration
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity
@@ -30,7 +30,7 @@ from monitor_server.notifications.configuration.stored import SavedDocument
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.projection.events import AlertChanged, Event
-from monitor_server.projection.priority import IngestPriority
+from monitor_server.projection.load.priority import IngestPriority
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps.detection import EngineFactory, Tracker
@@ -218,7 +218,7 @@ def _steady_clock(store: Store) -> SteadyClock:
 
 
 def _watch(collector: Collector) -> None:
-    """Give the metrics the parts of a collector that they watch."""
+    """Have the metrics read the parts of a collector at each scrape."""
     exposition, writer, broadcast = collector.exposition, collector.writer, collector.broadcast
     exposition.watch(collector.store, settings=collector.settings, clock=collector.clock)
     exposition.watch_notifications(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.ids import connect as connect_ids
+from dashboard.ids import fleet as fleet_ids
 
 __all__ = ["WAYS", "Way", "connect_card"]
 
@@ -77,7 +77,7 @@ def connect_card(address: str) -> Component:
                 [
                     html.Legend("Trainer", className="unseen"),
                     dcc.RadioItems(
-                        id=connect_ids.WAY,
+                        id=fleet_ids.CONNECT_WAY,
                         options=[way.name for way in WAYS],
                         value=WAYS[0].name,
                         inline=True,
@@ -89,8 +89,8 @@ def connect_card(address: str) -> Component:
             *(_panel(way, way.lines(address), is_hidden=way is not WAYS[0]) for way in WAYS),
             html.P(
                 [
-                    html.Button("Show me a recorded collapse", id=connect_ids.SAMPLE, className="button"),
-                    html.Span(id=connect_ids.SAMPLE_STATE, className="aside", role="status"),
+                    html.Button("Show me a recorded collapse", id=fleet_ids.CONNECT_SAMPLE, className="button"),
+                    html.Span(id=fleet_ids.CONNECT_SAMPLE_STATE, className="aside", role="status"),
                 ],
                 className="sample",
             ),
@@ -102,7 +102,7 @@ def connect_card(address: str) -> Component:
 def _panel(way: Way, lines: str, *, is_hidden: bool) -> Component:
     copy = dcc.Clipboard(content=lines, title="Copy", className="copy", children="Copy", copied_children="Copied")
     return html.Div(
-        id=connect_ids.panel(way.name),
+        id=fleet_ids.connect_panel(way.name),
         hidden=is_hidden,
         children=[
             html.Div([html.Pre(html.Code(lines), tabIndex="0"), copy], className="snippet"),

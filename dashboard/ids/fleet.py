@@ -1,4 +1,4 @@
-"""The list of all runs."""
+"""The list of all runs, and the lines that connect a trainer."""
 
 from typing import Final
 
@@ -29,3 +29,11 @@ TEXT: Final = "fleet-text"
 PROJECT: Final = "fleet-project"
 STATUS: Final = "fleet-status"
 NONE_MATCH: Final = "fleet-none-match"
+CONNECT_SAMPLE: Final = "connect-sample"
+CONNECT_SAMPLE_STATE: Final = "connect-sample-state"
+CONNECT_WAY: Final = "connect-way"
+
+
+def connect_panel(name: str) -> dict[str, str]:
+    """Return the id of the lines that connect a kind of trainer."""
+    return {"type": "connect-panel", "name": name}

@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from monitor_server.alerts.verdict import Verdict
 from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.instrumentation.spans import OpenSpan, no_span
-from monitor_server.projection.busy_share import BusyShare
 from monitor_server.projection.events import Event
+from monitor_server.projection.load.busy_share import BusyShare
 from monitor_server.projection.quarantine import QUARANTINE_SECONDS
 from monitor_server.projection.slices import Projection, Slice
 from monitor_server.rules.evaluation import RuleTracker

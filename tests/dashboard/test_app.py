@@ -17,8 +17,12 @@ from dashboard.ids import fleet as fleet_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 from dashboard.page_delivery.own_files import PLOTLY
+from dashboard.pages.compare import compare_page
 from dashboard.pages.fleet.page import fleet_page
+from dashboard.pages.responses import responses_page
+from dashboard.pages.rules.page import rules_page
 from dashboard.pages.run import run_page
+from dashboard.pages.settings.page import settings_page
 from dashboard.settings import Settings
 
 
@@ -180,6 +184,25 @@ def test_the_run_page_draws_what_the_collector_holds(mounted, run_name):
     assert traces["line", "grad/norm"]["y"] == [0.25, 0.5, None, 1.0]
     assert traces["marks", "grad/norm"]["x"] == [2]
     assert found(page, frame_ids.LIVE).data["run"] == run_id
+
+
+def test_every_section_of_the_settings_is_drawn(mounted, texts):
+    """Each is read from the collector; of what a section may not read, it would say "Not shown"."""
+    shown = texts(asyncio.run(settings_page(mounted.url)))
+    assert {"Keys", "Notifications", "Projects", "Retention", "Changes"} <= set(shown)
+    assert "Not shown" not in " ".join(shown)
+
+
+def test_the_comparison_and_the_responses_are_drawn(mounted, run_name, texts):
+    """For a run that has one step and no response."""
+    run_id = mounted.run(run=run_name, records=[{"step": 0, "scalars": {"grad/norm": 1.0}}])
+    assert "Compare runs" in " ".join(texts(asyncio.run(compare_page(mounted.url, f"?run={run_id}"))))
+    assert "Sampled responses" in texts(asyncio.run(responses_page(mounted.url, run_id)))
+
+
+def test_the_rules_are_drawn(mounted, texts):
+    """There is none yet."""
+    assert "Rules" in texts(asyncio.run(rules_page(mounted.url)))
 
 
 def test_an_unknown_run_is_named(mounted, texts):

@@ -10,8 +10,8 @@ from dash._utils import AttributeDict
 
 from dashboard.components.settings.retention_form import LIMIT_FIELDS
 from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, ROUTE_FIELDS
-from dashboard.ids import channels as channel_ids
-from dashboard.ids import retention as retention_ids
+from dashboard.ids.settings import channels as channel_ids
+from dashboard.ids.settings import retention as retention_ids
 from dashboard.pages.settings import channel_buttons, channel_form, filled_forms, retention, route_form
 
 HOOK = {"type": "webhook", "url": "https://127.0.0.1/in", "secret": "0123456789abcdef"}

@@ -10,7 +10,7 @@ from dashboard.api.types.administration import ChannelItem, NotificationSettings
 from dashboard.components.settings.fields import ON_OFF, Fields
 from dashboard.components.settings.stated_channels import delivery_fields
 from dashboard.components.settings.tables import channel_table, route_table, version_table
-from dashboard.ids import channels as channel_ids
+from dashboard.ids.settings import channels as channel_ids
 
 __all__ = ["SHOWN_VERSIONS", "channel_form", "channel_names", "channels_in_file", "channels_shown", "route_form"]
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.ids import settings as settings_ids
+from dashboard.ids.settings import forms as form_ids
 
 __all__ = ["ON_OFF", "Fields"]
 
@@ -22,7 +22,7 @@ class Fields:
     def text(self, name: str, label: str, **options: Any) -> Component:  # noqa: ANN401 - of Dash's input
         """Return a line of text."""
         options = {"value": "", "autoComplete": "off", "maxLength": 2000} | options
-        control = dcc.Input(id=settings_ids.field(self._form, name), **options)
+        control = dcc.Input(id=form_ids.field(self._form, name), **options)
         return self._field(name, html.Label(label, htmlFor=control.id), control)
 
     def secret(self, name: str, label: str) -> Component:
@@ -46,9 +46,9 @@ class Fields:
         return self._dropdown(name, label, options=dict(choices), value=value, multi=not is_one, placeholder=empty)
 
     def _dropdown(self, name: str, label: str, **options: Any) -> Component:  # noqa: ANN401 - of Dash's dropdown
-        control = dcc.Dropdown(id=settings_ids.field(self._form, name), **options)
+        control = dcc.Dropdown(id=form_ids.field(self._form, name), **options)
         return self._field(name, html.Span(label, className="control-label"), control, kind="field control")
 
     def _field(self, name: str, label: Component, control: Component, kind: str = "field") -> Component:
-        problem = html.Div(id=settings_ids.problem(self._form, name), className="field-problem", role="status")
-        return html.Div([label, control, problem], className=kind, id=settings_ids.part(self._form, name))
+        problem = html.Div(id=form_ids.problem(self._form, name), className="field-problem", role="status")
+        return html.Div([label, control, problem], className=kind, id=form_ids.part(self._form, name))

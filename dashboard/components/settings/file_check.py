@@ -6,7 +6,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.administration import CheckedFile
-from dashboard.ids import channels as channel_ids
+from dashboard.ids.settings import channels as channel_ids
 
 __all__ = ["checked", "file_check"]
 

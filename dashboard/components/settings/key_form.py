@@ -5,7 +5,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.ids import keys as key_ids
+from dashboard.ids.settings import keys as key_ids
 
 __all__ = ["SCOPES", "key_form"]
 

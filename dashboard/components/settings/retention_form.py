@@ -9,7 +9,7 @@ from dashboard.api.types.administration import LimitItem
 from dashboard.components.settings.fields import Fields
 from dashboard.components.settings.stated_retention import RETENTION
 from dashboard.components.settings.tables import retention_table
-from dashboard.ids import retention as retention_ids
+from dashboard.ids.settings import retention as retention_ids
 
 __all__ = ["LIMIT_FIELDS", "retention_shown"]
 

@@ -11,9 +11,9 @@ from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, 
 from dashboard.api.types.runs import RunItem
 from dashboard.components.settings.stated_retention import RETENTION, kept_for
 from dashboard.components.small_elements import badge, since
-from dashboard.ids import channels as channel_ids
-from dashboard.ids import keys as key_ids
-from dashboard.ids import projects as project_ids
+from dashboard.ids.settings import channels as channel_ids
+from dashboard.ids.settings import keys as key_ids
+from dashboard.ids.settings import projects as project_ids
 
 __all__ = [
     "audit_table",

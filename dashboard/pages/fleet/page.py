@@ -16,7 +16,6 @@ from dashboard.components.fleet.filters import MANY, fleet_filters, fleet_summar
 from dashboard.components.fleet.rows import fleet_rows
 from dashboard.components.fleet.table import fleet_table, library_address
 from dashboard.components.page_frame import waiting
-from dashboard.ids import connect as connect_ids
 from dashboard.ids import fleet as fleet_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.pages.fleet.views import read_views
@@ -86,8 +85,8 @@ def register(app: Dash, api_url: str) -> None:
         return "It opens here in a moment."
 
     app.callback(
-        Output(connect_ids.SAMPLE_STATE, "children"),
-        Input(connect_ids.SAMPLE, "n_clicks"),
+        Output(fleet_ids.CONNECT_SAMPLE_STATE, "children"),
+        Input(fleet_ids.CONNECT_SAMPLE, "n_clicks"),
         prevent_initial_call=True,
     )(play_sample)
     app.callback(
@@ -102,7 +101,7 @@ def register(app: Dash, api_url: str) -> None:
     app.clientside_callback(
         "(chosen, panels) => panels.map((panel) => panel.name !== chosen)",
         Output({"type": "connect-panel", "name": ALL}, "hidden"),
-        Input(connect_ids.WAY, "value"),
+        Input(fleet_ids.CONNECT_WAY, "value"),
         State({"type": "connect-panel", "name": ALL}, "id"),
     )
     _register_table(app)

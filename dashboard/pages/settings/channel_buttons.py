@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
 from dashboard.components.settings.stated_channels import moved_route, without_channel, without_route
-from dashboard.ids import channels as channel_ids
+from dashboard.ids.settings import channels as channel_ids
 from dashboard.pages.settings.saved_channels import SHOWN, Change, again, save_change
 
 __all__ = ["register"]

@@ -7,8 +7,8 @@ from dash import Dash, Input, Output, State, no_update
 from dashboard.api.errors import ApiError
 from dashboard.api.types.administration import NotificationSettings
 from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, problems_by_field, with_channel
-from dashboard.ids import channels as channel_ids
-from dashboard.ids import settings as settings_ids
+from dashboard.ids.settings import channels as channel_ids
+from dashboard.ids.settings import forms as form_ids
 from dashboard.pages.settings.saved_channels import SHOWN, problems_of, save_change, values_of
 
 __all__ = ["register"]
@@ -56,16 +56,16 @@ def register(app: Dash, api_url: str) -> None:
     version = State(channel_ids.DRAWN, "data")
     kept = [
         Output(channel_ids.EDITED, "data"),
-        *(Output(settings_ids.field("channel", name), "value") for name in ("url", "secret")),
+        *(Output(form_ids.field("channel", name), "value") for name in ("url", "secret")),
     ]
     title = [
         Output(channel_ids.FORM_TITLE, "children"),
-        Output(settings_ids.field("channel", "name"), "disabled"),
+        Output(form_ids.field("channel", "name"), "disabled"),
     ]
     app.callback(
         Output(channel_ids.SAVED, "children"), *kept, *SHOWN, *problems_of("channel", CHANNEL_FIELDS), *title,
         Input(channel_ids.SAVE, "n_clicks"), version, State(channel_ids.EDITED, "data"),
         *values_of("channel", CHANNEL_FIELDS), prevent_initial_call=True,
     )(save_channel)  # fmt: skip
-    parts = [Output(settings_ids.part("channel", name), "hidden") for name in ("secret", "format", "picture")]
-    app.callback(*parts, Input(settings_ids.field("channel", "type"), "value"))(show_parts)
+    parts = [Output(form_ids.part("channel", name), "hidden") for name in ("secret", "format", "picture")]
+    app.callback(*parts, Input(form_ids.field("channel", "type"), "value"))(show_parts)

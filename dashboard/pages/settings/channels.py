@@ -5,7 +5,7 @@ from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.file_check import checked
-from dashboard.ids import channels as channel_ids
+from dashboard.ids.settings import channels as channel_ids
 
 __all__ = ["register"]
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
 from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, ROUTE_FIELDS, channel_fields, route_fields
-from dashboard.ids import channels as channel_ids
-from dashboard.ids import settings as settings_ids
+from dashboard.ids.settings import channels as channel_ids
+from dashboard.ids.settings import forms as form_ids
 from dashboard.pages.settings.saved_channels import again, problems_of, read_settings
 
 __all__ = ["register"]
@@ -48,7 +48,7 @@ def register(app: Dash, api_url: str) -> None:
 
     channel = [
         Output(channel_ids.EDITED, "data"), Output(channel_ids.FORM_TITLE, "children"),
-        Output(settings_ids.field("channel", "name"), "disabled"), Output(channel_ids.FORM, "open"),
+        Output(form_ids.field("channel", "name"), "disabled"), Output(channel_ids.FORM, "open"),
         Output(channel_ids.SAVED, "children"), *_values("channel", CHANNEL_FIELDS),
         *problems_of("channel", CHANNEL_FIELDS),
     ]  # fmt: skip
@@ -68,4 +68,4 @@ def register(app: Dash, api_url: str) -> None:
 
 
 def _values(form: str, names: Sequence[str]) -> list[Output]:
-    return [Output(settings_ids.field(form, name), "value") for name in names]
+    return [Output(form_ids.field(form, name), "value") for name in names]

@@ -5,7 +5,7 @@ from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.tables import key_table
-from dashboard.ids import keys as key_ids
+from dashboard.ids.settings import keys as key_ids
 
 __all__ = ["register"]
 

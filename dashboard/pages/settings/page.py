@@ -23,11 +23,11 @@ from dashboard.components.settings.file_check import file_check
 from dashboard.components.settings.key_form import key_form
 from dashboard.components.settings.retention_form import retention_shown
 from dashboard.components.settings.tables import audit_table, channel_table, key_table, project_table
-from dashboard.ids import channels as channel_ids
 from dashboard.ids import frame as frame_ids
-from dashboard.ids import keys as key_ids
-from dashboard.ids import projects as project_ids
-from dashboard.ids import retention as retention_ids
+from dashboard.ids.settings import channels as channel_ids
+from dashboard.ids.settings import keys as key_ids
+from dashboard.ids.settings import projects as project_ids
+from dashboard.ids.settings import retention as retention_ids
 
 __all__ = ["settings_page"]
 
@@ -39,9 +39,9 @@ async def settings_page(api_url: str) -> Component:
     try:
         async with ApiClient(api_url) as api:
             keys, channels, projects, retention, audit = await asyncio.gather(
-                _section(api.keys, key_table),
+                _section(api.keys.all, key_table),
                 _section(lambda: _channels(api), _notifications),
-                _section(api.runs, project_table),
+                _section(api.runs.all, project_table),
                 _section(lambda: _retention(api), lambda read: retention_shown(*read)),
                 _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
             )

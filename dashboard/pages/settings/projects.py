@@ -5,7 +5,7 @@ from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.tables import project_table
-from dashboard.ids import projects as project_ids
+from dashboard.ids.settings import projects as project_ids
 
 __all__ = ["register"]
 

@@ -8,8 +8,8 @@ from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.retention_form import LIMIT_FIELDS, retention_shown
 from dashboard.components.settings.stated_retention import asked_limits, stated_removals
-from dashboard.ids import retention as retention_ids
-from dashboard.ids import settings as settings_ids
+from dashboard.ids.settings import forms as form_ids
+from dashboard.ids.settings import retention as retention_ids
 from dashboard.pages.settings.saved_channels import again
 
 __all__ = ["register"]
@@ -60,7 +60,7 @@ def register(app: Dash, api_url: str) -> None:
     ]
     asked, state = (retention_ids.ASKED, "data"), (retention_ids.STATE, "children")
     drawn, form = State(retention_ids.DRAWN, "data"), Output(retention_ids.RETENTION, "children")
-    values = [State(settings_ids.field("retention", name), "value") for name in LIMIT_FIELDS]
+    values = [State(form_ids.field("retention", name), "value") for name in LIMIT_FIELDS]
     app.callback(
         *question, Output(*asked), Output(*state), *again([form]), Input(retention_ids.SAVE, "n_clicks"), drawn,
         *values, prevent_initial_call=True,

@@ -11,7 +11,7 @@ from dashboard.components.settings.stated_channels import (
     with_delivery,
     with_route,
 )
-from dashboard.ids import channels as channel_ids
+from dashboard.ids.settings import channels as channel_ids
 from dashboard.pages.settings.saved_channels import SHOWN, again, problems_of, save_change, values_of
 
 __all__ = ["register"]

@@ -10,8 +10,8 @@ from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.api.types.administration import NotificationSettings
 from dashboard.components.settings.channel_forms import SHOWN_VERSIONS, channel_names, channels_shown
-from dashboard.ids import channels as channel_ids
-from dashboard.ids import settings as settings_ids
+from dashboard.ids.settings import channels as channel_ids
+from dashboard.ids.settings import forms as form_ids
 
 __all__ = ["SHOWN", "Change", "again", "problems_of", "read_settings", "save_change", "values_of"]
 
@@ -20,7 +20,7 @@ Change = Callable[[NotificationSettings], dict[str, Any]]
 WITH_NAMES: Final = (("route", "channels"), ("route", "escalate"))
 SHOWN: Final = [
     Output(channel_ids.CHANNELS, "children"),
-    *(Output(settings_ids.field(form, name), "options") for form, name in WITH_NAMES),
+    *(Output(form_ids.field(form, name), "options") for form, name in WITH_NAMES),
 ]
 
 
@@ -69,12 +69,12 @@ async def read_settings(api_url: str) -> NotificationSettings | str:
 
 def values_of(form: str, names: Sequence[str]) -> list[State]:
     """Return what the fields of a form hold."""
-    return [State(settings_ids.field(form, name), "value") for name in names]
+    return [State(form_ids.field(form, name), "value") for name in names]
 
 
 def problems_of(form: str, names: Sequence[str]) -> list[Output]:
     """Return the places for what is wrong with the fields of a form."""
-    return [Output(settings_ids.problem(form, name), "children") for name in names]
+    return [Output(form_ids.problem(form, name), "children") for name in names]
 
 
 def again(outputs: Sequence[Output]) -> list[Output]:

@@ -12,7 +12,7 @@ from monitor_server.access.audit.changes import record_change
 from monitor_server.action_links.issuing import PATH
 from monitor_server.action_links.page import HEADERS, draw_done, draw_link, draw_problem, draw_unknown
 from monitor_server.action_links.using import LinkState, LinkUse
-from monitor_server.api.changes.action_links import use_action_link
+from monitor_server.api.collector.changes.action_links import use_action_link
 from monitor_server.api.dependencies import Asking, Collector, Serving, client_address
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import OutcomeUnknown, RequestNotPossible, TooManyRequests, Unavailable

@@ -14,8 +14,8 @@ from monitor_server.access.callers import Caller
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
 from monitor_server.alerts.transitions import Change, Stage
 from monitor_server.api.attribution import Attribution, attribution
-from monitor_server.api.changes.acknowledgements import acknowledge_alert
-from monitor_server.api.changes.action_requests import request_trainer_action
+from monitor_server.api.collector.changes.acknowledgements import acknowledge_alert
+from monitor_server.api.collector.changes.action_requests import request_trainer_action
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.incident.content import read_incident

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from monitor_server.access.audit.changes import record_change
-from monitor_server.api.changes.runs import delete_runs
+from monitor_server.api.collector.changes.runs import delete_runs
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import CONFLICT, NOT_FOUND
 from monitor_server.api.schemas import Schema

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
-from monitor_server.api.changes.silences import change_silences
+from monitor_server.api.collector.changes.silences import change_silences
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list

@@ -94,12 +94,12 @@ def test_of_two_clicks_at_once_on_two_collectors_one_acts(reader, start_collecto
     assert len(reader.live.get("/silences")["items"]) == 1
 
 
-def test_a_link_that_is_over_says_until_when_it_held(reader, database_url):
+def test_a_link_that_is_over_says_until_when_it_held(reading, clock, database_url):
     """Its end is part of what is signed, so that a row that is changed holds no longer at all."""
+    reader = reading(clock=clock)
+    reader.live.send(run="r", project="p", records=[{"step": 7, "scalars": {"page": 1.0}}])
     token = reader.links()["acknowledge"]
-    live = reader.live.app.state.collector
-    later = live.clock() + 3_601.0
-    object.__setattr__(live, "clock", lambda: later)
+    clock.now += 3_601.0
     answer = reader.open(token)
     assert (answer.status, "It held until" in answer.data.decode()) == (410, True)
     assert not [shown for shown in LIVE if shown in answer.data.decode()]

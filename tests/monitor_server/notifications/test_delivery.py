@@ -118,7 +118,7 @@ def test_forty_runs_that_die_together_are_few_messages_and_none_is_lost(notifyin
     eventually(lambda: statuses(live)["hook"]["last_sent_at"])
     for number in range(1, 40):
         step(live, 0, run=f"run {number:02}", page=1.0)
-    assert statuses(live)["hook"]["waiting"] == 39
+    eventually(lambda: statuses(live)["hook"]["waiting"] == 39)
     clock.now += 61
     eventually(lambda: len(receiver.received) == 2)
     assert sorted(run for run, _ in receiver.changes) == [f"run {number:02}" for number in range(40)]

@@ -3,8 +3,8 @@
 import pytest
 
 from monitor_server.projection import projector as projector_module
-from monitor_server.projection.busy_share import BusyShare
 from monitor_server.projection.events import AlertChanged, StepCompleted
+from monitor_server.projection.load.busy_share import BusyShare
 from monitor_server.projection.projector import Projector
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps.detection import Tracker

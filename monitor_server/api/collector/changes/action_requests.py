@@ -2,7 +2,7 @@
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
-from monitor_server.api.collector import Collector
+from monitor_server.api.collector.parts import Collector
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_requests import StoredRequest
 from monitor_server.trainer_requests.requesting import RequestableAction, request_action

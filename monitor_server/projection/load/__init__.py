@@ -1,0 +1,1 @@
+"""How busy the projector is, and how it lets ingest go first."""
