@@ -1,4 +1,4 @@
-"""Why an answer of the collector cannot be used; each message can be shown on a page."""
+"""Errors that say why an answer of the collector cannot be used; each message can be shown on a page."""
 
 import httpx2
 

@@ -1,1 +1,1 @@
-"""How pages come to a browser: their first answer, own scripts and styles, compression, and checked updates."""
+"""Delivers pages to a browser: their first answer, own scripts and styles, compression, and checked updates."""

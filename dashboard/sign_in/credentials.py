@@ -1,4 +1,4 @@
-"""What a browser has shown of itself: the dashboard sends it on with each request to the collector.
+"""The credentials that a browser has shown: the dashboard sends them on with each request to the collector.
 
 The collector decides what a browser may see. The dashboard knows no keys and reads no cookie.
 """

@@ -1,1 +1,1 @@
-"""Who may do what: API keys, scopes, sessions of the dashboard, and the one place where every request is checked."""
+"""Decides who may do what: API keys, scopes, sessions of the dashboard, and the one check of every request."""

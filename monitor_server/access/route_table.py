@@ -1,4 +1,4 @@
-"""Which scope each route needs, and how a key of one project is kept from the others.
+"""The table of routes: which scope each one needs, and how a key of one project is kept from the others.
 
 A route that is not here is closed: `check_routes` ends the start of a collector that serves a route without
 an entry. docs/keys.md shows this table.

@@ -1,4 +1,4 @@
-"""What routes depend on: the collector behind the application, a read transaction, and who asks."""
+"""The dependencies of routes: the collector behind the application, a read transaction, and who asks."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated

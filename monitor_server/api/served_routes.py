@@ -1,4 +1,4 @@
-"""Which routes each role of a collector serves, and what is answered at a path that none of them serves."""
+"""Adds the routes that a collector's role serves, and answers at each path that none of them serves."""
 
 import functools
 from collections.abc import Iterator

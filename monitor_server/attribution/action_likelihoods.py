@@ -1,4 +1,4 @@
-"""How the likelihood of the first, second, ... action of correct responses changed (arXiv 2512.04220, Fig. 5)."""
+"""Computes how the likelihood of correct responses' actions changed, by their position (arXiv 2512.04220, Fig. 5)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

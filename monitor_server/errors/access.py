@@ -1,4 +1,4 @@
-"""A caller who is not known, or who may not do this or not so often."""
+"""Errors of a caller who is not known, or who may not do this, or not so often."""
 
 from types import MappingProxyType
 

@@ -1,4 +1,4 @@
-"""What the collector cannot do now, through no fault of the request."""
+"""Errors of a collector that cannot answer now, through no fault of the request."""
 
 from types import MappingProxyType
 

@@ -1,4 +1,4 @@
-"""The base of the errors that the collector answers."""
+"""The base class of the errors that the collector answers."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""A request that the state of what is stored does not allow."""
+"""Errors of a request that what is stored does not allow now."""
 
 from monitor_server.errors.base import CollectorError
 

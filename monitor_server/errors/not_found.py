@@ -1,4 +1,4 @@
-"""Nothing has the id or the name that a request states."""
+"""Errors of a request that states an id or a name which nothing has."""
 
 from typing import Self
 

@@ -1,4 +1,4 @@
-"""Why one record of a batch is refused, while the others are accepted."""
+"""Errors that refuse one record of a batch, while the others are accepted."""
 
 __all__ = ["InvalidRecord", "RecordError", "SummaryConflict", "TooManySignals"]
 

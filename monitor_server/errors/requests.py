@@ -1,4 +1,4 @@
-"""A request that cannot be read or does not reach a route: its host, origin, path, media type, size and fields."""
+"""Errors of a request that cannot be read or reaches no route: its host, origin, path, media type, size or fields."""
 
 from collections.abc import Iterable
 from types import MappingProxyType

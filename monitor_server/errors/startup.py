@@ -1,4 +1,4 @@
-"""Why a collector cannot start."""
+"""Errors that keep a collector from starting."""
 
 from monitor_server.errors.base import CollectorError
 

@@ -1,1 +1,1 @@
-"""What HTML reports share: escaped elements, one style, and drawings without a script."""
+"""The parts that HTML reports share: escaped elements, one style, and drawings without a script."""

@@ -1,4 +1,4 @@
-"""Whether batches are being stored now, for what can wait until they are."""
+"""Knows whether batches are being stored now, for work that can wait until they are."""
 
 import threading
 from types import TracebackType

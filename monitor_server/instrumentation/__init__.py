@@ -1,1 +1,1 @@
-"""How the collector reports its own work: lines of its log, ids of requests, and spans."""
+"""Reports the collector's own work: lines of its log, ids of requests, and spans."""

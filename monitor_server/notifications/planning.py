@@ -1,4 +1,4 @@
-"""When a channel's next message may be formed, and when a failed one is tried again. Pure: numbers in, numbers out."""
+"""Computes when a channel's next message may be formed, and when a failed one is tried again, from numbers alone."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which channels are notified of a transition of an alert, decided and written in the transaction of the transition."""
+"""Decides which channels are notified of a transition of an alert, and writes them in the transition's transaction."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, time

@@ -1,4 +1,4 @@
-"""Which runs this projector owns, where several projectors share the database."""
+"""Knows which runs this projector owns, where several projectors share the database."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How long data is kept: what the environment sets is in force, then what people have saved, then the defaults."""
+"""The limits of retention: the environment's are in force, then those that people have saved, then the defaults."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal

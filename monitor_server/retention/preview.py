@@ -1,4 +1,4 @@
-"""What limits would remove if they were in force, counted and not removed."""
+"""Counts what limits would remove if they were in force, and removes nothing."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""What a rule states, and the check of what people write: every problem is named with its place.
+"""The definition of a rule, and the check of what people write: every problem is named with its place.
 
 A rule has structured fields only. No text of a rule is ever evaluated as code.
 """

@@ -1,1 +1,1 @@
-"""What people ask a trainer for, over the receipts of its batches: once, for a short time, and with an answer."""
+"""Requests of people to a trainer, over the receipts of its batches: once, for a short time, and with an answer."""

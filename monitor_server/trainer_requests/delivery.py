@@ -1,4 +1,4 @@
-"""Which requests go with the receipt of a batch. Almost always none, and that costs a receipt nothing."""
+"""Finds the requests that go with the receipt of a batch: almost always none, which costs a receipt nothing."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is measured of a fork, and means of paired values with their intervals."""
+"""The measurements of a fork, and means of paired values with their intervals."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How a mixture of experts distributes its tokens, read from the routers' outputs by forward hooks."""
+"""Measures how a mixture of experts distributes its tokens, from the routers' outputs by forward hooks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

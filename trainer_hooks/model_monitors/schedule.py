@@ -1,4 +1,4 @@
-"""Which measurements of the model are made, and at which steps: `ModelMonitors`."""
+"""Schedules the measurements of the model: `ModelMonitors` states which are made, and at which steps."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What people ask the trainer for: each request is handed to the policy once, and answered with the next record."""
+"""Requests of people to the trainer: each is handed to the policy once, and answered with the next record."""
 
 import logging
 from collections import deque

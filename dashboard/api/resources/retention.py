@@ -1,4 +1,4 @@
-"""How long the collector keeps data."""
+"""The limits of how long the collector keeps data."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -10,7 +10,7 @@ __all__ = ["Retention"]
 
 
 class Retention:
-    """How long the collector keeps data.
+    """The limits of how long the collector keeps data.
 
     Args:
         requests: What sends the requests to the collector.

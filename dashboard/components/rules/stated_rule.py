@@ -1,4 +1,4 @@
-"""What the form of a rule holds, as the API takes it, and back. Nothing of it is evaluated."""
+"""Converts the form of a rule to what the API takes, and back. No rule is evaluated here."""
 
 from collections.abc import Mapping
 from typing import Final

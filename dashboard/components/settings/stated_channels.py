@@ -1,4 +1,4 @@
-"""What the forms of channels and routes hold, as the API takes it, and back: pure functions of settings."""
+"""Converts the forms of channels and routes to what the API takes, and back: pure functions of settings."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How long data is kept, in words: what each limit removes, what a form asks for, and what it would remove."""
+"""States in words how long data is kept: what each limit removes, what a form asks for, and what it would remove."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""How the panels of the workspace are drawn: smoothing, axes, outliers and zoom."""
+"""The view of the workspace's panels: smoothing, axes, outliers and zoom."""
 
 from bisect import bisect_left
 from collections.abc import Mapping

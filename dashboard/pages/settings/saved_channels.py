@@ -1,4 +1,4 @@
-"""What the callbacks of channels and routes share: they save a change, and show what is in force after it."""
+"""Functions for the callbacks of channels and routes: they save a change, and show what is in force after it."""
 
 import contextlib
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Which names people and keys may have, so that nobody can sign as the collector or as somebody else."""
+"""States which names people and keys may have, so that nobody can sign as the collector or as somebody else."""
 
 import re
 import unicodedata

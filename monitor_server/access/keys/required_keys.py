@@ -1,4 +1,4 @@
-"""What must hold before a collector listens."""
+"""Checks what must hold before a collector listens."""
 
 import ipaddress
 import logging

@@ -1,4 +1,4 @@
-"""Whether a collector can do its work now: its database, its threads, its runs and its channels."""
+"""Checks whether a collector can do its work now: its database, its threads, its runs and its channels."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How long an answer waits for detection to have seen what a request has written."""
+"""Makes an answer wait, for a short time, until detection has seen what the request has written."""
 
 import asyncio
 from typing import Final

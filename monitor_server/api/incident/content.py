@@ -1,4 +1,4 @@
-"""What an incident report holds, read from the store."""
+"""Reads the content of an incident report from the store."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whether alarms were right, as people say after a run."""
+"""The judgements of alarms: people say after a run whether each was right."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""What happened to a run at a step: attempts, rewinds, actions of the trainer, acknowledgements and comments."""
+"""The marks of a run at its steps: attempts, rewinds, actions of the trainer, acknowledgements and comments."""
 
 from fastapi import APIRouter
 

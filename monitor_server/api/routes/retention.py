@@ -1,4 +1,4 @@
-"""How long data is kept: what is in force and what sets it, what another limit would remove, and saving one."""
+"""The limits of retention: lists those in force and what sets them, counts what others would remove, and saves them."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""What people write about a run: its title, tags and notes, and whether it is archived."""
+"""The labels that people write on a run: its title, tags and notes, and whether it is archived."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-r"""Where the answers of a sampled response stand among its tokens, which the wire does not say.
+r"""Finds where the answers of a sampled response stand among its tokens, which the wire does not say.
 
 Where texts are sent, an answer is what the model writes between ``<answer>`` and ``</answer>``, or in ``\boxed{...}``.
 Where they are not, it is the last of several actions, after which no feedback came: a search ends with its answer.

@@ -1,4 +1,4 @@
-"""Where the values of healthy runs were, by signal."""
+"""The shape of expected ranges: where the values of healthy runs were, by signal."""
 
 from pydantic import Field
 

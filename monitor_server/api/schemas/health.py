@@ -1,4 +1,4 @@
-"""Whether the collector works."""
+"""The shapes of the answers that say whether the collector works."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Where the findings of a detector open on a short series: for examples, tests and benchmarks."""
+"""Lists where the findings of a detector open on a short series: for examples, tests and benchmarks."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""How improbable the newest rows are if the run has not changed: a rank statement that assumes no distribution."""
+"""Computes how improbable the newest rows of an unchanged run would be, from ranks, without assuming a distribution."""
 
 from collections.abc import Sequence
 from itertools import islice, repeat

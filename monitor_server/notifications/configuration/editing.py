@@ -1,4 +1,4 @@
-"""What an editor of channels and routes sees and sends: no secret is shown, and one that is left out is kept."""
+"""Converts channels and routes to what their editor sees, without secrets, and back: a secret left out is kept."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -1,4 +1,6 @@
-"""Where channels that were saved over HTTP may connect to. Standard library alone: Apprise's process reads it, too.
+"""Decides where channels that were saved over HTTP may connect to.
+
+It uses the standard library alone, because Apprise's process imports it as well.
 
 Whoever holds a key of the scope `admin` can save an address. Without a bound the collector would open connections for
 them to what only its own network reaches: the loopback, services beside it, the metadata of a cloud's machine.

@@ -1,4 +1,4 @@
-"""Whether a collector can use the channels that it was given: before they are in force, in words."""
+"""Checks whether a collector can use channels before they are in force, and says in words why not."""
 
 from urllib.parse import urlsplit
 

@@ -1,1 +1,1 @@
-"""How busy the projector is, and how it lets ingest go first."""
+"""Measures how busy the projector is, and lets ingest go first."""

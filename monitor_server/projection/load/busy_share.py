@@ -1,4 +1,4 @@
-"""How much of the last seconds a thread has worked, and whether that is so much that nobody should wait for it."""
+"""Measures how much of the last seconds a thread has worked, and whether waiting for it is still worthwhile."""
 
 import math
 from typing import Final

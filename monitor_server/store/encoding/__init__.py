@@ -1,1 +1,1 @@
-"""How values are stored: packed steps, compressed columns of signals, and JSON."""
+"""Encodes values for the database: packed steps, compressed columns of signals, and JSON."""

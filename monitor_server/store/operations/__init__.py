@@ -1,1 +1,1 @@
-"""What an operator does with a database while collectors use it: look at its state, and copy it."""
+"""Operations on a database while collectors use it: reads its state, and copies it."""

@@ -1,4 +1,4 @@
-"""What has happened to alerts: every change of their stage, and comments."""
+"""The history of alerts: every change of their stage, and comments."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What channels are to be notified of, and the messages to them: waiting, sent or given up.
+"""The queue of notifications: what channels are to be notified of, and the messages to them, waiting, sent or given up.
 
 An event is written in the transaction of an alert's transition, one row for each channel. A message gathers the events
 that wait for one channel. At most one message of a channel is open at a time; what happens meanwhile waits for the

@@ -1,4 +1,4 @@
-"""How long data is kept, as people have saved it; what the environment sets is not here."""
+"""The limits of retention that people have saved; those that the environment sets are not here."""
 
 from dataclasses import dataclass
 from typing import Final

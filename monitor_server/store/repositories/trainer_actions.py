@@ -1,4 +1,4 @@
-"""What trainers did about alerts, as they reported it."""
+"""The actions that trainers took about alerts, as they reported them."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What every table shares: the metadata with its naming convention, and the first columns of the tables of a run."""
+"""The parts that tables share: the metadata with its naming convention, and the first columns of a run's tables."""
 
 from sqlalchemy import Column, FetchedValue, ForeignKey, Integer, MetaData, String
 

@@ -1,4 +1,4 @@
-"""Whether wrong siblings lower a correct response, where the responses of a group are in different minibatches.
+"""Measures whether wrong siblings lower a correct response, where a group's responses are in different minibatches.
 
 With ``split_groups`` a correct response has, before its own update, seen updates on some of its group's incorrect
 responses and not on others. d = ln π_old − ln π_θ before its own update is compared between correct responses of the

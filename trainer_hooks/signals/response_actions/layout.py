@@ -1,4 +1,4 @@
-"""Where the actions of a step are: the response that owns each action, and its order in that response. No values."""
+"""The layout of the actions of a step, without values: the response that owns each, and its order in that response."""
 
 from dataclasses import dataclass
 from functools import cached_property

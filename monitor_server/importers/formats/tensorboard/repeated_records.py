@@ -1,4 +1,4 @@
-"""Where the records of an event file begin, many at once."""
+"""Finds where the records of an event file begin, many at once."""
 
 from array import array
 

@@ -1,4 +1,4 @@
-"""What correct responses lose before their own update, by whether a wrong sibling was updated before."""
+"""The table of what correct responses lose before their own update, by whether a wrong sibling was updated before."""
 
 from collections.abc import Iterable
 from pathlib import Path
