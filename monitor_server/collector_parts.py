@@ -151,7 +151,7 @@ def build_collector(
         max_waiting=settings.max_waiting_batches,
         max_waiting_bytes=settings.max_waiting_bytes,
         before_commit=log_.flush,
-        on_commit=projector.notify if is_projecting else lambda _: None,
+        on_commit=projector.notify_batches if is_projecting else lambda _: None,
         on_failure=log_.forget,
     )
     policy = Policy(settings, clock=clock)

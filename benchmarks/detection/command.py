@@ -43,16 +43,17 @@ early-warning utility is EWU = mean clip((lead − 5) / 35, 0, 1) − w · false
 warnings and 5 for pages; a candidate that never alarms has an EWU of 0. Peers run at their defaults, in their own
 environment.
 
-**Which data are a test.** The test seeds of suite A begin at 7,000,000. Seeds from 1,000,000 to 6,999,999 were reported
-or inspected before, so numbers on them are not a test any more. The rules of suite C were chosen on open logs by
-leaving one repository out; hidden logs are scored by those who hold them. No rule was chosen on suite B, nor on the
-unseen seeds, causes and trainer of suite D. Suite B was looked at for the false alarms of the rules that `builtin-10` added.
+**Which data are a test.** The test seeds of suite A begin at 7,000,000. Seeds from 1,000,000 to 6,999,999 were
+reported or inspected before, so numbers on them are not a test any more. The rules of suite C were chosen on open logs
+by leaving one repository out; hidden logs are scored by those who hold them. No rule was chosen on suite B, nor on the
+unseen seeds, causes and trainer of suite D. Suite B was looked at for the false alarms of the rules that `builtin-10`
+added.
 
-**Which rules.** Suite A alone and suite D were scored with `builtin-11`, suites B and C with `builtin-10`. Suite A beside
-its peers, with the curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take hours.
-`builtin-11` adds detectors of garbled responses and of the order of advantages. They change no finding in suites B and C
-(`python -m benchmarks.detection.difference`); [detectors/garbled_text.md](detectors/garbled_text.md) has the results of
-the first, whose authored and recorded runs stand beside suite A.
+**Which rules.** Suite A alone and suite D were scored with `builtin-11`, suites B and C with `builtin-10`. Suite A
+beside its peers, with the curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take
+hours. `builtin-11` adds detectors of garbled responses and of the order of advantages. They change no finding in
+suites B and C (`python -m benchmarks.detection.difference`); [detectors/garbled_text.md](detectors/garbled_text.md)
+has the results of the first, whose authored and recorded runs stand beside suite A.
 
 **Secondary measures.** NAB is the score of the Numenta Anomaly Benchmark with its standard weights: 0 for never
 alarming, 100 for an alarm at every onset. It counts a false alarm only lightly (0.11 each). VUS-PR ranks rows from

@@ -1,6 +1,6 @@
 """The thread that projects: it takes the runs that have something new in turns, one slice each.
 
-Runs are fair to each other: a run with much to do is put behind the others after each slice. A run that cannot be
+Runs are fair to each other: a run with much to do waits behind the others after each slice. A run that cannot be
 projected is tried once more without anything from memory, and then quarantined, so that it costs itself alone.
 """
 
@@ -16,6 +16,7 @@ from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.projection.events import Event
 from monitor_server.projection.load.busy_share import BusyShare
+from monitor_server.projection.load.run_queue import RunQueue
 from monitor_server.projection.quarantine import QUARANTINE_SECONDS
 from monitor_server.projection.slices import Projection, Slice
 from monitor_server.rules.evaluation import RuleTracker
@@ -52,6 +53,7 @@ class Projector:
         on_tick: Callable[[], None] = lambda: None,
         span: OpenSpan = no_span,
         busy_share: BusyShare | None = None,
+        max_queued_runs: int = MAX_QUEUED_RUNS,
     ) -> None:
         self._store = store
         self._projection = projection
@@ -62,7 +64,7 @@ class Projector:
         self._span = span
         self._rules = projection.rules
         self._changed = threading.Condition()
-        self._dirty: OrderedDict[str, None] = OrderedDict()
+        self._queue = RunQueue(max_queued_runs)
         self._waiters: dict[str, list[tuple[int, Future[None]]]] = {}
         self._verdicts: OrderedDict[str, tuple[int, Verdict]] = OrderedDict()
         self._waiter_count = 0
@@ -99,7 +101,7 @@ class Projector:
     @property
     def queued_runs(self) -> int:
         """How many runs wait for their turn, at most `MAX_QUEUED_RUNS`."""
-        return len(self._dirty)
+        return len(self._queue)
 
     @property
     def waiters(self) -> int:
@@ -124,7 +126,7 @@ class Projector:
         self._forget_distant_verdict(run_id, position)
         with self._changed:
             known, is_elsewhere = self._verdicts.get(run_id), run_id in self._elsewhere
-            others_wait = len(self._dirty) > (run_id in self._dirty)
+            others_wait = len(self._queue) > (run_id in self._queue)
         is_late = self._is_behind or (others_wait and self._busy_share.is_busy)
         return not (is_late or is_elsewhere) and (known is None or position - known[0] <= within)
 
@@ -140,14 +142,18 @@ class Projector:
         self._is_behind = True
 
     def notify(self, run_ids: Iterable[str]) -> None:
-        """Queue runs that have something new. Called from any thread."""
+        """Queue runs that have something to do. Called from any thread."""
+        self._enqueue(run_ids, self._queue.add)
+
+    def notify_batches(self, run_ids: Iterable[str]) -> None:
+        """Queue runs for which batches were stored. Called from any thread."""
+        self._enqueue(run_ids, self._queue.add_batch)
+
+    def _enqueue(self, run_ids: Iterable[str], add: Callable[[str], bool]) -> None:
         with self._changed:
             for run_id in run_ids:
-                if run_id in self._dirty:
-                    continue
-                if len(self._dirty) >= MAX_QUEUED_RUNS:
+                if not add(run_id):
                     break
-                self._dirty[run_id] = None
             self._changed.notify()
 
     def wait_for(self, run_id: str, position: int) -> "Future[None]":
@@ -195,10 +201,10 @@ class Projector:
 
     def _next(self, *, timeout: float) -> str | None:
         with self._changed:
-            if not self._dirty and not self._is_stopping.is_set():
+            if not self._queue and not self._is_stopping.is_set():
                 self._is_behind = False
                 self._changed.wait(timeout)
-            return self._dirty.popitem(last=False)[0] if self._dirty else None
+            return self._queue.next()
 
     def _project(self, run_id: str) -> None:
         try:
@@ -242,7 +248,8 @@ class Projector:
             if len(self._verdicts) > MAX_VERDICTS:
                 self._verdicts.popitem(last=False)
         if result.has_more:
-            self.notify([run_id])
+            with self._changed:
+                self._queue.add_behind(run_id)
         else:
             self._wake(run_id, result.position)
 
@@ -303,7 +310,7 @@ class Projector:
         for run_id, run in waited.items():
             if run is None or run.quarantined_at is not None:
                 self._wake(run_id, None)
-            elif run.position >= run.log_end and run_id not in self._dirty:
+            elif run.position >= run.log_end and run_id not in self._queue:
                 self._forget_verdict(run_id)
                 self._wake(run_id, run.position)
 

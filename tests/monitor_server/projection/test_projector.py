@@ -82,14 +82,19 @@ def test_a_projector_that_is_stopped_has_ended_its_thread(projector, append):
     projector.stop()
 
 
-def test_the_queue_of_runs_is_bounded_and_the_rest_is_found_in_the_store(projector, append, published, monkeypatch):
+def test_the_queue_of_runs_is_bounded_and_the_rest_is_found_in_the_store(store, scripted, clock, append, published):
     """Two of five runs are queued; a tick finds the others."""
-    monkeypatch.setattr(projector_module, "MAX_QUEUED_RUNS", 2)
+    settings = Settings()
+    projection = Projection(Tracker(scripted), settings=settings, clock=clock)
+    bounded = Projector(store, projection, settings=settings, clock=clock, publish=published.extend, max_queued_runs=2)
     run_ids = [append(run=f"r{number}", records=[{"step": 1}]) for number in range(5)]
-    projector.notify(run_ids)
-    assert projector.queued_runs == 2
-    projector.start()
-    eventually(lambda: {event.run_id for event in published if isinstance(event, StepCompleted)} == set(run_ids))
+    bounded.notify(run_ids)
+    assert bounded.queued_runs == 2
+    bounded.start()
+    try:
+        eventually(lambda: {event.run_id for event in published if isinstance(event, StepCompleted)} == set(run_ids))
+    finally:
+        bounded.stop()
 
 
 def test_waits_for_a_verdict_are_bounded(projector, append, monkeypatch):
