@@ -130,6 +130,9 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
         assert fair_table(folder) in page
     for folder in (SPIRAL, EXPERIMENTS / "runs-constant"):
         assert question_table(folder, ["grpo"]) in page
+    release = EXPERIMENTS / "runs-release"
+    for found in (gwhes_table, gwhes_action_table, question_table, lambda folder, _: course_table(folder, "grpo")):
+        assert found(release, ["grpo"]) in page
     assert paper_table(STUBBORN) in page
     assert eval_table(STUBBORN, ARMS) in page
     assert searches_table(STUBBORN, ARMS) in page
