@@ -59,6 +59,29 @@ def answering(status: int, body: bytes, *, after_seconds: float = 0.0) -> Iterat
         server.shutdown()
 
 
+@contextlib.contextmanager
+def dripping(beginning: bytes, drop: bytes, *, every_seconds: float = 0.05) -> Iterator[str]:
+    """Yield the address of a collector whose answer never ends: it sends a drop of it again and again."""
+    ended = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while not ended.is_set():
+                connection, _ = listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.sendall(beginning)
+                    while not ended.wait(every_seconds):
+                        connection.sendall(drop)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        ended.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
 def slow(after_seconds: float = SLOW_SECONDS) -> AbstractContextManager[str]:
     """Return a context with the address of a collector that accepts everything, slowly."""
     return answering(200, encode(Receipt(run_id="r", accepted=1, phase="healthy")), after_seconds=after_seconds)

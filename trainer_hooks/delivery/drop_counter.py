@@ -66,7 +66,7 @@ class DropCounter:
 
     def count_error(self, error: Exception, *, lost: Reason | None = None, by: int = 1) -> None:
         """Count an error of ours, which must not reach the training, and the records that it cost."""
-        detail = f"{type(error).__name__}: {error}"
+        detail = f"{type(error).__name__}: {_text(error)}"
         if lost and by:
             self._counts[lost] += by
             detail = f"{by} records were lost ({lost}): {detail}"
@@ -80,3 +80,11 @@ class DropCounter:
             # A handler or a filter of the user's may raise.
             with contextlib.suppress(Exception):
                 logger.warning("rlvitals: %s", detail)
+
+
+def _text(error: Exception) -> str:
+    """Return the text of an error; a class of the user's may raise instead of having one."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whatever it raises
+        return "(its text cannot be read)"

@@ -9,6 +9,7 @@ import urllib3
 from urllib3.exceptions import InvalidHeader
 from urllib3.util import Retry, Timeout, parse_url
 
+from trainer_hooks.delivery.open_sockets import OpenSockets
 from trainer_hooks.errors import RefusedError, UnavailableError
 from trainer_hooks.wire import MSGPACK, Receipt, decode_receipt
 
@@ -18,6 +19,9 @@ INGEST_PATH = "/api/v1/ingest"
 CONNECT_TIMEOUT_SECONDS = 3.0
 # A collector may take ten seconds under load. With a shorter wait, what it has stored would be sent again for ever.
 READ_TIMEOUT_SECONDS = 30.0
+# From the first byte of the batch to the last of the answer. The other times count anew for each part: an answer of a
+# byte a second, or one `100 Continue` after the other, would otherwise hold up everything else without end.
+EXCHANGE_SECONDS = 120.0
 # A receipt has a few hundred bytes; a much longer answer did not come from a collector.
 LONGEST_ANSWER_BYTES = 1 << 20
 OK = 200
@@ -60,6 +64,7 @@ class HttpTransport:
         api_key: Sent as a bearer token where given.
         connect_timeout_seconds: Longest wait for a connection.
         read_timeout_seconds: Longest wait for the next part of the answer.
+        exchange_seconds: Longest time for a batch and its answer together.
     """
 
     def __init__(
@@ -69,7 +74,9 @@ class HttpTransport:
         api_key: str = "",
         connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
         read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
+        exchange_seconds: float = EXCHANGE_SECONDS,
     ) -> None:
+        self._exchange_seconds = exchange_seconds
         self._endpoint = url.rstrip("/") + INGEST_PATH
         self._path = parse_url(self._endpoint).request_uri
         headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, "User-Agent": _user_agent()}
@@ -83,6 +90,8 @@ class HttpTransport:
             retries=False,
             timeout=Timeout(connect=connect_timeout_seconds, read=read_timeout_seconds),
         )
+        self._sockets = OpenSockets()
+        self._pool.ConnectionCls = self._sockets.noting(self._pool.ConnectionCls)
 
     def send(self, body: bytes) -> Receipt:
         """Deliver a msgpack batch.
@@ -92,7 +101,8 @@ class HttpTransport:
             RefusedError: If the collector answered 400, 415 or 422 in its own error shape, or any server 413.
         """
         try:
-            status, answer, headers = self._post(body)
+            with self._sockets.shut_after(self._exchange_seconds):
+                status, answer, headers = self._post(body)
         except Exception as error:
             raise UnavailableError(f"{self._endpoint} cannot be reached: {error}") from error
         if status == OK:

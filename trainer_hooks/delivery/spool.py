@@ -79,6 +79,9 @@ class SpoolFolder:
             _acquire(lock)
             path.mkdir(mode=0o700)
         except OSError:
+            # On a full disk each attempt would leave an empty file, because a new name needs no space.
+            with contextlib.suppress(OSError):
+                _lock_path(path).unlink()
             os.close(lock)
             raise
         return cls(path, lock)

@@ -16,6 +16,7 @@ from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import Changes, Tokens
 from trainer_hooks.recording.response_sampler import ResponseSampler
 from trainer_hooks.recording.response_selection import Candidates, SamplingInterval, offer_all
+from trainer_hooks.recording.usable_fields import UsableFields
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import FamiliarTokens, Reduced, finish_summaries, reduce
@@ -77,6 +78,7 @@ class RecordBuilder:
         first_seq: int = 0,
     ) -> None:
         self._drops = drops
+        self._fields = UsableFields(drops)
         self._health = health
         self._sampler = ResponseSampler(
             count=settings.responses,
@@ -124,10 +126,10 @@ class RecordBuilder:
             step=item.step,
             seq=seq,
             time=item.time,
-            policy_version=None if item.policy_version is None else int(item.policy_version),
-            data_version=None if item.data_version is None else str(item.data_version),
+            policy_version=self._fields.policy_version(item.policy_version),
+            data_version=self._fields.data_version(item.data_version),
             # A signal is sent once. The summary merges over ranks and therefore takes precedence over a scalar.
-            scalars={str(name): value for name, value in numbers.items() if name not in summaries},
+            scalars=self._fields.scalars(numbers, but=summaries),
             summaries=summaries,
             actions=list(item.actions),
             responses=self._sample_responses(reduced, f"{attempt} {self._rank} {seq}"),

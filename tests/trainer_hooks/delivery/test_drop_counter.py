@@ -68,3 +68,17 @@ def test_a_logging_handler_that_raises_is_the_users_own_matter():
     finally:
         logger.removeFilter(failing)
     assert drops["scalars"] == 1
+
+
+def test_an_error_whose_text_cannot_be_read_is_counted(caplog, swallowed):
+    """A class of the user's may raise whatever it is asked."""
+
+    class UnreadableError(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+
+    drops = DropCounter()
+    drops.count_error(UnreadableError(), lost="unpacked")
+    assert (drops["unpacked"], drops["internal_errors"]) == (1, 1)
+    swallowed.clear()
+    assert "UnreadableError: (its text cannot be read)" in caplog.text

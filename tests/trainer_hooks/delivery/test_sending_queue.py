@@ -175,6 +175,14 @@ def test_a_claim_is_exclusive(tmp_path):
     first.release()
 
 
+def test_a_folder_that_cannot_be_made_leaves_no_lock(tmp_path):
+    """As on a full disk, where a new name needs no space and a folder does; there is an attempt for each batch."""
+    (tmp_path / "1").touch()
+    with pytest.raises(FileExistsError):
+        SpoolFolder.create(tmp_path, "1")
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
 def test_unfinished_and_foreign_files_are_not_batches(tmp_path):
     """An unfinished file is removed with the folder; foreign files stay."""
     folder = SpoolFolder.create(tmp_path, "1")

@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.bad_collectors import dripping
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.delivery import BackoffTransport
 from trainer_hooks.delivery.http import HttpTransport
 from trainer_hooks.errors import RefusedError, UnavailableError
-from trainer_hooks.wire import Receipt
+from trainer_hooks.wire import Batch, Receipt, encode
 
 
 class StepClock:
@@ -90,6 +92,31 @@ def test_retry_after_is_read_from_the_answer(collector, header, seconds):
     with pytest.raises(UnavailableError) as raised:
         HttpTransport(collector.url).send(b"")
     assert raised.value.retry_after_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("beginning", "drop"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b"x"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"X-More: x\r\n"),
+    ],
+    ids=["a byte at a time", "continue", "headers"],
+)
+def test_an_answer_without_an_end_is_given_up(beginning, drop):
+    """Each part comes in time, and the whole does not; the next batch has a connection of its own."""
+    with dripping(beginning, drop) as url:
+        transport = HttpTransport(url, read_timeout_seconds=PATIENCE_SECONDS, exchange_seconds=0.5)
+        for _ in range(2):
+            with pytest.raises(UnavailableError, match="batch and answer took longer"):
+                transport.send(b"body")
+
+
+def test_what_is_quick_enough_is_not_cut(collector):
+    """The timer of one batch does not end the next one, which uses the same connection."""
+    transport = HttpTransport(collector.url, exchange_seconds=PATIENCE_SECONDS)
+    for _ in range(3):
+        transport.send(encode(Batch(schema_version=1, run="r", records=[])))
 
 
 def test_success_resets_the_backoff():

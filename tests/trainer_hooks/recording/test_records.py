@@ -13,6 +13,7 @@ from trainer_hooks.probes.paired import Paired
 from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.records import Measurement, RecordBuilder
+from trainer_hooks.recording.usable_fields import MAX_VALID_NAMES
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.wire import ActionReport, ForkResult, decode_record, decode_response
 
@@ -40,6 +41,40 @@ def test_a_record_has_the_numbers_and_names_of_its_step():
     assert (record.step, record.seq, record.time) == (3, 40, 1000.0)
     assert (record.policy_version, record.data_version) == (2, "5")
     assert record.scalars == {"lr": 0.5}
+
+
+@pytest.mark.parametrize("name", ["", " lr", "l\nr", "l\0r", "lr\ud800"])
+def test_a_scalar_whose_name_cannot_be_sent_costs_itself_alone(name):
+    """The collector would refuse the whole step, and UTF-8 has no surrogates; it is counted at each step."""
+    records, drops = builder()
+    for step in (1, 2):
+        record = decode_record(records.encode(measurement(step, numbers={name: 1.0, "loss": 2.0})).body)
+        assert record.scalars == {"loss": 2.0}
+    assert drops["scalars"] == 2
+
+
+@pytest.mark.parametrize("given", [math.nan, math.inf, -1, 2**70, "seven"])
+def test_a_policy_version_that_cannot_be_sent_is_left_out(given):
+    """A step is worth more than the number of its updates."""
+    records, _ = builder()
+    record = decode_record(records.encode(measurement(policy_version=given)).body)
+    assert (record.policy_version, record.scalars) == (None, {"lr": 0.5})
+
+
+def test_a_data_version_that_cannot_be_sent_is_left_out():
+    """A surrogate and a line break are no printable characters."""
+    records, _ = builder()
+    for given in ("v\ud800", "v\n1"):
+        record = decode_record(records.encode(measurement(data_version=given)).body)
+        assert (record.data_version, record.scalars) == (None, {"lr": 0.5})
+
+
+def test_names_that_never_end_fill_no_memory():
+    """More names than are remembered are sent all the same."""
+    records, drops = builder()
+    numbers = {f"s/{number}": 1.0 for number in range(MAX_VALID_NAMES + 10)}
+    assert len(decode_record(records.encode(measurement(numbers=numbers)).body).scalars) == len(numbers)
+    assert drops["scalars"] == 0
 
 
 def test_a_record_compares_its_tokens_with_those_of_the_first_steps():
