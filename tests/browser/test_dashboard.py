@@ -79,6 +79,18 @@ def test_the_first_view_gives_way_to_the_page(collector, visit, run_name):
         expect(visit.page.locator("#first-view")).to_have_count(0)
 
 
+def test_a_page_at_rest_moves_nothing(collector, visit):
+    """The mark of the live state beats once, and not at all for somebody who wants less motion."""
+    visit.page.goto(collector.url)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    ends = visit.page.evaluate(
+        "document.getAnimations().map((moved) => String(moved.effect.getComputedTiming().endTime))"
+    )
+    assert "Infinity" not in ends
+    visit.page.emulate_media(reduced_motion="reduce")
+    assert visit.page.evaluate("document.getAnimations().length") == 0
+
+
 def test_an_empty_dashboard_plays_a_recorded_collapse(start_collector, visit):
     """The button plays the sample, which opens by itself, grows, and ends in a collapse with its alerts."""
     collector = start_collector(dashboard="dashboard.app:attach", sample_batch_seconds=0.05)
