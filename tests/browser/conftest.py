@@ -21,8 +21,9 @@ ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 # A page lives for seconds: it gains nothing from threads that compile, and less from garbage that is collected early.
 ARGUMENTS.append("--js-flags=--single-threaded --min-semi-space-size=64 --max-semi-space-size=64")
 # What a policy blocks is an error of the page.
-REPORT_BLOCKED = """document.addEventListener('securitypolicyviolation', (event) =>
-    console.error(`Content Security Policy: blocked ${event.violatedDirective} ${event.blockedURI}`))"""
+BLOCKED = "Content Security Policy: blocked"
+REPORT_BLOCKED = f"""document.addEventListener('securitypolicyviolation', (event) =>
+    console.error(`{BLOCKED} ${{event.violatedDirective}} ${{event.blockedURI}}`))"""
 
 
 def pytest_collection_modifyitems(items):

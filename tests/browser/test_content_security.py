@@ -3,6 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import BLOCKED
+
 
 @pytest.fixture
 def live(start_collector):
@@ -40,14 +42,15 @@ def test_a_script_that_is_not_ours_is_blocked(live, run, visit):
     """The policy is really on: an inline script and one from elsewhere do not run."""
     visit.page.goto(f"{live.url}/runs/{run['run']}")
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
-    ran = visit.page.evaluate(
-        """() => {
-            const inline = document.createElement('script');
-            inline.textContent = 'window.foreign = true';
-            document.body.append(inline);
-            return window.foreign === true;
-        }"""
-    )
+    with visit.page.expect_console_message(lambda message: message.text.startswith(BLOCKED)):
+        ran = visit.page.evaluate(
+            """() => {
+                const inline = document.createElement('script');
+                inline.textContent = 'window.foreign = true';
+                document.body.append(inline);
+                return window.foreign === true;
+            }"""
+        )
     assert ran is False
     assert visit.complaints
     assert all("Content Security Policy" in complaint for complaint in visit.complaints)
