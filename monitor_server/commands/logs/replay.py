@@ -23,6 +23,7 @@ from trainer_hooks import wire
 
 __all__ = ["replay_log", "run"]
 
+LEAST_PACE, MOST_PACE = 0.001, 100_000.0  # steps a second
 RECORDS_PER_BATCH = 500
 BEATS_PER_SECOND = 4
 PROBLEMS_SHOWN = 3
@@ -43,8 +44,11 @@ def run(
     ] = None,
 ) -> int:
     """Send every run and print the alerts that the collector opened."""
-    if pace is not None and not pace > 0:
-        raise CommandError(f"--pace must be above 0 steps a second, got {pace:g}")
+    if pace is not None and not LEAST_PACE <= pace <= MOST_PACE:  # NaN lies nowhere
+        raise CommandError(
+            f"--pace must lie in {LEAST_PACE:g} to {MOST_PACE:,.0f} steps a second, got {pace:g}; "
+            "without it a run is sent as fast as possible"
+        )
     try:
         overrides = parse_overrides(names or [])
         for log in find_logs(logs, list(overrides.values()), error):
@@ -65,7 +69,7 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
     name, report = log.name, ReadReport()
     steps = list(observe(log.read(report), mapping.signals))
     say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{wire.run_id(project, name)}")
-    size = RECORDS_PER_BATCH if pace is None else max(1, round(pace / BEATS_PER_SECOND))
+    size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     for problem in report.problems[:PROBLEMS_SHOWN]:
         say(f"  passed over: {printable(problem)}")
     known = 0

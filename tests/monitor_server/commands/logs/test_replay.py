@@ -81,7 +81,9 @@ def test_a_pace_sends_a_run_step_by_step(start_collector, tmp_path):
     ("arguments", "message"),
     [
         (["nowhere.jsonl"], "nowhere.jsonl must be a log or a folder of logs; it does not exist"),
-        ([str(RECORDED), "--pace", "0"], "--pace must be above 0 steps a second, got 0"),
+        ([str(RECORDED), "--pace", "0"], "--pace must lie in 0.001 to 100,000 steps a second, got 0; without it"),
+        ([str(RECORDED), "--pace", "inf"], "got inf"),
+        ([str(RECORDED), "--pace", "nan"], "got nan"),
     ],
 )
 def test_what_cannot_be_replayed_is_reported_in_one_line(arguments, message, capsys):
