@@ -2,7 +2,7 @@
 
 A run is behind where its slice has left something over, and where several batches have come while it waits. Were it in
 one queue with the others, a run of one step would wait for a whole slice of each such run. So it waits in a queue of
-its own, which gets a turn after a few turns of the others.
+its own, which gets a turn after some of the others.
 """
 
 from collections import OrderedDict
@@ -10,8 +10,9 @@ from typing import Final
 
 __all__ = ["RunQueue"]
 
-# Turns of runs that are not behind before one that is: most of theirs are a step, and take a hundredth of a slice.
-TURNS_BEFORE_BEHIND: Final = 8
+# Turns of runs that are not behind before one that is. Most of theirs are a step, and take a fiftieth of a whole slice:
+# where there are so many runs that they never end, those that are behind get about a third of the time.
+TURNS_BEFORE_BEHIND: Final = 64
 # A trainer that makes a step in a second sends so many only where its run has waited for as many seconds.
 BATCHES_BEFORE_BEHIND: Final = 16
 

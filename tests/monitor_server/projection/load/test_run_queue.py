@@ -25,12 +25,12 @@ def test_a_run_with_little_to_do_does_not_wait_for_those_that_are_behind():
 
 
 def test_runs_that_are_behind_get_a_turn_however_many_others_come():
-    """One after eight turns of the others."""
-    queue = RunQueue(100)
+    """One after some turns of the others."""
+    queue = RunQueue(1_000)
     queue.add_behind("behind")
-    for number in range(20):
+    for number in range(2 * TURNS_BEFORE_BEHIND):
         queue.add(f"fresh-{number}")
-    assert _turns(queue, 20).index("behind") == TURNS_BEFORE_BEHIND
+    assert _turns(queue, len(queue)).index("behind") == TURNS_BEFORE_BEHIND
 
 
 def test_a_run_that_is_added_during_its_slice_is_behind_nevertheless():
