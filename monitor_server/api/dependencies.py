@@ -1,17 +1,26 @@
 """The dependencies of routes: the collector behind the application, a read transaction, and who asks."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from monitor_server.access.callers import Caller
 from monitor_server.access.enforcement import CALLER
 from monitor_server.api.collector.parts import Collector
-from monitor_server.errors import UnknownRun
+from monitor_server.errors import UnknownAlert, UnknownRun
 from monitor_server.store.repositories import Repositories
 
-__all__ = ["Asking", "Collector", "DryRunReading", "Reading", "Serving", "client_address", "require_run"]
+__all__ = [
+    "Asking",
+    "Collector",
+    "DryRunReading",
+    "Reading",
+    "Serving",
+    "client_address",
+    "require_alert",
+    "require_run",
+]
 
 
 async def _collector(request: Request) -> Collector:
@@ -78,3 +87,11 @@ def require_run(reading: Repositories, run_id: str) -> None:
     """Raise `UnknownRun` unless a run has this id."""
     if not reading.runs.exists(run_id):
         raise UnknownRun.by_id(run_id)
+
+
+def require_alert(reading: Repositories, alert_id: str) -> dict[str, Any]:
+    """Return an alert as lists show it; raise `UnknownAlert` unless an alert has this id."""
+    row = reading.alerts.view(alert_id)
+    if row is None:
+        raise UnknownAlert.by_id(alert_id)
+    return row

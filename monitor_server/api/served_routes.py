@@ -11,6 +11,8 @@ from monitor_server.access.route_table import check_routes
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS
 from monitor_server.api.routes import (
     action_links,
+    alert_history,
+    alert_requests,
     alerts,
     audit,
     deletion,
@@ -52,6 +54,8 @@ READERS = (
     saved_views,
     deletion,
     export,
+    alert_history,
+    alert_requests,
     alerts,
     judgements,
     silences,

@@ -1,48 +1,35 @@
-"""Alerts of all runs and of one run: lists, attribution, acknowledgement, comments and history."""
+"""Alerts of all runs and of one run: lists, attribution, the incident report and acknowledgements."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
-from monitor_server.alerts.transitions import Change, Stage
+from monitor_server.alerts.transitions import Stage
 from monitor_server.api.attribution import Attribution, attribution
+from monitor_server.api.body_fields import By, Note
 from monitor_server.api.collector.changes.acknowledgements import acknowledge_alert
-from monitor_server.api.collector.changes.action_requests import request_trainer_action
-from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
-from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
+from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_alert, require_run
+from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.incident.content import read_incident
 from monitor_server.api.incident.page import page
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
-from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, HistoryItem, RequestItem, alert_item
+from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
 from monitor_server.detection.protocol import Severity
-from monitor_server.errors import InvalidField, UnknownAlert
-from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.action_requests import StoredRequest
-from monitor_server.store.repositories.alert_history import HistoryEntry
-from monitor_server.store.repositories.alerts import Alert, alert_of
-from monitor_server.trainer_requests.requesting import RequestableAction
+from monitor_server.store.repositories.alerts import alert_of
 
-__all__ = ["STORABLE", "Author", "find_with_room", "router"]
+__all__ = ["router"]
 
 router = APIRouter()
-
-# Of a run and a kind; each has up to 2,000 characters.
-MAX_COMMENTS = 1_000
-# PostgreSQL stores no NUL.
-STORABLE = r"^[^\x00]*$"
 
 _PAGE = {"description": "the report", "content": {"text/html": {"schema": {"type": "string"}}}}
 
 State = Annotated[AlertState | None, Query()]
-Author = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]
 
 
 @router.get("/alerts")
@@ -64,13 +51,13 @@ def alerts(
 @router.get("/alerts/{alert_id}", responses=NOT_FOUND)
 def alert(alert_id: str, reading: Reading) -> AlertItem:
     """Return one alert."""
-    return alert_item(_row(reading, alert_id))
+    return alert_item(require_alert(reading, alert_id))
 
 
 @router.get("/alerts/{alert_id}/attribution", responses=NOT_FOUND)
 def alert_attribution(alert_id: str, reading: Reading) -> Attribution:
     """Return what moved first, which actions, responses and tokens lead, known remedies, and what is missing."""
-    return attribution(reading, alert_of(_row(reading, alert_id)))
+    return attribution(reading, alert_of(require_alert(reading, alert_id)))
 
 
 # Not `HTMLResponse`: FastAPI would describe errors as HTML as well.
@@ -95,8 +82,8 @@ class AcknowledgeBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    by: Author = "somebody"
-    note: Annotated[str, Field(max_length=2000, pattern=STORABLE)] = ""
+    by: By = "somebody"
+    note: Note = ""
 
 
 @router.post("/alerts/{alert_id}/ack", responses=NOT_FOUND | BODY_REFUSALS)
@@ -116,93 +103,6 @@ async def acknowledge(
         author=asking,
     )
     return alert_item(await asyncio.to_thread(_alert_row, collector, alert_id))
-
-
-@router.get("/alerts/{alert_id}/history", responses=NOT_FOUND)
-def history(alert_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[HistoryItem]:
-    """List what has happened to the alerts of this alert's run and kind, and what was said, the newest first."""
-    row = _row(reading, alert_id)
-    return item_list(
-        lambda most: reading.alert_history.page(row["run_id"], row["kind"], limit=most, before=cursor),
-        limit=limit,
-        item=_history_item,
-        cursor=lambda entry: entry["number"],
-    )
-
-
-def find_with_room(repositories: Repositories, alert_id: str) -> Alert:
-    """Return an alert whose history has room for a comment or a judgement.
-
-    Raises:
-        UnknownAlert: If there is no such alert.
-        InvalidField: If the history is full.
-    """
-    found = repositories.alerts.find(alert_id)
-    if found is None:
-        raise UnknownAlert.by_id(alert_id)
-    if repositories.alert_history.comments(found) >= MAX_COMMENTS:
-        raise InvalidField(f"the alerts of a run and a kind have at most {MAX_COMMENTS} comments and judgements")
-    return found
-
-
-class CommentBody(BaseModel):
-    """Who comments, and what they say."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    by: Author = "somebody"
-    text: Annotated[str, Field(min_length=1, max_length=2000, pattern=STORABLE)]
-
-
-@router.post("/alerts/{alert_id}/comments", responses=NOT_FOUND | BODY_REFUSALS)
-async def comment(alert_id: str, body: CommentBody, collector: Serving, asking: Asking) -> HistoryItem:
-    """Add a comment to the history of an alert."""
-    now, by = collector.clock(), asking.signature(body.by)
-
-    def write(repositories: Repositories) -> tuple[Alert, HistoryEntry]:
-        found = find_with_room(repositories, alert_id)
-        step = repositories.runs.last_step(found.run_id)
-        entry = HistoryEntry(at=now, change=Change.COMMENTED, by=by, why=body.text, step=step)
-        repositories.alert_history.add(found, entry)
-        project = repositories.runs.project(found.run_id)
-        record_change(repositories, asking, "alert.comment", alert_id, now=now, project=project, by=body.by)
-        return found, entry
-
-    found, entry = await collector.write(alert_id, write)
-    return _history_item({"alert_id": alert_id, "stage": found.stage} | asdict(entry))
-
-
-class RequestBody(BaseModel):
-    """What the trainer is asked for, by whom and why."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    action: RequestableAction
-    by: Author = "somebody"
-    note: Annotated[str, Field(max_length=2000, pattern=STORABLE)] = ""
-
-
-@router.post("/alerts/{alert_id}/actions", responses=NOT_FOUND | CONFLICT | BODY_REFUSALS)
-async def request_action(alert_id: str, body: RequestBody, collector: Serving, asking: Asking) -> RequestItem:
-    """Ask the trainer of the alert's run for an action, with the receipt of its next batch.
-
-    The trainer acts after a step, once, and only if its `ActionPolicy` takes such requests; else it refuses. The
-    request ends after ten minutes.
-    """
-    request = await request_trainer_action(collector, alert_id, body.action, by=body.by, note=body.note, author=asking)
-    return _request_item(request)
-
-
-@router.get("/alerts/{alert_id}/actions", responses=NOT_FOUND)
-def requested_actions(alert_id: str, reading: Reading) -> ItemList[RequestItem]:
-    """List the newest 100 actions that the trainer was asked for about this alert, the newest first."""
-    _row(reading, alert_id)
-    found = reading.action_requests.of_alert(alert_id, limit=100)
-    return ItemList(items=[_request_item(request) for request in found], next=None)
-
-
-def _request_item(request: StoredRequest) -> RequestItem:
-    return RequestItem.model_validate({name: getattr(request, name) for name in RequestItem.model_fields})
 
 
 @router.get("/runs/{run_id}/acknowledgements", responses=NOT_FOUND)
@@ -234,20 +134,9 @@ def run_alerts(
     return _alerts(reading, asking, cursor, limit=limit, state=state, stage=stage, severity=severity, run_id=run_id)
 
 
-def _history_item(row: Mapping[str, Any]) -> HistoryItem:
-    return HistoryItem.model_validate({name: row[name] for name in HistoryItem.model_fields})
-
-
 def _alert_row(collector: Collector, alert_id: str) -> dict[str, Any]:
     with collector.store.read() as reading:
-        return _row(reading, alert_id)
-
-
-def _row(reading: Reading, alert_id: str) -> dict[str, Any]:
-    row = reading.alerts.view(alert_id)
-    if row is None:
-        raise UnknownAlert.by_id(alert_id)
-    return row
+        return require_alert(reading, alert_id)
 
 
 def _alerts(

@@ -8,10 +8,11 @@ from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
+from monitor_server.api.body_fields import By, Note
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import ItemList
-from monitor_server.api.routes.alerts import STORABLE, Author, find_with_room
+from monitor_server.api.routes.alert_history import find_with_room
 from monitor_server.api.schemas import JudgementItem
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import JUDGED_RIGHT, JUDGED_WRONG, HistoryEntry
@@ -36,8 +37,8 @@ class JudgementBody(BaseModel):
 
     is_right: bool
     failed_at: Annotated[int, Field(ge=0, le=LARGEST_STEP), BeforeValidator(_whole)] | None = None
-    by: Author = "somebody"
-    note: Annotated[str, Field(max_length=2000, pattern=STORABLE)] = ""
+    by: By = "somebody"
+    note: Note = ""
 
 
 @router.post("/alerts/{alert_id}/judgement", responses=NOT_FOUND | BODY_REFUSALS)

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.callers import Caller
+from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
-from monitor_server.api.routes.alerts import Author
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import InvalidField, SettingsConflict, StartupError, UnknownVersion
 from monitor_server.notifications.configuration.editing import with_kept_secrets
@@ -79,7 +79,7 @@ class SettingsBody(BaseModel):
 
     version: Version
     settings: dict[str, Any]
-    by: Author = "somebody"
+    by: By = "somebody"
 
 
 class RestoreBody(BaseModel):
@@ -88,7 +88,7 @@ class RestoreBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     version: Version
-    by: Author = "somebody"
+    by: By = "somebody"
 
 
 class VersionItem(Schema):

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, DryRunReading, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT
 from monitor_server.api.pagination import ItemList
-from monitor_server.api.routes.alerts import Author
 from monitor_server.api.schemas import Schema
 from monitor_server.retention.limits import FIXED, Limit, listed_limits, refuse_fixed, save_limits
 from monitor_server.retention.preview import previewed_removals
@@ -69,7 +69,7 @@ class RetentionBody(BaseModel):
 
     limits: LimitValues
     seen: LimitValues
-    by: Author = "somebody"
+    by: By = "somebody"
 
 
 class RemovalItem(Schema):

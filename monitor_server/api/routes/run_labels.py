@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
+from monitor_server.api.body_fields import STORABLE
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
-from monitor_server.api.routes.alerts import STORABLE
 from monitor_server.api.routes.runs import read_detail
 from monitor_server.api.schemas import RunDetail
 from monitor_server.errors import UnknownRun

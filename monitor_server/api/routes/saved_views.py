@@ -8,10 +8,10 @@ from fastapi import APIRouter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
+from monitor_server.api.body_fields import STORABLE, By
 from monitor_server.api.dependencies import Asking, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
-from monitor_server.api.routes.alerts import STORABLE, Author
 from monitor_server.api.routes.run_labels import NOT_BLANK
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import TooManyViews, UnknownView
@@ -44,7 +44,7 @@ class ViewBody(BaseModel):
 
     name: Annotated[str, Field(max_length=100, pattern=NOT_BLANK), AfterValidator(str.strip)]
     query: Annotated[str, Field(max_length=4000, pattern=STORABLE)]
-    by: Author = "somebody"
+    by: By = "somebody"
 
 
 @router.get("")

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
+from monitor_server.api.body_fields import STORABLE, By, Note
 from monitor_server.api.collector.changes.silences import change_silences
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
@@ -25,8 +26,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/silences")
 
 LONGEST_SECONDS = 366 * DAY_SECONDS
-Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
-Long = Annotated[str, Field(max_length=2000, pattern=r"^[^\x00]*$")]
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]
 SilenceState = Literal["scheduled", "active", "ended"]
 Seconds = Annotated[float, Field(ge=0, le=2**40, allow_inf_nan=False, strict=True)]
 
@@ -69,8 +69,8 @@ class SilenceBody(BaseModel):
         float | None, Field(gt=0, le=LONGEST_SECONDS / 60, strict=True, description="Instead of `ends_at`")
     ] = None
     until_resolved: Annotated[bool, Field(strict=True, description="Instead of `ends_at`, with `alert_id`")] = False
-    by: Text = "somebody"
-    reason: Long = ""
+    by: By = "somebody"
+    reason: Note = ""
 
 
 class EndBody(BaseModel):
@@ -78,7 +78,7 @@ class EndBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    by: Text = "somebody"
+    by: By = "somebody"
 
 
 @router.get("")

@@ -270,7 +270,7 @@ def test_a_project_is_deleted_with_its_silences(live):
 
 def test_comments_are_bounded(live, monkeypatch):
     """Whoever may comment cannot fill the database."""
-    monkeypatch.setattr("monitor_server.api.routes.alerts.MAX_COMMENTS", 2)
+    monkeypatch.setattr("monitor_server.api.routes.alert_history.MAX_COMMENTS", 2)
     step(live, 1, warn=1.0)
     path = f"/alerts/{alert(live)['id']}/comments"
     assert [post(live, path, text="t")["status_code"] for _ in range(3)] == [200, 200, 422]

@@ -1,0 +1,85 @@
+"""The history of an alert: what has happened to it, and the comments of people."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from monitor_server.access.audit.changes import record_change
+from monitor_server.alerts.transitions import Change
+from monitor_server.api.body_fields import STORABLE, By
+from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
+from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
+from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
+from monitor_server.api.schemas import HistoryItem
+from monitor_server.errors import InvalidField, UnknownAlert
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alert_history import HistoryEntry
+from monitor_server.store.repositories.alerts import Alert
+
+__all__ = ["find_with_room", "router"]
+
+router = APIRouter(prefix="/alerts/{alert_id}")
+
+# Of a run and a kind; each has up to 2,000 characters.
+MAX_COMMENTS = 1_000
+
+
+@router.get("/history", responses=NOT_FOUND)
+def history(alert_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[HistoryItem]:
+    """List what has happened to the alerts of this alert's run and kind, and what was said, the newest first."""
+    row = require_alert(reading, alert_id)
+    return item_list(
+        lambda most: reading.alert_history.page(row["run_id"], row["kind"], limit=most, before=cursor),
+        limit=limit,
+        item=_history_item,
+        cursor=lambda entry: entry["number"],
+    )
+
+
+def find_with_room(repositories: Repositories, alert_id: str) -> Alert:
+    """Return an alert whose history has room for a comment or a judgement.
+
+    Raises:
+        UnknownAlert: If there is no such alert.
+        InvalidField: If the history is full.
+    """
+    found = repositories.alerts.find(alert_id)
+    if found is None:
+        raise UnknownAlert.by_id(alert_id)
+    if repositories.alert_history.comments(found) >= MAX_COMMENTS:
+        raise InvalidField(f"the alerts of a run and a kind have at most {MAX_COMMENTS} comments and judgements")
+    return found
+
+
+class CommentBody(BaseModel):
+    """Who comments, and what they say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    by: By = "somebody"
+    text: Annotated[str, Field(min_length=1, max_length=2000, pattern=STORABLE)]
+
+
+@router.post("/comments", responses=NOT_FOUND | BODY_REFUSALS)
+async def comment(alert_id: str, body: CommentBody, collector: Serving, asking: Asking) -> HistoryItem:
+    """Add a comment to the history of an alert."""
+    now, by = collector.clock(), asking.signature(body.by)
+
+    def write(repositories: Repositories) -> tuple[Alert, HistoryEntry]:
+        found = find_with_room(repositories, alert_id)
+        step = repositories.runs.last_step(found.run_id)
+        entry = HistoryEntry(at=now, change=Change.COMMENTED, by=by, why=body.text, step=step)
+        repositories.alert_history.add(found, entry)
+        project = repositories.runs.project(found.run_id)
+        record_change(repositories, asking, "alert.comment", alert_id, now=now, project=project, by=body.by)
+        return found, entry
+
+    found, entry = await collector.write(alert_id, write)
+    return _history_item({"alert_id": alert_id, "stage": found.stage} | asdict(entry))
+
+
+def _history_item(row: Mapping[str, Any]) -> HistoryItem:
+    return HistoryItem.model_validate({name: row[name] for name in HistoryItem.model_fields})

@@ -1,0 +1,50 @@
+"""Requests to the trainer of an alert's run: makes one, and lists those that were made."""
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict
+
+from monitor_server.api.body_fields import By, Note
+from monitor_server.api.collector.changes.action_requests import request_trainer_action
+from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
+from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
+from monitor_server.api.pagination import ItemList
+from monitor_server.api.schemas import RequestItem
+from monitor_server.store.repositories.action_requests import StoredRequest
+from monitor_server.trainer_requests.requesting import RequestableAction
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/alerts/{alert_id}/actions")
+
+
+class RequestBody(BaseModel):
+    """What the trainer is asked for, by whom and why."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: RequestableAction
+    by: By = "somebody"
+    note: Note = ""
+
+
+@router.post("", responses=NOT_FOUND | CONFLICT | BODY_REFUSALS)
+async def request_action(alert_id: str, body: RequestBody, collector: Serving, asking: Asking) -> RequestItem:
+    """Ask the trainer of the alert's run for an action, with the receipt of its next batch.
+
+    The trainer acts after a step, once, and only if its `ActionPolicy` takes such requests; else it refuses. The
+    request ends after ten minutes.
+    """
+    request = await request_trainer_action(collector, alert_id, body.action, by=body.by, note=body.note, author=asking)
+    return _request_item(request)
+
+
+@router.get("", responses=NOT_FOUND)
+def requested_actions(alert_id: str, reading: Reading) -> ItemList[RequestItem]:
+    """List the newest 100 actions that the trainer was asked for about this alert, the newest first."""
+    require_alert(reading, alert_id)
+    found = reading.action_requests.of_alert(alert_id, limit=100)
+    return ItemList(items=[_request_item(request) for request in found], next=None)
+
+
+def _request_item(request: StoredRequest) -> RequestItem:
+    return RequestItem.model_validate({name: getattr(request, name) for name in RequestItem.model_fields})
