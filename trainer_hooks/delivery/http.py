@@ -1,15 +1,18 @@
 """Posts batches to `POST /api/v1/ingest` over one kept-alive connection, with time and size limits and no retries."""
 
+import contextlib
 import re
-from collections.abc import Mapping
+import socket
+import threading
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import msgspec
 import urllib3
 from urllib3.exceptions import InvalidHeader
 from urllib3.util import Retry, Timeout, parse_url
 
-from trainer_hooks.delivery.open_sockets import OpenSockets
 from trainer_hooks.errors import RefusedError, UnavailableError
 from trainer_hooks.wire import MSGPACK, Receipt, decode_receipt
 
@@ -56,6 +59,58 @@ def _user_agent() -> str:
         return "rlvitals-sdk"
 
 
+class _OpenSockets:
+    """The socket of a pool's newest connection, which another thread shuts where an exchange takes too long.
+
+    The timeouts of a connection count anew for each part that arrives, so a server that sends a byte at a time is never
+    too slow for them.
+    """
+
+    def __init__(self) -> None:
+        self._newest: socket.socket | None = None
+
+    def noting(self, kind: type[Any]) -> type[Any]:
+        """Return a class of urllib3's connections that notes each socket here."""
+
+        def connect(connection: Any) -> None:  # noqa: ANN401 - urllib3's, with TLS or without
+            kind.connect(connection)
+            self._newest = connection.sock
+
+        return type(kind.__name__, (kind,), {"connect": connect})
+
+    @contextlib.contextmanager
+    def shut_after(self, seconds: float) -> Iterator[None]:
+        """Shut the socket if the block takes longer; what waits for it then gets an error, or the end of the answer.
+
+        Raises:
+            TimeoutError: In place of both.
+        """
+        is_over = threading.Event()
+
+        def shut() -> None:
+            is_over.set()
+            held = self._newest
+            if held is not None:
+                with contextlib.suppress(OSError):
+                    held.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(seconds, shut)
+        timer.daemon = True
+        with contextlib.suppress(RuntimeError):  # an interpreter that ends starts no thread any more
+            timer.start()
+        error: Exception | None = None
+        try:
+            yield
+        except Exception as caught:
+            if not is_over.is_set():
+                raise
+            error = caught
+        finally:
+            timer.cancel()
+        if is_over.is_set():
+            raise TimeoutError(f"batch and answer took longer than {seconds:g} s") from error
+
+
 class HttpTransport:
     """Posts batches to a collector.
 
@@ -90,7 +145,7 @@ class HttpTransport:
             retries=False,
             timeout=Timeout(connect=connect_timeout_seconds, read=read_timeout_seconds),
         )
-        self._sockets = OpenSockets()
+        self._sockets = _OpenSockets()
         self._pool.ConnectionCls = self._sockets.noting(self._pool.ConnectionCls)
 
     def send(self, body: bytes) -> Receipt:

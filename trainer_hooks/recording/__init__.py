@@ -2,8 +2,9 @@
 
 - `inputs` reads scalars and token arrays in the training thread.
 - `records` reduces them to signals in a background thread and encodes one record a step.
-- `response_selection` chooses the few responses that are sent with a record. On an accelerator `response_candidates`
-  first gathers the rows to choose from. `response_sampler` puts the chosen responses into wire form.
+- `usable_fields` leaves out of a record what the collector would refuse it for.
+- `responses.selection` chooses the few responses that are sent with a record. On an accelerator `responses.candidates`
+  first gathers the rows to choose from. `responses.sampler` puts the chosen responses into wire form.
 - `batches` encodes records as batches.
 - `health` keeps what the collector answers: the run's phase and its alerts.
 """

@@ -14,8 +14,8 @@ from trainer_hooks.arrays.copies import Copies, CopyPool
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.probes.paired import Paired
-from trainer_hooks.recording.response_candidates import gather_candidates
-from trainer_hooks.recording.response_selection import Candidates, SamplingInterval
+from trainer_hooks.recording.responses.candidates import gather_candidates
+from trainer_hooks.recording.responses.selection import Candidates, SamplingInterval
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import FamiliarTokens, Reduced, fetch, reduce
 from trainer_hooks.signals.families import paired as paired_family

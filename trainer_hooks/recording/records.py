@@ -14,8 +14,8 @@ from trainer_hooks.delivery.drop_counter import DROPPED_RECORD_REASONS, Reason
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import Changes, Tokens
-from trainer_hooks.recording.response_sampler import ResponseSampler
-from trainer_hooks.recording.response_selection import Candidates, SamplingInterval, offer_all
+from trainer_hooks.recording.responses.sampler import ResponseSampler
+from trainer_hooks.recording.responses.selection import Candidates, SamplingInterval, offer_all
 from trainer_hooks.recording.usable_fields import UsableFields
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings

@@ -20,9 +20,9 @@ from trainer_hooks import Rollouts, RolloutsError
 from trainer_hooks.arrays.torch_backend import DeviceArrays
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.inputs import InputReader
-from trainer_hooks.recording.response_candidates import gather_candidates
-from trainer_hooks.recording.response_sampler import ResponseSampler
-from trainer_hooks.recording.response_selection import rank_rows
+from trainer_hooks.recording.responses.candidates import gather_candidates
+from trainer_hooks.recording.responses.sampler import ResponseSampler
+from trainer_hooks.recording.responses.selection import rank_rows
 from trainer_hooks.signals import fetch, reduce, summarise
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.wire import Moments, Record, merge

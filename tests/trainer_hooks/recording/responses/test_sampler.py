@@ -11,8 +11,8 @@ from tests.live import PATIENCE_SECONDS
 from tests.trainer_hooks.recording.two_groups import rollouts
 from trainer_hooks import Rollouts
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.recording.response_sampler import ResponseSampler
-from trainer_hooks.recording.response_selection import select_rows
+from trainer_hooks.recording.responses.sampler import ResponseSampler
+from trainer_hooks.recording.responses.selection import select_rows
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.wire import Receipt, decode_record, decode_response

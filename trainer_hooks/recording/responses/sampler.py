@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer_hooks.recording.response_selection import select_rows
+from trainer_hooks.recording.responses.selection import select_rows
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.wire import Array, Response, ResponseKind, encode

@@ -1,0 +1,1 @@
+"""Which responses of a step are sampled, and how they are made ready to be sent."""
