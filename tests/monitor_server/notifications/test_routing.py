@@ -100,6 +100,7 @@ def test_an_alert_that_nobody_acknowledges_goes_to_the_next_channel(escalating, 
 def test_an_acknowledgement_ends_the_escalation_until_the_alert_becomes_graver(escalating, receiver, oncall, clock):
     """The graver alert has to be acknowledged anew, and its minutes begin again."""
     step(escalating, 1, warn=1.0)
+    eventually(lambda: len(receiver.received) == 1)  # otherwise one message states both changes
     acknowledge(escalating)
     clock.now += 700
     step(escalating, 2, page=1.0)
