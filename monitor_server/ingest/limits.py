@@ -13,7 +13,6 @@ from monitor_server.errors import InvalidField
 
 __all__ = [
     "ERROR_CHARS",
-    "LARGEST_INTEGER",
     "LARGEST_RANK",
     "LARGEST_TIME",
     "LONGEST_REASON_CHARS",
@@ -33,8 +32,7 @@ __all__ = [
     "text_bytes",
 ]
 
-# Beyond 2⁵³ JSON numbers lose steps; the others keep the columns within 63 and 31 bits.
-LARGEST_INTEGER = 2**53
+# It keeps a column within 31 bits.
 LARGEST_RANK = 2**31 - 1
 # The end of the year 9999, after which no calendar of Python goes.
 LARGEST_TIME = 253_402_300_799

@@ -1,16 +1,16 @@
 """Leaves out of a record what the collector would refuse the whole record for: a name or a version that is unusable.
 
-A step is worth more than one of its names. The rules are those of `monitor_server.ingest.validation.records`.
+A step is worth more than one of its names. The rules are those of the wire.
 """
 
 from collections.abc import Container, Mapping
 from typing import Final, SupportsInt
 
 from trainer_hooks.delivery import DropCounter
+from trainer_hooks.wire import LARGEST_INTEGER, is_clean_name
 
 __all__ = ["UsableFields"]
 
-LARGEST_INTEGER: Final = 2**53  # beyond it a number of JavaScript is not exact
 # A trainer sends the same names at each step; one that makes up names for ever fills no memory.
 MAX_VALID_NAMES: Final = 8_192
 SHOWN_CHARS: Final = 80
@@ -60,7 +60,7 @@ class UsableFields:
 
     def _is_valid(self, name: object) -> bool:
         text = str(name)
-        if not (text and text.isprintable() and text == text.strip()):
+        if not is_clean_name(text):
             self._drops.count(
                 "scalars",
                 f"a scalar's name must have printable characters and no blanks around them, got {_shown(text)}",

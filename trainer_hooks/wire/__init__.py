@@ -22,6 +22,7 @@ from trainer_hooks.wire.encoding import (
     run_id,
     spell_non_finite,
 )
+from trainer_hooks.wire.fields import LARGEST_INTEGER, is_clean_name
 from trainer_hooks.wire.kinds import ALERT_KINDS, Severity
 from trainer_hooks.wire.messages import (
     CAPABILITY_LEVELS,
@@ -47,6 +48,7 @@ __all__ = [
     "ALERT_KINDS",
     "CAPABILITY_LEVELS",
     "JSON",
+    "LARGEST_INTEGER",
     "MAX_FORKS",
     "MSGPACK",
     "READABLE_VERSIONS",
@@ -79,6 +81,7 @@ __all__ = [
     "decode_response",
     "encode",
     "encode_json",
+    "is_clean_name",
     "merge",
     "merge_summaries",
     "run_id",

@@ -13,7 +13,6 @@ import msgspec
 from monitor_server.errors import InvalidRecord, RecordError, TooManySignals
 from monitor_server.ingest.limits import (
     ERROR_CHARS,
-    LARGEST_INTEGER,
     LARGEST_TIME,
     LONGEST_REASON_CHARS,
     MAX_ACTION_BYTES,
@@ -37,6 +36,7 @@ log = logging.getLogger(__name__)
 SMALL_RECORD_BYTES = 64 * 1024
 # Trainers have a few hundred names for their signals, the same at each step.
 MAX_CACHED_NAMES = 8_192
+_is_clean = functools.lru_cache(maxsize=MAX_CACHED_NAMES)(wire.is_clean_name)
 
 
 _ABSENT = msgspec.Raw()
@@ -232,7 +232,7 @@ def _with_known_layout(index: int, raw: msgspec.Raw, head: Head, names: Sequence
 def _check_head(record: wire.Record | Head) -> None:
     numbers = (("step", record.step), ("seq", record.seq), ("policy_version", record.policy_version))
     for field, number in numbers:
-        if number is not None and not 0 <= number <= LARGEST_INTEGER:
+        if number is not None and not 0 <= number <= wire.LARGEST_INTEGER:
             raise InvalidRecord(f"{field} must lie in 0 to 2**53, got {number}")
     if record.time is not None and not 0 <= record.time <= LARGEST_TIME:  # NaN lies nowhere
         raise InvalidRecord(f"time must lie in 0 to {LARGEST_TIME} seconds since the epoch, got {record.time}")
@@ -279,11 +279,6 @@ def _decode_plain(raw: msgspec.Raw) -> wire.Record | None:
     return record if record.data_version is None and wire.encode(record) == bytes(raw) else None
 
 
-@functools.lru_cache(maxsize=MAX_CACHED_NAMES)
-def _is_clean(name: str) -> bool:
-    return bool(name) and name.isprintable() and name == name.strip()
-
-
 def _check_each_signal_once(record: wire.Record, parts: _Parts) -> None:
     """Refuse a map that has a name twice: only the last of the two would be stored."""
     for field, raw, signals in (
@@ -317,8 +312,8 @@ def _check_forks(forks: Sequence[wire.ForkResult], *, max_name_chars: int) -> No
     for fork in forks:
         if not is_name(fork.name, max_chars=max_name_chars):
             raise InvalidRecord(f"a fork's name must be a name, got {_shown(fork.name)}")
-        if not 0 <= fork.steps <= LARGEST_INTEGER:
-            raise InvalidRecord(f"a fork's steps must be from 0 to {LARGEST_INTEGER}, got {fork.steps}")
+        if not 0 <= fork.steps <= wire.LARGEST_INTEGER:
+            raise InvalidRecord(f"a fork's steps must be from 0 to {wire.LARGEST_INTEGER}, got {fork.steps}")
 
 
 def _shown(name: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor_server.errors import InvalidRecord, SummaryConflict
-from monitor_server.ingest.limits import LARGEST_INTEGER, MAX_HISTOGRAM_BINS
+from monitor_server.ingest.limits import MAX_HISTOGRAM_BINS
 from trainer_hooks import wire
 
 __all__ = ["Shape", "check_shapes", "check_summary", "summary_shapes"]
@@ -58,7 +58,7 @@ def check_summary(name: str, summary: wire.Summary) -> None:
     """
     if isinstance(summary, wire.Moments):
         count = summary.count
-        if not (math.isfinite(count) and count == int(count) and 0 <= count <= LARGEST_INTEGER):
+        if not (math.isfinite(count) and count == int(count) and 0 <= count <= wire.LARGEST_INTEGER):
             raise InvalidRecord(f"count of {name!r} must be a whole number in 0 to 2**53, got {count}")
     elif isinstance(summary, wire.Histogram):
         if not (math.isfinite(summary.high - summary.low) and summary.low < summary.high):
@@ -89,6 +89,6 @@ def _is_whole(counts: NDArray[Any]) -> NDArray[np.bool_]:
     if counts.dtype.kind in {"b", "u"}:
         return np.ones(counts.shape, dtype=np.bool_)
     counts = counts.astype(np.float64)
-    is_whole: NDArray[np.bool_] = np.isfinite(counts) & (counts >= 0) & (counts <= LARGEST_INTEGER)
+    is_whole: NDArray[np.bool_] = np.isfinite(counts) & (counts >= 0) & (counts <= wire.LARGEST_INTEGER)
     is_whole[is_whole] = counts[is_whole] == np.floor(counts[is_whole])
     return is_whole

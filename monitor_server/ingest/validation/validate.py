@@ -14,7 +14,7 @@ import msgspec
 
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField, RecordError
-from monitor_server.ingest.limits import LARGEST_INTEGER, LARGEST_RANK, check_config
+from monitor_server.ingest.limits import LARGEST_RANK, check_config
 from monitor_server.ingest.validation.decode import check_count, check_version, decode_batch
 from monitor_server.ingest.validation.records import RecordReader, ValidRecord, is_name
 from monitor_server.printable import printable
@@ -132,7 +132,7 @@ def _check_batch(batch: wire.Batch, settings: Settings, *, now: float) -> None:
         )
     if not 0 <= batch.rank < batch.world_size:
         raise InvalidField(f"rank must lie in 0 to world_size - 1 = {batch.world_size - 1}, got {batch.rank}")
-    latest = min(int((max(now, EARLIEST_TIME) + LATEST_ATTEMPT_AHEAD_SECONDS) * 1000), LARGEST_INTEGER)
+    latest = min(int((max(now, EARLIEST_TIME) + LATEST_ATTEMPT_AHEAD_SECONDS) * 1000), wire.LARGEST_INTEGER)
     if not 0 <= batch.attempt <= latest:
         raise InvalidField(
             f"attempt must lie in 0 to {latest}, the collector's time in ms and a year, got {batch.attempt}; set "

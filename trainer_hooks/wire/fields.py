@@ -1,0 +1,17 @@
+"""The rules of names and whole numbers in a record, which the SDK keeps and the collector checks."""
+
+from typing import Final
+
+__all__ = ["LARGEST_INTEGER", "is_clean_name"]
+
+LARGEST_INTEGER: Final = 2**53
+"""Of steps, sequence numbers and versions; beyond it JSON numbers are not exact."""
+
+
+def is_clean_name(name: str) -> bool:
+    """Whether a name is printable, not empty and without outer blanks; how long it may be is a setting.
+
+    >>> is_clean_name("reward/mean"), is_clean_name(" reward/mean"), is_clean_name("")
+    (True, False, False)
+    """
+    return bool(name) and name.isprintable() and name == name.strip()
