@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-__all__ = ["STORABLE", "By", "Note"]
+from monitor_server.http_server.security import WITHOUT_NUL
 
-# PostgreSQL stores no NUL.
-STORABLE = r"^[^\x00]*$"
+__all__ = ["By", "Note", "Text"]
 
-By = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]
-Note = Annotated[str, Field(max_length=2000, pattern=STORABLE)]
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=WITHOUT_NUL)]
+By = Text
+Note = Annotated[str, Field(max_length=2000, pattern=WITHOUT_NUL)]

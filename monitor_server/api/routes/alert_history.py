@@ -9,12 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.alerts.transitions import Change
-from monitor_server.api.body_fields import STORABLE, By
+from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import HistoryItem
 from monitor_server.errors import InvalidField, UnknownAlert
+from monitor_server.http_server.security import WITHOUT_NUL
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert
@@ -60,7 +61,7 @@ class CommentBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     by: By = "somebody"
-    text: Annotated[str, Field(min_length=1, max_length=2000, pattern=STORABLE)]
+    text: Annotated[str, Field(min_length=1, max_length=2000, pattern=WITHOUT_NUL)]
 
 
 @router.post("/comments", responses=NOT_FOUND | BODY_REFUSALS)

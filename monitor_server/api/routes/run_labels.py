@@ -8,12 +8,12 @@ from fastapi import APIRouter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
-from monitor_server.api.body_fields import STORABLE
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.routes.runs import read_detail
 from monitor_server.api.schemas import RunDetail
 from monitor_server.errors import UnknownRun
+from monitor_server.http_server.security import WITHOUT_NUL
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["RunLabels", "router"]
@@ -28,9 +28,9 @@ def _distinct(tags: list[str]) -> list[str]:
 
 
 NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
-Title = Annotated[str, Field(max_length=200, pattern=STORABLE), AfterValidator(str.strip)]
+Title = Annotated[str, Field(max_length=200, pattern=WITHOUT_NUL), AfterValidator(str.strip)]
 Tag = Annotated[str, Field(max_length=64, pattern=NOT_BLANK), AfterValidator(str.strip)]
-Notes = Annotated[str, Field(max_length=20_000, pattern=STORABLE), AfterValidator(str.strip)]
+Notes = Annotated[str, Field(max_length=20_000, pattern=WITHOUT_NUL), AfterValidator(str.strip)]
 
 
 class RunLabels(BaseModel):

@@ -8,13 +8,14 @@ from fastapi import APIRouter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
-from monitor_server.api.body_fields import STORABLE, By
+from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.routes.run_labels import NOT_BLANK
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import TooManyViews, UnknownView
+from monitor_server.http_server.security import WITHOUT_NUL
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.saved_views import SavedView
 
@@ -43,7 +44,7 @@ class ViewBody(BaseModel):
     model_config = ConfigDict(extra="forbid", regex_engine="python-re")
 
     name: Annotated[str, Field(max_length=100, pattern=NOT_BLANK), AfterValidator(str.strip)]
-    query: Annotated[str, Field(max_length=4000, pattern=STORABLE)]
+    query: Annotated[str, Field(max_length=4000, pattern=WITHOUT_NUL)]
     by: By = "somebody"
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller
-from monitor_server.api.body_fields import STORABLE, By, Note
+from monitor_server.api.body_fields import By, Note, Text
 from monitor_server.api.collector.changes.silences import change_silences
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
@@ -26,7 +26,6 @@ __all__ = ["router"]
 router = APIRouter(prefix="/silences")
 
 LONGEST_SECONDS = 366 * DAY_SECONDS
-Text = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]
 SilenceState = Literal["scheduled", "active", "ended"]
 Seconds = Annotated[float, Field(ge=0, le=2**40, allow_inf_nan=False, strict=True)]
 
