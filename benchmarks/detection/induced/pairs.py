@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.detection.induced.failures import LATER_CAUSES
+from benchmarks.detection.induced.setting import TrainerKind
 from benchmarks.detection.runs import Group, LabelledRun, Truth
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.steps import observations
@@ -16,7 +17,6 @@ from monitor_server.importers.steps import observations
 __all__ = ["CHANNELS", "LOST_ROWS", "LOST_SHARE", "Half", "Pair", "pairs"]
 
 CHANNELS = ("hooks", "log")
-OPEN_TRAINER = "grpo"  # of recordings that do not name theirs, too
 LOST_SHARE = 0.75  # of the twin's quality
 LOST_ROWS = 10
 
@@ -110,7 +110,7 @@ def _pair(failing: list[dict[str, Any]], healthy: list[dict[str, Any]], channel:
 
 
 def _half(meta: Mapping[str, Any]) -> Half:
-    if meta.get("trainer", OPEN_TRAINER) != OPEN_TRAINER:
+    if meta.get("trainer", TrainerKind.GRPO) != TrainerKind.GRPO:  # the first recordings do not name theirs
         return Half.OTHER_TRAINER
     if meta["cause"] in LATER_CAUSES:
         return Half.UNSEEN_CAUSES

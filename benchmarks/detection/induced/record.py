@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.detection.induced.failures import FAILURES, Failure
-from benchmarks.detection.induced.setting import Setting
+from benchmarks.detection.induced.setting import Setting, TrainerKind
 
 __all__ = ["RECORDINGS", "main", "write"]
 
 RECORDINGS = Path("benchmarks/detection/induced/recordings")
 DIGITS = 4
 SEEDS_APART = 100  # pairs of one number have seeds beside each other
-TRAINERS = ("grpo", "rloo")  # the place of a trainer is part of the seeds of its pairs
 TRAINERS_APART = 1_000_000
 HALVES = 2  # an open pair and an unseen one are recorded after each other, so that an interruption leaves both
 
@@ -30,13 +29,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first pair of each failure (default: 0)")
     parser.add_argument("--pairs", type=int, default=4, help="pairs of each failure (default: 4)")
     parser.add_argument("--only", help="failures whose name begins with this")
-    parser.add_argument("--trainer", choices=TRAINERS, default=TRAINERS[0], help="TRL's trainer (default: grpo)")
+    parser.add_argument(
+        "--trainer",
+        type=TrainerKind,
+        choices=list(TrainerKind),
+        default=TrainerKind.GRPO,
+        help="TRL's trainer (default: grpo)",
+    )
     parser.add_argument("--folder", type=Path, default=RECORDINGS, help=f"default: {RECORDINGS}")
     options = parser.parse_args(arguments)
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is called experimental
     folder = options.folder / options.trainer
     folder.mkdir(parents=True, exist_ok=True)
-    first_seed = TRAINERS.index(options.trainer) * TRAINERS_APART
+    first_seed = list(TrainerKind).index(options.trainer) * TRAINERS_APART
     last = options.first + options.pairs
     for begin in range(options.first, last, HALVES):
         for place, failure in enumerate(FAILURES):
@@ -55,18 +60,17 @@ def write(path: Path, meta: dict[str, Any], rows: Sequence[dict[str, Any]]) -> N
     whole.replace(path)
 
 
-def _record_pair(folder: Path, trainer: str, failure: Failure, number: int, seed: int) -> None:
+def _record_pair(folder: Path, trainer: TrainerKind, failure: Failure, number: int, seed: int) -> None:
     setting = Setting.drawn(seed, ramp=failure.ramp)
     for kind, induced in (("failing", failure), ("healthy", None)):
         path = folder / f"{failure.name}__{number}-{kind}.jsonl.gz"
         if path.exists():
             continue
         # torch and TRL take seconds to import, and nothing else here needs them.
-        from benchmarks.detection.induced.trainers import TrainerKind  # noqa: PLC0415
         from benchmarks.detection.induced.training import train  # noqa: PLC0415
 
         begin = time.process_time()
-        rows = train(setting, induced, TrainerKind(trainer))
+        rows = train(setting, induced, trainer)
         meta = {
             "trainer": trainer,
             "failure": failure.name,

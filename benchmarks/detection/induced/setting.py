@@ -1,11 +1,21 @@
 """The settings of a healthy run, drawn from its seed, so that healthy runs differ as those of several people do."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Setting"]
+__all__ = ["Setting", "TrainerKind"]
+
+
+class TrainerKind(StrEnum):
+    """A trainer of TRL; its place is part of the seeds of its pairs."""
+
+    GRPO = "grpo"
+    """Its advantages are relative to the group, and it clips the ratio of each token."""
+    RLOO = "rloo"
+    """Its advantages are relative to the other responses, and it clips the ratio of whole responses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """TRL's trainers in suite D. They are changed in nothing but advantages, gradients that are kept, and their sampler."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any
 
 import torch
@@ -9,20 +8,12 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from benchmarks.detection.induced.inducing import Inducing
 from benchmarks.detection.induced.sampler import Sampler
+from benchmarks.detection.induced.setting import TrainerKind
 
-__all__ = ["TrainerKind", "build_trainer"]
+__all__ = ["build_trainer"]
 
 # RLOO's loss has one form.
 GRPO_OPTIONS = ("loss_type",)
-
-
-class TrainerKind(StrEnum):
-    """A trainer of TRL."""
-
-    GRPO = "grpo"
-    """Its advantages are relative to the group, and it clips the ratio of each token."""
-    RLOO = "rloo"
-    """Its advantages are relative to the other responses, and it clips the ratio of whole responses."""
 
 
 def build_trainer(

@@ -15,9 +15,9 @@ from benchmarks.detection.induced.failures import Failure
 from benchmarks.detection.induced.grader import Grader
 from benchmarks.detection.induced.inducing import Inducing
 from benchmarks.detection.induced.sampler import LONGEST, Sampler
-from benchmarks.detection.induced.setting import Setting
+from benchmarks.detection.induced.setting import Setting, TrainerKind
 from benchmarks.detection.induced.task import Problems, tokenizer, warm_model
-from benchmarks.detection.induced.trainers import TrainerKind, build_trainer
+from benchmarks.detection.induced.trainers import build_trainer
 from trainer_hooks import Monitor
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.settings import ConnectionSettings

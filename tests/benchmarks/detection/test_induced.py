@@ -10,7 +10,7 @@ from benchmarks.detection import main
 from benchmarks.detection.induced.failures import FAILURES, Cause, Failure
 from benchmarks.detection.induced.pairs import Half, pairs
 from benchmarks.detection.induced.record import write
-from benchmarks.detection.induced.setting import Setting
+from benchmarks.detection.induced.setting import Setting, TrainerKind
 
 STEPS, ONSET = 60, 21
 
@@ -146,8 +146,7 @@ def test_advantages_are_broken_as_their_failure_says():
 @pytest.mark.slow
 def test_a_failure_changes_nothing_before_its_onset_in_the_other_trainer():
     """RLOO samples as GRPO does, and its batches are broken in the same places."""
-    from benchmarks.detection.induced.trainers import TrainerKind  # noqa: PLC0415 - torch and TRL take seconds
-    from benchmarks.detection.induced.training import train  # noqa: PLC0415
+    from benchmarks.detection.induced.training import train  # noqa: PLC0415 - torch and TRL take seconds to import
 
     setting = dataclasses.replace(Setting.drawn(0, ramp=0), steps=3, onset=2)
     chosen = [next(failure for failure in FAILURES if failure.cause is Cause.DEAD_ENVIRONMENT), None]
