@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import BLOCKED
+from tests.browser.policy import check_policy
 
 
 @pytest.fixture
@@ -22,14 +23,6 @@ def run(live):
     ]
     run_id = live.run(run="r", records=records)
     return {"run": run_id, "alert": live.get(f"/runs/{run_id}/alerts")["items"][0]["id"]}
-
-
-def check_policy(answer):
-    """The answer with a page allows no script but those that it names."""
-    policy = answer.header_value("content-security-policy")
-    assert "default-src" in policy
-    assert "unsafe-eval" not in policy
-    assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
 
 
 def test_the_description_of_the_api_needs_nothing_that_its_policy_forbids(live, visit):

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
 from tests.browser.accessibility import violations
-from tests.browser.test_content_security import check_policy
+from tests.browser.policy import check_policy
 from tests.browser.test_sign_in import sign_in
 from tests.live import eventually, serving
 from tests.monitor_server.access.conftest import Guarded
