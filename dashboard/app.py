@@ -23,7 +23,7 @@ from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.api.requests import without_credentials
 from dashboard.components.page_frame import message, shell
-from dashboard.first_view.view import FirstView
+from dashboard.first_view.document import FirstView
 from dashboard.ids import frame as frame_ids
 from dashboard.page_delivery.callback_requests import DashRequests, refuse_unknown_path
 from dashboard.page_delivery.compression import Compressed

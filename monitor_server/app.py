@@ -26,7 +26,6 @@ from monitor_server.api.error_handlers import install_error_handlers
 from monitor_server.api.routes import ingest
 from monitor_server.api.samples.collapse import BATCH_SECONDS, SamplePlayer
 from monitor_server.api.served_routes import API, check_routes_of, serve_routes
-from monitor_server.collector_parts import build_collector
 from monitor_server.detection import engine as detection
 from monitor_server.errors import StartupError
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
@@ -42,6 +41,7 @@ from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.delivery.usability import channel_networks, check_usable
 from monitor_server.projection.steps.detection import EngineFactory
 from monitor_server.settings import Settings, environment_variable
+from monitor_server.wiring import build_collector
 
 if TYPE_CHECKING:
     from monitor_server.exposition.open_telemetry.exporter import Otlp

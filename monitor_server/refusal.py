@@ -6,7 +6,7 @@ from typing import Final
 from starlette.types import Send
 
 from monitor_server.errors import CollectorError
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["DETAIL_CHARS", "refuse"]
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from monitor_server.detection.engine import EngineFactory
-from monitor_server.ingest.log.log_append import Log
+from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import ValidBatch, read_batch
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps.detection import Tracker

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from monitor_server.access.callers import ANYBODY
 from monitor_server.detection.engine import EngineFactory
-from monitor_server.ingest.log.log_append import Log
+from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps.detection import Tracker

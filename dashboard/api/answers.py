@@ -24,7 +24,7 @@ def printable_tree(value: object, *, kept: str = "") -> object:
     r"""Return a JSON value whose texts, names of fields among them, have every unprintable character as an escape.
 
     So nothing in an answer can reorder or hide what is shown beside it. The collector has the same rule in
-    `monitor_server.printable`, which the dashboard must not import.
+    `monitor_server.text_safety.printable`, which the dashboard must not import.
 
     Args:
         value: Any JSON value.

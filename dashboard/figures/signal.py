@@ -11,9 +11,9 @@ from dashboard.api.urgency import SEVERITY_ORDER
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.curves.outliers import inner_range
+from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.curves.token_axis import TokenAxis
-from dashboard.figures.curves.view import View
 from dashboard.figures.expected import expected_area
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.marks.alerts import alert_lines

@@ -14,8 +14,8 @@ from dashboard.api.errors import ApiError
 from dashboard.api.types.alerts import AlertItem
 from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.components.small_elements import spell
+from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
-from dashboard.figures.curves.view import View
 from dashboard.figures.signal import merged, signal_figure
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import workspace as workspace_ids

@@ -27,9 +27,9 @@ from monitor_server.errors import (
     UnknownProject,
     UnknownRun,
 )
-from monitor_server.printable import printable
 from monitor_server.refusal import refuse
 from monitor_server.store.database import Store
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["CALLER", "ENFORCEMENT", "Enforcement"]
 

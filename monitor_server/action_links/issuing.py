@@ -8,9 +8,9 @@ from typing import Any, Final
 from monitor_server.action_links.signing import LinkSecrets, hash_token, is_signed, sign
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import StartupError
-from monitor_server.printable import printable
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_links import StoredLink
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["PATH", "LinkAction", "LinkIssuer"]
 

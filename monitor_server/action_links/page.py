@@ -11,7 +11,7 @@ from urllib.parse import quote
 from monitor_server.action_links.issuing import LinkAction
 from monitor_server.action_links.using import FoundLink, LinkState
 from monitor_server.html_report.elements import chip, document, text
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["HEADERS", "draw_done", "draw_link", "draw_problem", "draw_unknown"]
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from monitor_server.http_server.security import WITHOUT_NUL
+from monitor_server.text_safety.patterns import WITHOUT_NUL
 
 __all__ = ["By", "Note", "Text"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["console", "error", "printable", "say", "table"]
 

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["LONGEST_FILE", "UnusableFileError", "read_toml"]
 

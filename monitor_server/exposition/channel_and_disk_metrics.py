@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from monitor_server.printable import printable
 from monitor_server.store.database import Store
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["Channels", "DiskAndKeys"]
 

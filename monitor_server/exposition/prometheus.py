@@ -14,9 +14,9 @@ from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase
 from monitor_server.exposition.channel_and_disk_metrics import Channels, DiskAndKeys
 from monitor_server.exposition.sdk_versions import SdkVersions
-from monitor_server.printable import printable
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["CONTENT_TYPE", "CollectorRegistry", "Exposition"]
 

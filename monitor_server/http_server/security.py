@@ -37,8 +37,9 @@ from monitor_server.http_server.bodies import HeldBodies, LimitedRequest, too_la
 from monitor_server.http_server.direct_routes import DirectRoutes, Endpoint
 from monitor_server.instrumentation.request_ids import HEADER, REQUEST_ID, choose_id
 from monitor_server.refusal import refuse
+from monitor_server.text_safety.patterns import WITHOUT_NUL
 
-__all__ = ["WITHOUT_NUL", "HostPolicy", "SecuredApp", "SecurityMiddleware"]
+__all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MEDIA_TYPES: Final = ("application/json", "application/msgpack")
@@ -46,7 +47,6 @@ FORM_TYPES: Final = ("application/x-www-form-urlencoded",)
 MOST_HELD_BYTES: Final = 256 * 1024 * 1024
 WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 LONGEST_ADDRESS: Final = 47  # IPv6 with an IPv4 part, in brackets
-WITHOUT_NUL: Final = r"^[^\x00]*$"  # PostgreSQL stores no other text
 AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
 
 # Of an API answer a browser needs nothing but the bytes. A page sends a policy of its own.

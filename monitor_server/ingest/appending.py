@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from monitor_server.ingest.deliveries import Deliveries
-from monitor_server.ingest.log.log_append import Appended, Log
+from monitor_server.ingest.record_log.log_append import Appended, Log
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.ingest.writer import Writer
 from monitor_server.instrumentation.spans import OpenSpan

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from monitor_server.attribution.remedies import remedies
 from monitor_server.detection.protocol import Severity
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["BODY_VERSION", "MAX_ALERTS", "alert_items", "build_body", "harmless", "markdown", "text", "title"]
 

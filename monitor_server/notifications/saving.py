@@ -13,11 +13,11 @@ from monitor_server.errors import InvalidField, SettingsConflict
 from monitor_server.notifications.configuration.editing import described_changes, plain_document
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.messages import build_body
-from monitor_server.printable import printable
 from monitor_server.store.encoding.stored_json import showable
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_documents import StoredDocument
 from monitor_server.store.repositories.notification_queue import FORMER
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["Saving", "check_text", "refuse_other_version", "save_document"]
 

@@ -28,12 +28,12 @@ from monitor_server.notifications.delivery.webhook import Cancellation, Delivery
 from monitor_server.notifications.forming import form_message
 from monitor_server.notifications.pictures import draw_picture
 from monitor_server.notifications.planning import next_message_at, retry_delay
-from monitor_server.printable import printable
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.notification_queue import FORMER, OpenMessage
 from monitor_server.store.repositories.runs import Run
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["NotificationWorker"]
 

@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = [
     "LONGEST_NAME",

@@ -15,10 +15,10 @@ from monitor_server.access.callers import Caller, Scope
 from monitor_server.configuration_files.reading import UnusableFileError, read_toml
 from monitor_server.configuration_files.watching import WatchedFile
 from monitor_server.errors import CollectorError, InvalidField, StartupError, Unavailable
-from monitor_server.printable import printable
 from monitor_server.rules.administration import COLLECTORS_SET, Author, apply_rules
 from monitor_server.rules.definition import Rule, describe_problems
 from monitor_server.store.database import Store
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["MAX_FILE_RULES", "AppliedFile", "FileSet", "RuleFile", "load_rules"]
 

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from dashboard.components.settings.stated_channels import (
+from dashboard.components.settings.channel_form_values import (
     CHANNEL_FIELDS,
     DELIVERY_FIELDS,
     ROUTE_FIELDS,

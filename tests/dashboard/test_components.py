@@ -16,7 +16,7 @@ from dashboard.components.fleet.filters import fleet_filters, fleet_summary
 from dashboard.components.fleet.rows import fleet_rows, owner_of
 from dashboard.components.responses.listing import response_controls
 from dashboard.components.run_header import run_header
-from dashboard.components.settings.stated_retention import asked_limits, stated_removals
+from dashboard.components.settings.retention_wording import asked_limits, stated_removals
 from dashboard.components.settings.tables import retention_table
 from dashboard.components.small_elements import badge, number, sparkline
 from dashboard.components.values import plain

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dashboard.figures.curves.view import View
+from dashboard.figures.curves.panel_view import View
 from dashboard.figures.expected import expected_area
 from dashboard.figures.run import run_figure
 from dashboard.figures.signal import signal_figure

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.components.rules.stated_rule import FIELDS, fields_of, rule_of, shown_parts
+from dashboard.components.rules.form_values import FIELDS, fields_of, rule_of, shown_parts
 from monitor_server.rules.definition import read_rule
 
 COMMON = {"name": "kl", "signal": "<b>kl</b>", "severity": "critical", "enabled": False}

@@ -1,6 +1,6 @@
 """What happened to a run, as marks on its charts."""
 
-from dashboard.figures.curves.view import View
+from dashboard.figures.curves.panel_view import View
 from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import PANELS
 from dashboard.figures.run import rows_of, run_figure

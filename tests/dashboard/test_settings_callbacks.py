@@ -8,8 +8,8 @@ from dash import no_update
 from dash._callback_context import context_value
 from dash._utils import AttributeDict
 
+from dashboard.components.settings.channel_form_values import CHANNEL_FIELDS, ROUTE_FIELDS
 from dashboard.components.settings.retention_form import LIMIT_FIELDS
-from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, ROUTE_FIELDS
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import retention as retention_ids
 from dashboard.pages.settings import channel_buttons, channel_form, filled_forms, retention, route_form

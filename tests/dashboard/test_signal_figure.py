@@ -6,8 +6,8 @@ import pytest
 
 from dashboard.components.workspace import groups_of
 from dashboard.figures.curves.outliers import inner_range
+from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
-from dashboard.figures.curves.view import View
 from dashboard.figures.signal import merged, signal_figure
 
 

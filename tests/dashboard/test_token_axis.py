@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
-from dashboard.figures.curves.view import View
 from dashboard.figures.signal import signal_figure
 
 

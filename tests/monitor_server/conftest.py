@@ -7,7 +7,7 @@ from typing import Any, Self
 import pytest
 
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
-from monitor_server.ingest.log.log_append import Log
+from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store

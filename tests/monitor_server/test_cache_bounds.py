@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from monitor_server.access import rate_limits
-from monitor_server.ingest.log import known_runs, log_append, sampled_responses
+from monitor_server.ingest.record_log import known_runs, log_append, sampled_responses
 from monitor_server.ingest.validation import layouts, records
 from monitor_server.projection import projector, slices
 from monitor_server.projection.steps import completion, waiting

@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.runs import RunItem
-from dashboard.components.rules.stated_rule import fields_of
+from dashboard.components.rules.form_values import fields_of
 from dashboard.ids import rules as rule_ids
 
 __all__ = ["rule_form"]

@@ -7,8 +7,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.administration import ChannelItem, NotificationSettings, VersionItem
+from dashboard.components.settings.channel_form_values import delivery_fields
 from dashboard.components.settings.fields import ON_OFF, Fields
-from dashboard.components.settings.stated_channels import delivery_fields
 from dashboard.components.settings.tables import channel_table, route_table, version_table
 from dashboard.ids.settings import channels as channel_ids
 

@@ -7,7 +7,7 @@ from dash.development.base_component import Component
 
 from dashboard.api.types.administration import LimitItem
 from dashboard.components.settings.fields import Fields
-from dashboard.components.settings.stated_retention import RETENTION
+from dashboard.components.settings.retention_wording import RETENTION
 from dashboard.components.settings.tables import retention_table
 from dashboard.ids.settings import retention as retention_ids
 

@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 
 from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, LimitItem, Route, VersionItem
 from dashboard.api.types.runs import RunItem
-from dashboard.components.settings.stated_retention import RETENTION, kept_for
+from dashboard.components.settings.retention_wording import RETENTION, kept_for
 from dashboard.components.small_elements import badge, since
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import keys as key_ids

@@ -4,7 +4,7 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.components.rules.stated_rule import FIELDS, rule_of, shown_parts
+from dashboard.components.rules.form_values import FIELDS, rule_of, shown_parts
 from dashboard.components.rules.tables import dry_run_table, rule_table
 from dashboard.ids import rules as rule_ids
 

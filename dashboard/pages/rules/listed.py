@@ -7,7 +7,7 @@ from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.components.rules.stated_rule import FIELDS, fields_of
+from dashboard.components.rules.form_values import FIELDS, fields_of
 from dashboard.components.rules.tables import rule_table
 from dashboard.ids import rules as rule_ids
 

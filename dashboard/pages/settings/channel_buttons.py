@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
-from dashboard.components.settings.stated_channels import moved_route, without_channel, without_route
+from dashboard.components.settings.channel_form_values import moved_route, without_channel, without_route
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.pages.settings.saved_channels import SHOWN, Change, again, save_change
 

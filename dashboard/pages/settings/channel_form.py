@@ -6,7 +6,7 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.api.errors import ApiError
 from dashboard.api.types.administration import NotificationSettings
-from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, problems_by_field, with_channel
+from dashboard.components.settings.channel_form_values import CHANNEL_FIELDS, problems_by_field, with_channel
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import forms as form_ids
 from dashboard.pages.settings.saved_channels import SHOWN, problems_of, save_change, values_of

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
-from dashboard.components.settings.stated_channels import CHANNEL_FIELDS, ROUTE_FIELDS, channel_fields, route_fields
+from dashboard.components.settings.channel_form_values import CHANNEL_FIELDS, ROUTE_FIELDS, channel_fields, route_fields
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import forms as form_ids
 from dashboard.pages.settings.saved_channels import again, problems_of, read_settings

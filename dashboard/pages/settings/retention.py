@@ -7,7 +7,7 @@ from dash import Dash, Input, Output, State, no_update
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.retention_form import LIMIT_FIELDS, retention_shown
-from dashboard.components.settings.stated_retention import asked_limits, stated_removals
+from dashboard.components.settings.retention_wording import asked_limits, stated_removals
 from dashboard.ids.settings import forms as form_ids
 from dashboard.ids.settings import retention as retention_ids
 from dashboard.pages.settings.saved_channels import again

@@ -4,7 +4,7 @@ from typing import Final
 
 from dash import Dash, Input, Output, State, no_update
 
-from dashboard.components.settings.stated_channels import (
+from dashboard.components.settings.channel_form_values import (
     DELIVERY_FIELDS,
     ROUTE_FIELDS,
     problems_by_field,

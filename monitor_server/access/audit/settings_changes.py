@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from monitor_server.access.audit.changes import record_change
 from monitor_server.access.callers import Caller, Scope
-from monitor_server.printable import printable
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store, shown_url
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["record_settings", "shown_settings"]
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from monitor_server.access.oidc.configuration import is_safe_address
 from monitor_server.errors import SignInRefused
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["fetch_json"]
 

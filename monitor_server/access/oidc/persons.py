@@ -16,9 +16,9 @@ from monitor_server.access.keys.administration import KEY_BYTES, key_id
 from monitor_server.access.keys.names import fold_name, is_reserved
 from monitor_server.access.oidc.configuration import OidcConfiguration
 from monitor_server.errors import SignInRefused
-from monitor_server.printable import printable
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.api_keys import StoredKey
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["Person", "open_session"]
 

@@ -23,7 +23,7 @@ from monitor_server.access.oidc.fetching import fetch_json
 from monitor_server.access.oidc.pending_sign_ins import PendingSignIn
 from monitor_server.durations import HOUR_SECONDS
 from monitor_server.errors import SignInRefused
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["Provider"]
 

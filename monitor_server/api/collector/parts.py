@@ -20,7 +20,7 @@ from monitor_server.http_server.read_limits import DryRuns, WaitingReads
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.appending import BatchAppender
 from monitor_server.ingest.large_batches import LargeBatches
-from monitor_server.ingest.log.log_append import Log
+from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.writer import Writer
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.stored import EMPTY, SavedDocument

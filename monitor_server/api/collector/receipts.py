@@ -5,7 +5,7 @@ from typing import Any
 
 from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
 from monitor_server.api.collector.verdict_wait import VerdictWait
-from monitor_server.ingest.log.log_append import Appended
+from monitor_server.ingest.record_log.log_append import Appended
 from monitor_server.projection.projector import Projector
 from monitor_server.store.database import Store
 from monitor_server.trainer_requests.delivery import RequestDelivery

@@ -15,10 +15,10 @@ from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import HistoryItem
 from monitor_server.errors import InvalidField, UnknownAlert
-from monitor_server.http_server.security import WITHOUT_NUL
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert
+from monitor_server.text_safety.patterns import WITHOUT_NUL
 
 __all__ = ["find_with_room", "router"]
 

@@ -17,7 +17,7 @@ from monitor_server.api.dependencies import Collector, Serving, client_address
 from monitor_server.api.error_handlers import NOT_FOUND
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import SignInRefused, UnknownPath
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["router"]
 

@@ -13,8 +13,8 @@ from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.routes.runs import read_detail
 from monitor_server.api.schemas import RunDetail
 from monitor_server.errors import UnknownRun
-from monitor_server.http_server.security import WITHOUT_NUL
 from monitor_server.store.repositories import Repositories
+from monitor_server.text_safety.patterns import WITHOUT_NUL
 
 __all__ = ["RunLabels", "router"]
 

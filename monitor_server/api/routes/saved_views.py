@@ -15,9 +15,9 @@ from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.routes.run_labels import NOT_BLANK
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import TooManyViews, UnknownView
-from monitor_server.http_server.security import WITHOUT_NUL
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.saved_views import SavedView
+from monitor_server.text_safety.patterns import WITHOUT_NUL
 
 __all__ = ["router"]
 

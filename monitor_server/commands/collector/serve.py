@@ -15,7 +15,7 @@ from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import say
 from monitor_server.errors import StartupError
 from monitor_server.http_server.server import bind
-from monitor_server.instrumentation.log_lines import line_handler
+from monitor_server.instrumentation.collector_log import line_handler
 from monitor_server.settings import Settings
 from monitor_server.store.database import shown_url
 

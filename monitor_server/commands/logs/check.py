@@ -23,11 +23,11 @@ from monitor_server.importers.mapping import parse_overrides
 from monitor_server.importers.protocol import Log, LogError
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import Examination, Outcome, examine
-from monitor_server.log_check.following import follow
+from monitor_server.log_check.growing_log import follow
 from monitor_server.log_check.reports.document import document
 from monitor_server.log_check.reports.page import page
 from monitor_server.log_check.reports.terminal import print_report, print_summary
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["EXIT_FAILED", "EXIT_NOT_OBSERVED", "run"]
 

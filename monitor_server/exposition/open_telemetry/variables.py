@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from monitor_server.errors import StartupError
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["METRIC_INTERVAL_MS", "check_variables"]
 

@@ -26,8 +26,8 @@ from monitor_server.ingest.limits import (
     header_count,
     text_bytes,
 )
-from monitor_server.printable import printable
 from monitor_server.settings import Settings
+from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
 __all__ = ["check_version", "decode_batch", "decompress", "is_small"]

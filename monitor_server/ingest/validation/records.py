@@ -24,8 +24,8 @@ from monitor_server.ingest.limits import (
 from monitor_server.ingest.validation.layouts import Head, Layouts
 from monitor_server.ingest.validation.responses import BAD_NUMBER, ResponseReader
 from monitor_server.ingest.validation.shapes import Shape, check_summary, summary_shapes
-from monitor_server.printable import printable
 from monitor_server.settings import Settings
+from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
 __all__ = ["RecordReader", "ValidRecord", "is_name"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from monitor_server.ingest.limits import ERROR_CHARS
-from monitor_server.printable import printable
 from monitor_server.settings import Settings
+from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
 __all__ = ["BAD_NUMBER", "ResponseReader"]

@@ -17,8 +17,8 @@ from monitor_server.errors import InvalidField, RecordError
 from monitor_server.ingest.limits import LARGEST_RANK, check_config
 from monitor_server.ingest.validation.decode import check_count, check_version, decode_batch
 from monitor_server.ingest.validation.records import RecordReader, ValidRecord, is_name
-from monitor_server.printable import printable
 from monitor_server.settings import Settings
+from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
 __all__ = ["ValidBatch", "read_batch"]

@@ -13,7 +13,7 @@ from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Examination, Outcome, PhaseSpan
 from monitor_server.log_check.reports.wording import CAPABILITIES, PLOTTED, heading, savings, verdict
 from monitor_server.log_check.traces import Trace
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["print_report", "print_summary"]
 

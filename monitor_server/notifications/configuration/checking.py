@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from monitor_server.notifications.configuration.loading import PLACEHOLDER, spell_problem
 from monitor_server.notifications.configuration.tables import NotificationFile
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["CheckedText", "check_text"]
 

@@ -10,8 +10,8 @@ from typing import Final
 from monitor_server.configuration_files.watching import WatchedFile
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
-from monitor_server.printable import printable
 from monitor_server.store.repositories import Repositories
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["CurrentFile"]
 

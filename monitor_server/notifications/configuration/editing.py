@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from monitor_server.notifications.configuration.loading import SECRET_FIELDS, UnusableDocumentError
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["described_changes", "plain_document", "with_kept_secrets"]
 

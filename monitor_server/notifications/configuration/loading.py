@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from monitor_server.configuration_files.reading import UnusableFileError, read_toml
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.tables import NotificationFile
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = [
     "PLACEHOLDER",

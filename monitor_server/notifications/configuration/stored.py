@@ -13,10 +13,10 @@ from monitor_server.notifications.configuration.loading import (
 )
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
-from monitor_server.printable import printable
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_queue import FORMER
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["EMPTY", "SavedDocument", "read_saved"]
 

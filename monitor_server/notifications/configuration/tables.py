@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from monitor_server.detection.protocol import Severity
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = [
     "AppriseChannel",

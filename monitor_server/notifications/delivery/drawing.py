@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 if TYPE_CHECKING:
     from PIL import ImageDraw

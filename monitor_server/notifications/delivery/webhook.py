@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from monitor_server.notifications.configuration.networks import NetworkRefused, Networks
 from monitor_server.notifications.configuration.tables import WebhookChannel
-from monitor_server.printable import printable
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["DELIVERY_SECONDS", "Cancellation", "DeliveryFailed", "post_webhook", "signature"]
 

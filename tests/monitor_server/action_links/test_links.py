@@ -12,7 +12,7 @@ from monitor_server.action_links.signing import hash_token
 from monitor_server.app import create_app
 from monitor_server.commands.main import main
 from monitor_server.errors import StartupError, Unavailable
-from monitor_server.instrumentation.log_lines import line_handler
+from monitor_server.instrumentation.collector_log import line_handler
 from monitor_server.settings import Settings
 from tests.databases import execute, sqlite_only
 from tests.live import eventually

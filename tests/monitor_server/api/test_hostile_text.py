@@ -7,7 +7,7 @@ import logging
 import numpy as np
 import pytest
 
-from monitor_server.printable import PrintableFormatter
+from monitor_server.text_safety.printable import PrintableFormatter
 from tests.databases import execute
 
 HOSTILE = "\x1b]0;mine\x07\x1b[2J\r\nforged line\u202e\u2028\x9b31m"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from monitor_server.instrumentation.log_lines import line_handler
+from monitor_server.instrumentation.collector_log import line_handler
 from tests.live import eventually
 from trainer_hooks.delivery.http import HttpTransport
 from trainer_hooks.errors import RefusedError

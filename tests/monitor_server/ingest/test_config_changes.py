@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from monitor_server.ingest.log.config_changes import describe_changes
+from monitor_server.ingest.record_log.config_changes import describe_changes
 
 
 @pytest.mark.parametrize(

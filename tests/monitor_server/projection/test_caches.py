@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from monitor_server.ingest.log import known_runs, log_append
-from monitor_server.ingest.log.log_append import Log
+from monitor_server.ingest.record_log import known_runs, log_append
+from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.projection import ownership, slices
 from monitor_server.projection.slices import Projection

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sqlalchemy
 
-from monitor_server.ingest.log.log_append import Log
+from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.projection import log_entries
 from monitor_server.projection.slices import Projection

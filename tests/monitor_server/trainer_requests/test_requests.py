@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from monitor_server.trainer_requests.following import RequestFollowing
+from monitor_server.trainer_requests.request_outcomes import RequestOutcomes
 from monitor_server.trainer_requests.requesting import ANSWER_SECONDS, REQUEST_SECONDS
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
@@ -208,7 +208,7 @@ def test_a_request_that_the_trainer_has_received_keeps_its_place_until_it_is_ans
     eventually(lambda: found.requests()[0]["state"] == "received")
     shift_request(found, request["id"], REQUEST_SECONDS)
     collector = found.live.app.state.collector
-    RequestFollowing(collector.store, clock=collector.clock, deadlines=collector.settings.deadlines).tick()
+    RequestOutcomes(collector.store, clock=collector.clock, deadlines=collector.settings.deadlines).tick()
     assert found.requests()[0]["state"] == "received"
     assert found.step(3) == []  # too late to hand it out
     assert found.ask("rollback").status == 409

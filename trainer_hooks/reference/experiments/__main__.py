@@ -15,12 +15,11 @@ import torch
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
-from trainer_hooks.reference.experiments.healthy import healthy_table
-from trainer_hooks.reference.experiments.jobs import Job, arm_jobs, healthy_jobs, rescue_jobs, search_jobs
-from trainer_hooks.reference.experiments.record import record
-from trainer_hooks.reference.experiments.rescue import RESCUED_STEPS, RESCUES, rescue
-from trainer_hooks.reference.experiments.search import HYPOTHESES
-from trainer_hooks.reference.experiments.tables.arms import read_runs, table
+from trainer_hooks.reference.experiments.healthy_runs import healthy_table
+from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
+from trainer_hooks.reference.experiments.planned_runs import Job, arm_jobs, healthy_jobs, rescue_jobs, search_jobs
+from trainer_hooks.reference.experiments.rollback_runs import RESCUED_STEPS, RESCUES, rescue
+from trainer_hooks.reference.experiments.run_recording import record
 from trainer_hooks.reference.experiments.tables.course import course_table
 from trainer_hooks.reference.experiments.tables.drift import drift_table
 from trainer_hooks.reference.experiments.tables.evidence import (
@@ -32,9 +31,10 @@ from trainer_hooks.reference.experiments.tables.evidence import (
 )
 from trainer_hooks.reference.experiments.tables.fair import FAIR_ARMS, fair_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
+from trainer_hooks.reference.experiments.tables.outcomes import read_runs, table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
 from trainer_hooks.reference.experiments.tables.question import is_probed, question_table
-from trainer_hooks.reference.experiments.tables.rescue import rescue_table
+from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.siblings import siblings_table
 from trainer_hooks.reference.experiments.tables.sweep import (
     decomposition_table,
@@ -182,8 +182,8 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
 def _draw(name: str, given: argparse.Namespace) -> None:
     """Draw what is recorded of an experiment."""
     try:
+        from trainer_hooks.reference.experiments.figure_files import write_page, write_picture  # noqa: PLC0415
         from trainer_hooks.reference.experiments.figures.draw import draw  # noqa: PLC0415 - plotly is optional
-        from trainer_hooks.reference.experiments.pages import write_page, write_picture  # noqa: PLC0415
     except ImportError:
         print("no figure: plotly is missing, pip install 'rlvitals[dashboard]'", file=sys.stderr)  # noqa: T201
         return

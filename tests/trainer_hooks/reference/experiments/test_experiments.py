@@ -12,11 +12,11 @@ from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, configure
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, MOST_ARMS, Experiment
 from trainer_hooks.reference.experiments.figures.draw import draw
 from trainer_hooks.reference.experiments.figures.panels import COLOURS
-from trainer_hooks.reference.experiments.healthy import HEALTHY_SEEDS
-from trainer_hooks.reference.experiments.jobs import healthy_jobs, search_jobs
-from trainer_hooks.reference.experiments.record import read, record, write
-from trainer_hooks.reference.experiments.tables.arms import share_interval, table
+from trainer_hooks.reference.experiments.healthy_runs import HEALTHY_SEEDS
+from trainer_hooks.reference.experiments.planned_runs import healthy_jobs, search_jobs
+from trainer_hooks.reference.experiments.run_recording import read, record, write
 from trainer_hooks.reference.experiments.tables.course import course_table
+from trainer_hooks.reference.experiments.tables.outcomes import share_interval, table
 from trainer_hooks.reference.experiments.tables.siblings import siblings_table
 from trainer_hooks.reference.experiments.tables.sweep import (
     decomposition_table,
@@ -77,7 +77,7 @@ def test_the_figure_on_questions_shows_what_the_probe_found(tmp_path, tiny_cache
 
 def test_a_cut_recording_goes_on_where_it_was(tmp_path, tiny, monkeypatch):
     """Cut after step 3 with the state of step 2 kept, it ends in the same bytes as the run that was not cut."""
-    monkeypatch.setattr("trainer_hooks.reference.experiments.record.KEEP_EVERY", 2)
+    monkeypatch.setattr("trainer_hooks.reference.experiments.run_recording.KEEP_EVERY", 2)
     whole, cut = tmp_path / "whole.jsonl.gz", tmp_path / "cut.jsonl.gz"
     record(tiny, whole, fixed=True)
     train, steps = Trainer.step, []
@@ -102,7 +102,8 @@ def test_a_cut_recording_goes_on_where_it_was(tmp_path, tiny, monkeypatch):
 def test_a_dead_run_is_followed_for_a_while_and_left(tmp_path, tiny, monkeypatch):
     """Collapsed at step 2 by a rule made for this test, and followed for one step: three rows of four."""
     monkeypatch.setattr(
-        "trainer_hooks.reference.experiments.record.collapse_step", lambda rewards: 2 if len(rewards) >= 2 else None
+        "trainer_hooks.reference.experiments.run_recording.collapse_step",
+        lambda rewards: 2 if len(rewards) >= 2 else None,
     )
     record(tiny, tmp_path / "run.jsonl.gz", after_collapse=1)
     assert [row["step"] for row in read(tmp_path / "run.jsonl.gz")] == [1, 2, 3]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer_hooks.reference.experiments.record import write
+from trainer_hooks.reference.experiments.run_recording import write
 from trainer_hooks.reference.experiments.tables.evidence import gwhes_action_table
 from trainer_hooks.reference.experiments.tables.fair import FAIR_ARMS, fair_table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table

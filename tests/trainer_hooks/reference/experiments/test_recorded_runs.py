@@ -9,10 +9,9 @@ import pytest
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
 from trainer_hooks.reference.experiments.arms import ARMS
-from trainer_hooks.reference.experiments.healthy import healthy_table
+from trainer_hooks.reference.experiments.healthy_runs import healthy_table
+from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
 from trainer_hooks.reference.experiments.measures import collapse_step, drift
-from trainer_hooks.reference.experiments.search import HYPOTHESES
-from trainer_hooks.reference.experiments.tables.arms import table
 from trainer_hooks.reference.experiments.tables.course import course_table
 from trainer_hooks.reference.experiments.tables.drift import drift_table
 from trainer_hooks.reference.experiments.tables.evidence import (
@@ -24,9 +23,10 @@ from trainer_hooks.reference.experiments.tables.evidence import (
 )
 from trainer_hooks.reference.experiments.tables.fair import fair_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
+from trainer_hooks.reference.experiments.tables.outcomes import table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
 from trainer_hooks.reference.experiments.tables.question import question_table
-from trainer_hooks.reference.experiments.tables.rescue import rescue_table
+from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.sweep import (
     decomposition_table,
     momentum_table,

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from trainer_hooks.reference.experiments.__main__ import main
-from trainer_hooks.reference.experiments.record import read, write
-from trainer_hooks.reference.experiments.rescue import RESCUES, forks_path
+from trainer_hooks.reference.experiments.rollback_runs import RESCUES, forks_path
+from trainer_hooks.reference.experiments.run_recording import read, write
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
-from trainer_hooks.reference.experiments.tables.rescue import history, rescue_table, rewinds
+from trainer_hooks.reference.experiments.tables.rollbacks import history, rescue_table, rewinds
 
 
 def rows_of(attempts):

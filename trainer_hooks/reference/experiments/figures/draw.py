@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from trainer_hooks.reference.experiments.catalogue import Experiment
 from trainer_hooks.reference.experiments.figures.displacement import displacement_figure
 from trainer_hooks.reference.experiments.figures.panels import Panel, Runs, product, running_sum, signal, steps_figure
-from trainer_hooks.reference.experiments.record import Row
+from trainer_hooks.reference.experiments.run_recording import Row
 
 __all__ = ["draw"]
 

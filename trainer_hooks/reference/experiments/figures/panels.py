@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
-from trainer_hooks.reference.experiments.record import Row
+from trainer_hooks.reference.experiments.run_recording import Row
 
 __all__ = ["COLOURS", "Panel", "Runs", "product", "running_sum", "signal", "steps_figure"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from trainer_hooks.reference.experiments.measures import BLOCK, block_means
-from trainer_hooks.reference.experiments.tables.arms import read_runs
+from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
 __all__ = ["course_table"]
 

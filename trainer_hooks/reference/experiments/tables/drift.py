@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trainer_hooks.reference.experiments.measures import collapse_step, drift, series, smooth
-from trainer_hooks.reference.experiments.tables.arms import read_runs
+from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
 __all__ = ["drift_table"]
 

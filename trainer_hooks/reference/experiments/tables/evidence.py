@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import fmean, median
 
 from trainer_hooks.reference.experiments.measures import accelerating_stretch, collapse_step, series
-from trainer_hooks.reference.experiments.record import Row
-from trainer_hooks.reference.experiments.tables.arms import read_runs
+from trainer_hooks.reference.experiments.run_recording import Row
+from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 from trainer_hooks.reference.experiments.tables.question import STAGES
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainer_hooks.reference.experiments.rescue import forks_path
+from trainer_hooks.reference.experiments.rollback_runs import forks_path
 
 __all__ = ["cost_table", "forks_table"]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from statistics import fmean, median
 
 from trainer_hooks.reference.experiments.measures import BLOCK, block_means, collapse_step, series
-from trainer_hooks.reference.experiments.tables.arms import read_runs
 from trainer_hooks.reference.experiments.tables.evidence import held_out_rewards
+from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
 __all__ = ["drop_table", "paper_table"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import median
 
 from trainer_hooks.reference.experiments.measures import collapse_step, series
-from trainer_hooks.reference.experiments.record import Row
-from trainer_hooks.reference.experiments.tables.arms import read_runs
+from trainer_hooks.reference.experiments.run_recording import Row
+from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
 __all__ = ["fell_share", "is_probed", "question_table", "stages"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from trainer_hooks.forks import Estimate
 from trainer_hooks.reference.experiments.measures import collapse_step, series
-from trainer_hooks.reference.experiments.tables.arms import read_runs
+from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 from trainer_hooks.reference.experiments.tables.question import STAGES
 
 __all__ = ["siblings_table"]

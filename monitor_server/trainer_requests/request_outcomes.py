@@ -16,7 +16,7 @@ from monitor_server.store.repositories.run_status import run_status
 from monitor_server.store.repositories.runs import Run
 from monitor_server.trainer_requests.requesting import ANSWER_SECONDS, end_request
 
-__all__ = ["RequestFollowing"]
+__all__ = ["RequestOutcomes"]
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ LONGEST_SECONDS: Final = DAY_SECONDS  # then it is written what is known by now
 REWARD: Final = "reward/mean"
 
 
-class RequestFollowing:
+class RequestOutcomes:
     """Looks now and then at the requests that were answered, and at those that were not.
 
     Args:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainer_hooks.reference.experiments.arms import ARMS
 from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
-from trainer_hooks.reference.experiments.record import Row, read
+from trainer_hooks.reference.experiments.run_recording import Row, read
 
 __all__ = ["read_runs", "share", "share_interval", "table"]
 

@@ -20,7 +20,7 @@ from monitor_server.detection.calibration import Calibration
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.appending import BatchAppender
-from monitor_server.ingest.log.log_append import Log
+from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.records import record_caches
 from monitor_server.ingest.writer import Writer
 from monitor_server.instrumentation.spans import OpenSpan
@@ -44,7 +44,7 @@ from monitor_server.store.database import Store
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
 from monitor_server.trainer_requests.delivery import RequestDelivery
-from monitor_server.trainer_requests.following import RequestFollowing
+from monitor_server.trainer_requests.request_outcomes import RequestOutcomes
 
 __all__ = ["build_collector"]
 
@@ -113,11 +113,11 @@ def build_collector(
     if settings.rules_file is not None and is_projecting:
         rule_file = AppliedFile(settings.rules_file, store, clock=clock)
 
-    following = RequestFollowing(store, clock=clock, deadlines=settings.deadlines)
+    outcomes = RequestOutcomes(store, clock=clock, deadlines=settings.deadlines)
 
     def tick() -> None:
         silencing.tick()
-        following.tick()
+        outcomes.tick()
         if rule_file is not None:
             rule_file.tick()
         if isinstance(clock, SteadyClock):

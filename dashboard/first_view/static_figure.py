@@ -13,7 +13,7 @@ from dashboard.figures.curves.lines import spell_value
 from dashboard.figures.run import MARGIN
 from dashboard.theme import PRIMARY
 
-__all__ = ["still_of"]
+__all__ = ["static_figure"]
 
 SIDE: Final = 1000  # of the drawing's own coordinates, which are stretched over the plot
 FLAT_SHARE: Final = 0.06  # of the range, above and below a line, as Plotly leaves
@@ -21,7 +21,7 @@ FLAT_SHARE: Final = 0.06  # of the range, above and below a line, as Plotly leav
 Figure = Mapping[str, Any]
 
 
-def still_of(figure: Figure) -> str:
+def static_figure(figure: Figure) -> str:
     """Return a figure of `run_figure` as HTML."""
     layout = figure["layout"]
     ends = layout["xaxis"]["autorangeoptions"]

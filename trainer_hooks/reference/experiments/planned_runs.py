@@ -6,9 +6,9 @@ from pathlib import Path
 
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.arms import configure_arm
-from trainer_hooks.reference.experiments.healthy import HEALTHY, HEALTHY_SEEDS
-from trainer_hooks.reference.experiments.rescue import RESCUES
-from trainer_hooks.reference.experiments.search import HYPOTHESES, MORE_SEEDS, PROMISING, SEARCH_SEEDS
+from trainer_hooks.reference.experiments.healthy_runs import HEALTHY, HEALTHY_SEEDS
+from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES, MORE_SEEDS, PROMISING, SEARCH_SEEDS
+from trainer_hooks.reference.experiments.rollback_runs import RESCUES
 
 __all__ = ["Job", "arm_jobs", "healthy_jobs", "rescue_jobs", "search_jobs"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import trainer_hooks
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.experiments.record import Row, write
+from trainer_hooks.reference.experiments.run_recording import Row, write
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import Trainer

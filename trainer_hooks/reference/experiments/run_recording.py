@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.experiments.fixed import FixedContexts
+from trainer_hooks.reference.experiments.fixed_contexts import FixedContexts
 from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.telemetry import numbers

@@ -6,9 +6,9 @@ from pathlib import Path
 from statistics import fmean
 
 from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
-from trainer_hooks.reference.experiments.record import Row
-from trainer_hooks.reference.experiments.rescue import RESCUES
-from trainer_hooks.reference.experiments.tables.arms import read_runs, share
+from trainer_hooks.reference.experiments.rollback_runs import RESCUES
+from trainer_hooks.reference.experiments.run_recording import Row
+from trainer_hooks.reference.experiments.tables.outcomes import read_runs, share
 
 __all__ = ["history", "rescue_table", "rewinds"]
 

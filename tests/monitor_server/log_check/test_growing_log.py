@@ -3,7 +3,7 @@
 import json
 from itertools import islice
 
-from monitor_server.log_check.following import follow
+from monitor_server.log_check.growing_log import follow
 
 
 def line(step, reward=0.5, grad=1.0):

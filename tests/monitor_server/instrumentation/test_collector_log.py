@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from monitor_server.instrumentation.log_lines import LineLimit, line_handler
+from monitor_server.instrumentation.collector_log import LineLimit, line_handler
 from monitor_server.instrumentation.request_ids import REQUEST_ID
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from monitor_server.durations import MINUTE_SECONDS
 from monitor_server.instrumentation.request_ids import REQUEST_ID
-from monitor_server.printable import PrintableFormatter, printable
+from monitor_server.text_safety.printable import PrintableFormatter, printable
 
 __all__ = ["JsonFormatter", "LineLimit", "line_handler"]
 

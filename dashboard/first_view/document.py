@@ -14,8 +14,8 @@ from dashboard.api.errors import ApiError
 from dashboard.components.fleet.filters import fleet_summary
 from dashboard.components.page_frame import shell
 from dashboard.components.run_labels import run_labels
-from dashboard.first_view.rows import first_rows
-from dashboard.first_view.still import still_of
+from dashboard.first_view.fleet_rows import first_rows
+from dashboard.first_view.static_figure import static_figure
 from dashboard.html_text import html_text
 from dashboard.pages.fleet.page import read_fleet
 from dashboard.pages.run import read_run
@@ -65,7 +65,7 @@ class FirstView:
             return ""
         header = html_text(html.Section(read.header(), className="card run-header"))
         aside = html_text(html.Aside(read.aside(), className="card run-alerts"))
-        chart = f'<section class="card run-figure">{still_of(read.figure())}</section>'
+        chart = f'<section class="card run-figure">{static_figure(read.figure())}</section>'
         return f'<div class="run-page">{header}{html_text(run_labels(read.run))}{chart}{aside}</div>'
 
     async def _fleet(self) -> str:

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from trainer_hooks.reference.experiments.measures import collapse_step, series, stayed_healthy
-from trainer_hooks.reference.experiments.tables.arms import read_runs
+from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
 __all__ = ["HEALTHY", "HEALTHY_SEEDS", "healthy_table"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import RecordError, TooManySignals
-from monitor_server.ingest.log.config_changes import describe_changes
-from monitor_server.ingest.log.known_runs import KnownRun, KnownRuns
-from monitor_server.ingest.log.sampled_responses import SampledResponses
+from monitor_server.ingest.record_log.config_changes import describe_changes
+from monitor_server.ingest.record_log.known_runs import KnownRun, KnownRuns
+from monitor_server.ingest.record_log.sampled_responses import SampledResponses
 from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
 from monitor_server.ingest.validation.validate import ValidBatch

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from monitor_server.ingest.log.log_append import Log, LogMoved
+from monitor_server.ingest.record_log.log_append import Log, LogMoved
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from trainer_hooks import wire

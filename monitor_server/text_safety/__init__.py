@@ -1,0 +1,1 @@
+"""Rules for text from outside: what it may hold, and how it is shown."""
