@@ -38,6 +38,7 @@ class ShiftDetector(StreamDetector):
         self.opened: int | None = None
         self.rows = 0
         self.quiet = 0
+        self._rule = self._describe_rule()
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         value = observation.signals.get(self.signal)
@@ -53,8 +54,10 @@ class ShiftDetector(StreamDetector):
                 return ()
             self.from_level, self.opened = self.departure.baseline, observation.step
             self.to_level, self.rows, self.quiet = value, 0, 0
-        self._hold(departs=departs)
-        return [self._build_finding(observation)] if self.from_level is not None else ()
+        level = self.departure.level
+        if level is not None:
+            self._hold(level, departs=departs)
+        return [self._build_finding(observation, level)] if self.from_level is not None else ()
 
     def _is_confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - for subclasses
         """Return whether a departure counts at this step."""
@@ -64,10 +67,8 @@ class ShiftDetector(StreamDetector):
         """Return the other signals that support the finding."""
         return []
 
-    def _hold(self, *, departs: bool) -> None:
-        level, start = self.departure.level, self.from_level or 0.0
-        if level is None:
-            return
+    def _hold(self, level: float, *, departs: bool) -> None:
+        start = self.from_level or 0.0
         extreme = min(self.to_level, level) if self.size.is_fall else max(self.to_level, level)
         self.to_level = extreme
         back = abs(level - start) < abs(extreme - start) / 2
@@ -79,8 +80,8 @@ class ShiftDetector(StreamDetector):
     def _close(self) -> None:
         self.from_level, self.opened = None, None
 
-    def _build_finding(self, observation: Observation) -> Finding:
-        departure, level = self.departure, self.departure.level
+    def _build_finding(self, observation: Observation, level: float | None) -> Finding:
+        departure = self.departure
         return self._finding(
             observation,
             f"{self.what} went from {self.from_level:.3g} to {level:.3g} since step {self.opened}.",
@@ -94,7 +95,7 @@ class ShiftDetector(StreamDetector):
             agreeing=self._list_agreeing(),
             missing=[name for name in self.reads[:1] if finite(observation.signals, name) is None],
             onset=[self.opened, self.opened],
-            arithmetic=self._describe_rule(),
+            arithmetic=self._rule,
         )
 
     def _describe_rule(self) -> str:

@@ -1,7 +1,7 @@
 """Loss of reward: the newest rewards all lie far below those before, and rarely if ever did so before."""
 
 import math
-from bisect import bisect_right
+from bisect import bisect_right, insort_left
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -65,8 +65,12 @@ class RewardLoss(Stateful):
         if len(ordered) < LEAST + 2 or reward >= sorted_median(ordered) or not self._may_be_low(ordered):
             return
         values, floor, mildest = list(self.rewards), self.floor, reward
+        before = sorted(values[:-2][-WINDOW:])
         for rows in range(2, MOST_ROWS + 1):
-            before = sorted(values[:-rows][-WINDOW:])
+            if rows > 2:  # noqa: PLR2004 - the window moves back by one row, and stays in order
+                del before[bisect_right(before, values[-rows]) - 1]
+                if len(values) >= rows + WINDOW:
+                    insort_left(before, values[-rows - WINDOW])
             if len(before) < LEAST:
                 break
             mildest = max(mildest, values[-rows])

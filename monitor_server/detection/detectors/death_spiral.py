@@ -127,7 +127,7 @@ class DeathSpiral(StreamDetector):
             self._open(observation.step, drift, rule)
         elif self.active:
             self._release(b, drift)
-        return [self._build_finding(observation, a, b, drift)] if self.active else ()
+        return [self._build_finding(observation, a, b, drift, rule)] if self.active else ()
 
     @property
     def measured(self) -> tuple[float, float, float]:
@@ -167,16 +167,17 @@ class DeathSpiral(StreamDetector):
             holds = {LEVEL_RULE: drift > LEAST_DRIFT and b > LEAST_SURGE}
         rise = self._paired_drift.rise if self._paired_drift.is_observed else self.levels["entropy"].value
         holds[SUDDEN_RULE] = a > SUDDEN_ACCELERATION and rise > SUDDEN_RISE
-        if not any(holds.values()):
-            return ""
-        statistics = self._statistics(a, b, drift)
-        met = [rule for rule, held in holds.items() if held and statistics[rule] > self._threshold(rule)]
-        return met[0] if met else ""
+        for rule, held in holds.items():
+            if held and self._statistic(rule, a, b, drift) > self._threshold(rule):
+                return rule
+        return ""
 
-    def _statistics(self, a: float, b: float, drift: float) -> dict[str, float]:
-        agreed = min(a, MOST_EACH) + min(b, MOST_EACH)
-        paired, levels = self._paired_drift.excess.weight * drift, self._likelihood_drift.excess.weight * drift
-        return {PAIRED_RULE: paired * agreed, LEVEL_RULE: levels * (LEVEL_ACCELERATION * a + b), SUDDEN_RULE: b}
+    def _statistic(self, rule: str, a: float, b: float, drift: float) -> float:
+        if rule == PAIRED_RULE:
+            return self._paired_drift.excess.weight * drift * (min(a, MOST_EACH) + min(b, MOST_EACH))
+        if rule == LEVEL_RULE:
+            return self._likelihood_drift.excess.weight * drift * (LEVEL_ACCELERATION * a + b)
+        return b
 
     def _threshold(self, rule: str) -> float:
         excused = rule == LEVEL_RULE and self._likelihood_drift.excused
@@ -203,7 +204,7 @@ class DeathSpiral(StreamDetector):
         self.active, self.peak, self.calm = False, 0.0, 0
         self.acknowledged, self.onset, self.opened = False, None, None
 
-    def _build_finding(self, observation: Observation, a: float, b: float, drift: float) -> Finding:
+    def _build_finding(self, observation: Observation, a: float, b: float, drift: float, rule: str) -> Finding:
         parts = {name: round(channel.value, 3) for name, channel in self.channels.items()}
         strongest = max(("gradient", "ratio"), key=lambda name: parts[name])
         begin = f"The policy has drifted by {drift:.2f} nat a token" if drift > 0.0 else "Likelihood leaps away"
@@ -214,13 +215,13 @@ class DeathSpiral(StreamDetector):
             signal="entropy/mean",
             baseline=self.channels["entropy"].history.baseline(),
             window=len(self.channels["entropy"].history.values),
-            statistic=self._statistics(a, b, drift)[self.opened_by],
+            statistic=self._statistic(self.opened_by, a, b, drift),
             threshold=self._threshold(self.opened_by),
             acceleration=a,
             surge=b,
             drift=drift,
             parts=parts,
-            rule=self._rule(a, b, drift) or "held",
+            rule=rule or "held",
             opened_by=self.opened_by,
             agreeing=[name for name, value in parts.items() if value > LEAST_EACH],
             onset=[self.onset, observation.step],

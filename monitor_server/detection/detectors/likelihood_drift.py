@@ -100,10 +100,12 @@ class LikelihoodDrift(StreamDetector):
         if self._is_far_below(drift):
             self.active = self.suspected = False
             return ()
-        threshold = self._bound()
-        self._update_alarm(drift, threshold)
-        lingers = self.excused and max(self._weighed(drift), drift) > self.ENDS * threshold
-        return [self._build_finding(observation, drift, threshold)] if self.active or self.suspected or lingers else ()
+        threshold, weighed = self._bound(), self.excess.weight * drift
+        self._update_alarm(drift, weighed, threshold)
+        lingers = self.excused and max(weighed, drift) > self.ENDS * threshold
+        if not (self.active or self.suspected or lingers):
+            return ()
+        return [self._build_finding(observation, drift, weighed, threshold)]
 
     def _joint_rise(self) -> float:
         """Return the joint draw-up D, or the draw-up of entropy where it is observed alone, in nats per token."""
@@ -122,18 +124,12 @@ class LikelihoodDrift(StreamDetector):
         least = max(self._least_rise, self._relative_rise * abs(self.entropy.lowest or 0.0))
         return LARGEST_WEIGHT * drift < self.ENDS * least
 
-    def _update_alarm(self, drift: float, threshold: float) -> None:
-        if drift <= 0.0:
-            self.reward_at_onset, self.excused = self.reward.value, False
-        weighed, ends = self._weighed(drift), self.ENDS * threshold
-        display, most = self.DISPLAY * threshold, max(weighed, drift)
+    def _update_alarm(self, drift: float, weighed: float, threshold: float) -> None:
+        ends, display, most = self.ENDS * threshold, self.DISPLAY * threshold, max(weighed, drift)
         if most > display and not self.active and self._reward_fell():
             self.excused, self.suspected = True, False
         self.active = (weighed > threshold and not self.excused) or (self.active and most > ends)
         self.suspected = (weighed > display and not self.excused) or (self.suspected and most > ends)
-
-    def _weighed(self, drift: float) -> float:
-        return self.excess.weight * drift
 
     @property
     def has_likelihood(self) -> bool:
@@ -152,7 +148,7 @@ class LikelihoodDrift(StreamDetector):
             return self.ALONE * max(bound, self._errors * self.entropy.error)
         return max(bound, self._errors * max(self.entropy.error, self.unlikelihood.error))
 
-    def _build_finding(self, observation: Observation, drift: float, threshold: float) -> Finding:
+    def _build_finding(self, observation: Observation, drift: float, weighed: float, threshold: float) -> Finding:
         since = self.entropy.since
         what = "Entropy and negative log-likelihood have risen" if self.has_likelihood else "Entropy has risen"
         kind, tail = self._reading()
@@ -165,7 +161,7 @@ class LikelihoodDrift(StreamDetector):
             signal=ENTROPY,
             baseline=self.entropy.lowest,
             window=observation.step - (since or 0),
-            statistic=self._weighed(drift),
+            statistic=weighed,
             threshold=threshold if self.active else self.DISPLAY * threshold,
             entropy_rise=self.entropy.value,
             likelihood_fall=self.unlikelihood.value,

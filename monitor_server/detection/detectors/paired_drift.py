@@ -128,6 +128,7 @@ class PairedDrift(StreamDetector):
     def _build_finding(self, observation: Observation) -> Finding:
         since = self.cusum.since if self.cusum.since is not None else observation.step
         latest = self.half_way if self.half_way is not None else observation.step
+        excess = self.excess.errors
         return self._finding(
             observation,
             f"Entropy on the same held-out contexts has risen by {self.rise:.3f} nat per token since step {since}.",
@@ -140,9 +141,9 @@ class PairedDrift(StreamDetector):
             sigma=self.history.scale,
             sum=self.cusum.value,
             rise=self.rise,
-            excess=self.excess.errors,
+            excess=excess,
             **self.controls.evidence(),
-            agreeing=[LIKELIHOOD] if self.excess.errors > 1.0 else [],
+            agreeing=[LIKELIHOOD] if excess > 1.0 else [],
             onset=[since, latest],
             arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25), R = sum of dH, W = exp(z / 4): S > 6, R > 0.03 and "
             "W S R > 0.72, z the rise of -l - H since then in standard errors, at most 3",

@@ -2,9 +2,9 @@
 
 import math
 from collections import deque
-from collections.abc import Sequence
-from itertools import repeat
-from operator import sub
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import LARGEST, finite
@@ -19,6 +19,7 @@ from monitor_server.detection.statistics.streaming import Ema
 __all__ = ["RunCollapsed"]
 
 REWARD = "reward/mean"
+REWARDS = 60  # rows of it that are held
 GROUPS = "reward/zero_std_frac"
 SINCE_BEST = {"entropy": "entropy/mean", "length": "length/mean", "off-policy": "ratio/clip_frac"}
 CHANGED = 1.5  # times what it was when the reward was best
@@ -62,7 +63,7 @@ class RunCollapsed(StreamDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rewards: deque[float] = deque(maxlen=60)
+        self.rewards: deque[float] = deque(maxlen=REWARDS)
         self.fast = Departure(FAST)
         self.loss = RewardLoss(self.SHARE)
         self.groups = Departure(Size(least=0.2))
@@ -77,7 +78,7 @@ class RunCollapsed(StreamDetector):
         self.since: int | None = None
         self.agreeing: list[str] = []
         self.active = False
-        self._squares: tuple[float, int] | None = None  # of the rewards that are held, once it was computed
+        self._squares = self._square_differences()
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         # The distance to the reference grows in healthy runs too, so it is not evidence of a collapse.
@@ -89,8 +90,9 @@ class RunCollapsed(StreamDetector):
             return ()
         fell = self.fast.update(reward)
         is_unprecedented = self.loss.update(reward) < self.RARITY
+        if self.rewards:
+            self._squares.append((reward - self.rewards[-1]) ** 2)
         self.rewards.append(reward)
-        self._squares = None
         if reward < self.floor:  # noqa: PLR1730 - cheaper than a call
             self.floor = reward
         values = list(self.rewards)
@@ -155,7 +157,7 @@ class RunCollapsed(StreamDetector):
             level = median(values[-rows:])
             if self._share(level) >= self.SHARE:  # the error, which costs more, only raises the share
                 continue
-            if self._is_half(level, best, _error(self._square_differences(), rows)):
+            if self._is_half(level, best, _error(self._squares, rows)):
                 return True
         return False
 
@@ -168,12 +170,10 @@ class RunCollapsed(StreamDetector):
             return 1.0
         return ((self.level if level is None else level) - self.floor) / (self.best - self.floor)
 
-    def _square_differences(self) -> tuple[float, int]:
-        """Return the sum and the number of the squared differences of successive rewards."""
-        if self._squares is None:
-            values = list(self.rewards)
-            self._squares = sum(map(pow, map(sub, values[1:], values), repeat(2))), len(values) - 1
-        return self._squares
+    def _square_differences(self) -> deque[float]:
+        """Return the squared differences of the successive rewards that are held."""
+        squares = [(after - before) ** 2 for before, after in pairwise(self.rewards)]
+        return deque(squares, maxlen=REWARDS - 1)
 
     def _build_finding(self, observation: Observation) -> Finding:
         best = self.best or 0.0
@@ -186,7 +186,7 @@ class RunCollapsed(StreamDetector):
             window=self.below,
             statistic=1.0 / max(self._share(), 1e-6),
             threshold=1.0 / self.SHARE,
-            error=_error(self._square_differences(), self.LEVEL_ROWS[0]),
+            error=_error(self._squares, self.LEVEL_ROWS[0]),
             rarity=self.loss.rarity,
             agreeing=self.agreeing,
             onset=[self.since, self.since],
@@ -196,7 +196,7 @@ class RunCollapsed(StreamDetector):
 
     def _resume(self, step: int) -> None:
         if self.since is not None and step <= self.since:
-            self.rewards.clear()
+            self._forget_rewards()
             self.active, self.below, self.since, self.agreeing = False, 0, None, []
 
     def _rebaseline(self) -> None:
@@ -204,14 +204,22 @@ class RunCollapsed(StreamDetector):
         self.fast.restart()
         self.loss.restart()
         if not self.active:
-            self.rewards.clear()
+            self._forget_rewards()
             self.best, self.below, self.floor = None, 0, 0.0
 
+    def _forget_rewards(self) -> None:
+        self.rewards.clear()
+        self._squares.clear()
 
-def _error(squares: tuple[float, int], rows: int) -> float:
-    """Return the standard error of a median of ``rows``: 1.25 σ / √n, with σ² half the mean squared difference.
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state; the squared differences follow from the rewards."""
+        super().load(state)
+        self._squares = self._square_differences()
+
+
+def _error(squares: Collection[float], rows: int) -> float:
+    """Return the standard error of a median of ``rows``: 1.25 σ / √n, with σ² half the mean of squared differences.
 
     A robust scale would not do: rewards that are 0 except for a few rows have a median difference of 0.
     """
-    total, count = squares
-    return 1.25 * math.sqrt(total / (2 * max(1, count) * rows))
+    return 1.25 * math.sqrt(sum(squares) / (2 * max(1, len(squares)) * rows))

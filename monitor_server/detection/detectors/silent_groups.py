@@ -31,9 +31,9 @@ class SilentGroups(ShiftDetector):
     size = Size(least=0.5, errors=4.0, rows=10)
     what = "The share of groups without reward variance"
 
-    def _build_finding(self, observation: Observation) -> Finding:
+    def _build_finding(self, observation: Observation, level: float | None) -> Finding:
         """Add whether the groups are all correct or all wrong."""
-        finding = super()._build_finding(observation)
+        finding = super()._build_finding(observation, level)
         right, wrong = (finite(observation.signals, f"reward/all_{side}_frac") for side in ("correct", "wrong"))
         if right is None or wrong is None:
             return finding

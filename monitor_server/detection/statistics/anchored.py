@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from monitor_server.detection.statistics.departure import Departure, Size
-from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, sorted_median
+from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median_distance, sorted_median
 
 __all__ = ["AnchoredDeparture"]
 
@@ -66,7 +66,7 @@ class AnchoredDeparture(Departure):
         if origin is None or level is None or self._sign * level <= self._far:
             return False
         change = self._sign * (level - origin)
-        spread = MAD_TO_SIGMA * sorted_median(sorted(abs(value - origin) for value in self.first))
+        spread = MAD_TO_SIGMA * median_distance(sorted(self.first), origin)
         self.deviation = spread * (1.0 + 4.0 / FIRST) + size.noise
         self.score = change / max(self.deviation, SMALLEST_DEVIATION)
         return change > size.errors * self.deviation

@@ -7,12 +7,11 @@ matters. Four rows of baseline are enough, because half of the failures in real 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from operator import sub
+from itertools import islice
 from typing import Any
 
 from monitor_server.detection.statistics.rarity import is_rarer
-from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, sorted_median
+from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median_distance, sorted_median
 from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["Departure", "Size", "second_largest"]
@@ -128,7 +127,7 @@ class Departure(Stateful):
         # Every one of the newest rows must be large too, where the size says so.
         if size.each and not all(self._is_beyond(value, baseline) for value in newest):
             return False
-        spread = MAD_TO_SIGMA * sorted_median(sorted(map(abs, map(sub, before, repeat(baseline)))))
+        spread = MAD_TO_SIGMA * median_distance(before, baseline)
         self.deviation = deviation = spread * (1.0 + 4.0 / len(before)) + size.noise
         self.score = change / max(deviation, SMALLEST_DEVIATION)
         if change <= size.errors * deviation:
@@ -173,7 +172,7 @@ class Departure(Stateful):
         """Median of the newest rows; None while there is no baseline."""
         if len(self.values) - self._rows - 1 < LEAST:
             return None
-        return sorted_median(sorted(list(self.values)[-self._rows :]))
+        return sorted_median(sorted(islice(reversed(self.values), self._rows)))
 
     def restart(self) -> None:
         """Discard the baseline, because the signal changed its meaning."""

@@ -1,5 +1,6 @@
 """Computes how improbable the newest rows of an unchanged run would be, from ranks, without assuming a distribution."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import islice, repeat
 from operator import ge, le
@@ -50,16 +51,17 @@ def is_rarer(values: Sequence[float], bound: float, *, falls: bool) -> bool:
     >>> is_rarer([0.6, 0.7, 0.6, 0.5, 0.6, 0.7, 0.1, 0.1], 0.02, falls=True)
     True
     """
-    newest = list(reversed(values))
-    mildest = newest[0]
+    ordered = sorted(values)
+    mildest = values[-1]
     for m in range(1, MOST_ROWS):
-        before = len(newest) - m
+        before = len(values) - m
         if before < LEAST:
             return False
-        mildest = max(mildest, newest[m - 1]) if falls else min(mildest, newest[m - 1])
+        mildest = max(mildest, values[-m]) if falls else min(mildest, values[-m])
         if (1 / (before + 2)) ** m >= bound:  # even if no row before was as extreme
             continue
-        as_extreme = sum(map(le if falls else ge, newest[m:], repeat(mildest)))
+        # The newest m are as extreme as the mildest of them.
+        as_extreme = (bisect_right(ordered, mildest) if falls else len(ordered) - bisect_left(ordered, mildest)) - m
         if ((as_extreme + 1) / (before + 2)) ** m < bound:
             return True
     return False

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from operator import mul, sub
 
-__all__ = ["MAD_TO_SIGMA", "line", "long_run_factor", "median", "noise_scale", "sorted_median"]
+__all__ = ["MAD_TO_SIGMA", "line", "long_run_factor", "median", "median_distance", "noise_scale", "sorted_median"]
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 ROOT_OF_TWO = math.sqrt(2.0)
@@ -26,6 +26,31 @@ def sorted_median(ordered: Sequence[float]) -> float:
     """Return the median of at least one value, given in ascending order."""
     half = len(ordered) // 2
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def median_distance(ordered: Sequence[float], centre: float) -> float:
+    """Return the median of |x - centre| over at least one value, given in ascending order.
+
+    The half of the values that lie nearest to the centre are neighbours, so that a binary search finds them. This is
+    several times faster than to sort the distances.
+
+    >>> median_distance([1.0, 2.0, 4.0, 9.0], 3.0)
+    1.5
+    """
+    near = len(ordered) // 2 + 1  # values; the median is the largest of their distances, or the mean of the two largest
+    first, last = 0, len(ordered) - near
+    while first < last:
+        middle = (first + last) // 2
+        if centre - ordered[middle] > ordered[middle + near] - centre:
+            first = middle + 1
+        else:
+            last = middle
+    below, above = centre - ordered[first], ordered[first + near - 1] - centre
+    if len(ordered) % 2:
+        return max(below, above)
+    if below > above:
+        return (max(above, centre - ordered[first + 1]) + below) / 2
+    return (max(below, ordered[first + near - 2] - centre) + above) / 2
 
 
 def line(values: Sequence[float]) -> tuple[float, float]:
