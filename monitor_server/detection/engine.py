@@ -103,11 +103,9 @@ class Engine:
             "gate": self._gate.state(),
             "phases": self._phases.state(),
             "forecaster": self._forecaster.state(),
-            "forecast": _saved(self._forecast) if self._forecast else None,
+            "forecast": _saved_forecast(self._forecast) if self._forecast else None,
             "phase": str(self._phase),
-            "findings": [
-                dataclasses.asdict(finding) | {"severity": str(finding.severity)} for finding in self._findings
-            ],
+            "findings": [_saved_finding(finding) for finding in self._findings],
             "newest": list(self._newest) if self._newest else None,
         }
         if self._page_budget is not None and self._warranty is not None:
@@ -169,8 +167,17 @@ def _keep_most_severe(findings: Sequence[Finding]) -> Sequence[Finding]:
     return list(kept.values())
 
 
-def _saved(forecast: Forecast) -> dict[str, Any]:
+def _saved_finding(finding: Finding) -> dict[str, Any]:
+    """Return a finding as JSON values, which its evidence already is."""
+    saved = {field.name: getattr(finding, field.name) for field in dataclasses.fields(finding)}
+    return saved | {"severity": str(finding.severity)}
+
+
+def _saved_forecast(forecast: Forecast) -> dict[str, Any]:
     """Return a forecast as JSON values: JSON has lists and no tuples."""
     return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(forecast).items()
+        "probabilities": list(forecast.probabilities),
+        "base_rates": list(forecast.base_rates),
+        "drivers": forecast.drivers,
+        "model": forecast.model,
     }

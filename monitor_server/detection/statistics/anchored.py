@@ -48,6 +48,8 @@ class AnchoredDeparture(Departure):
             self._find_origin()
         is_fast = super().update(x)
         self.is_slow = not is_fast and self._sign * x > self._far and self._is_far()
+        if self.is_slow:
+            self._departed = None  # not by the level and baseline of the newest rows
         self.departs = is_fast or self.is_slow
         return self.departs
 

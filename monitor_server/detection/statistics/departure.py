@@ -7,7 +7,7 @@ matters. Four rows of baseline are enough, because half of the failures in real 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any
 
 from monitor_server.detection.statistics.rarity import is_rarer
@@ -22,6 +22,7 @@ SMALLEST_DEVIATION = 1e-12  # keeps the score of a constant signal finite
 # Rows for which one look at the baseline serves: each row moves a median by one place at most.
 ROWS_PER_LOOK = 16
 ROUNDING = 1e-9  # relative; far more than the rounding of a difference
+_TURNS = cycle(range(8))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,9 @@ class Departure(Stateful):
         self._limit = 0.0  # no departure while none of the newest rows passes it
         self._rows_left = 0  # for which the limit holds
         self._passing = 0  # rows in which one that passed the limit is still among the newest
+        self._departed: tuple[float, float] | None = None  # level and baseline of a row that departs by them
+        # The first look serves for fewer rows, so that not all departures look at their baselines on the same row.
+        self._rows_per_look = ROWS_PER_LOOK - next(_TURNS)
 
     def update(self, x: float) -> bool:
         """Add one finite value and return whether the signal has departed.
@@ -132,6 +136,7 @@ class Departure(Stateful):
         self.score = change / max(deviation, SMALLEST_DEVIATION)
         if change <= size.errors * deviation:
             return False
+        self._departed = level, baseline
         return size.rarity >= 1.0 or is_rarer(values, size.rarity, falls=self._falls)
 
     def _is_beyond(self, level: float, baseline: float) -> bool:
@@ -147,7 +152,9 @@ class Departure(Stateful):
         After k rows a median lies between the values that were k places below and above it.
         """
         size, half = self._size, len(before) // 2
-        self._rows_left = rows = min(ROWS_PER_LOOK, half - 1)
+        self._rows_left = rows = min(self._rows_per_look, half - 1)
+        if rows == self._rows_per_look:
+            self._rows_per_look = ROWS_PER_LOOK
         if self._falls:
             most, floor = before[half + rows], self.floor
             margin = ROUNDING * (abs(most) + abs(floor) + size.least)
@@ -164,12 +171,16 @@ class Departure(Stateful):
     @property
     def baseline(self) -> float | None:
         """Median of the window before; None while it has too few rows."""
+        if self.departs and self._departed:
+            return self._departed[1]
         before = sorted(list(self.values)[: -self._rows - 1])
         return sorted_median(before) if len(before) >= LEAST else None
 
     @property
     def level(self) -> float | None:
         """Median of the newest rows; None while there is no baseline."""
+        if self.departs and self._departed:
+            return self._departed[0]
         if len(self.values) - self._rows - 1 < LEAST:
             return None
         return sorted_median(sorted(islice(reversed(self.values), self._rows)))
@@ -192,12 +203,14 @@ class Departure(Stateful):
 
     def state(self) -> dict[str, Any]:
         """Return the values, and for readers the level and the baseline that follow from them."""
-        return super().state() | {"level": self.level, "baseline": self.baseline}
+        state = super().state()
+        state["level"], state["baseline"] = self.level, self.baseline
+        return state
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; the limit is found again at the next value."""
         super().load(state)
-        self._rows_left = self._passing = 0
+        self._rows_left, self._passing, self._departed = 0, 0, None
 
 
 def second_largest(strengths: Iterable[float]) -> float:

@@ -57,7 +57,9 @@ def is_rarer(values: Sequence[float], bound: float, *, falls: bool) -> bool:
         before = len(values) - m
         if before < LEAST:
             return False
-        mildest = max(mildest, values[-m]) if falls else min(mildest, values[-m])
+        value = values[-m]
+        if (value > mildest) if falls else (value < mildest):
+            mildest = value
         if (1 / (before + 2)) ** m >= bound:  # even if no row before was as extreme
             continue
         # The newest m are as extreme as the mildest of them.

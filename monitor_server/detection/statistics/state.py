@@ -7,9 +7,12 @@ saved state, so that a newer version's rules apply to runs that are under way.
 
 from collections import deque
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any, Self
 
 __all__ = ["Stateful"]
+
+PLAIN = frozenset({float, int, str, bool, NoneType})  # nearly all attributes; the state is written after every slice
 
 
 class Stateful:
@@ -26,7 +29,11 @@ class Stateful:
 
     def state(self) -> dict[str, Any]:
         """Return everything that is needed to continue after a restart; non-finite floats stay floats."""
-        return {name: _dump(value) for name, value in vars(self).items() if not name.startswith("_")}
+        return {
+            name: value if type(value) in PLAIN else _dump(value)
+            for name, value in vars(self).items()
+            if name[0] != "_"
+        }
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; attributes that it does not name keep their values."""
@@ -43,14 +50,14 @@ class Stateful:
 
 
 def _dump(value: Any) -> Any:  # noqa: ANN401 - walks any state tree
-    if value is None or isinstance(value, float | int | str):  # nearly all
+    if type(value) in PLAIN:
         return value
     if isinstance(value, Stateful):
         return value.state()
-    if isinstance(value, dict):
-        return {key: _dump(item) for key, item in value.items()}
     if isinstance(value, deque):
         return list(value)  # a window holds numbers only
+    if isinstance(value, dict):
+        return {key: _dump(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_dump(item) for item in value]
     return value
