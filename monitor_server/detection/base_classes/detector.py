@@ -7,7 +7,7 @@ or that come from an attempt that has been replaced, are ignored here, once for 
 from collections.abc import Iterable, KeysView, Mapping, Sequence
 from typing import Any, ClassVar
 
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import list_missing
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
 from monitor_server.detection.statistics.state import Stateful
 
@@ -128,7 +128,7 @@ class StreamDetector(Stateful):
         if "agreeing" not in evidence:
             evidence["agreeing"] = []
         if "missing" not in evidence:
-            evidence["missing"] = [name for name in self.reads if finite(observation.signals, name) is None]
+            evidence["missing"] = list_missing(observation.signals, self.reads)
         return Finding(
             kind=kind,
             severity=severity,

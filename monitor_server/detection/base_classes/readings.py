@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-__all__ = ["LARGEST", "finite", "first_finite"]
+__all__ = ["LARGEST", "finite", "first_finite", "list_missing"]
 
+NAN = float("nan")
 LARGEST = 1e100  # sums of squares overflow beyond it; such a number is not a measurement
 
 
@@ -24,3 +25,12 @@ def first_finite(signals: Mapping[str, float], names: Sequence[str]) -> tuple[st
         if value is not None and -LARGEST < value < LARGEST:
             return name, value
     return None
+
+
+def list_missing(signals: Mapping[str, float], names: Sequence[str]) -> list[str]:
+    """Return those of several signals that were not observed with a finite value.
+
+    >>> list_missing({"reward/mean": 0.5, "grad/norm": float("inf")}, ["reward/mean", "grad/norm", "lr"])
+    ['grad/norm', 'lr']
+    """
+    return [name for name in names if not -LARGEST < signals.get(name, NAN) < LARGEST]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import LARGEST, finite, first_finite
+from monitor_server.detection.base_classes.readings import LARGEST, first_finite, list_missing
 from monitor_server.detection.protocol import Finding, Observation
 from monitor_server.detection.statistics.departure import Departure, Size
 
@@ -93,7 +93,7 @@ class ShiftDetector(StreamDetector):
             level=level,
             deviation=departure.deviation,
             agreeing=self._list_agreeing(),
-            missing=[name for name in self.reads[:1] if finite(observation.signals, name) is None],
+            missing=list_missing(observation.signals, self.reads[:1]),
             onset=[self.opened, self.opened],
             arithmetic=self._rule,
         )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import finite, list_missing
 from monitor_server.detection.collapse_measures.records import Records
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
@@ -76,7 +76,7 @@ class GradientSpike(StreamDetector):
             statistic=self.worst,
             threshold=max(self.LARGE, self.FACTOR * self.record),
             agreeing=[ADVANTAGE] if self.is_critical else [],
-            missing=[name for name in self.reads if finite(observation.signals, name) is None],
+            missing=list_missing(observation.signals, self.reads),
             onset=[self.opened, self.opened],
             arithmetic="g > 10 and g > 100 times the largest of 40 rows, in two rows of three; critical: in one row "
             "with an advantage above 10 times its largest",

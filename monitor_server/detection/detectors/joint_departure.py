@@ -51,7 +51,8 @@ class JointDeparture(StreamDetector):
         if not self.left:
             self.since = None
             return ()
-        strongest = max(self.moved, key=lambda name: self.mechanisms.channels[name].score)
+        scores = {name: self.mechanisms.channels[name].score for name in self.moved}
+        strongest = max(scores, key=scores.__getitem__)
         channel = self.mechanisms.channels[strongest]
         changes = ", ".join(self.mechanisms.describe(name) for name in self.moved)
         return [
@@ -64,7 +65,7 @@ class JointDeparture(StreamDetector):
                 statistic=second_largest(self._strengths().values()),
                 threshold=1.0,
                 mechanisms=sorted({CHANNELS[name][0] for name in self.moved}),
-                scores={name: self.mechanisms.channels[name].score for name in self.moved},
+                scores=scores,
                 agreeing=[CHANNELS[name][1] for name in self.moved],
                 onset=[self.since, self.since],
                 arithmetic="two mechanisms beyond size, factor and noise of their own 40 rows within 2 rows",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import finite, list_missing
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 
@@ -79,7 +79,7 @@ class LossExplosion(StreamDetector):
                 statistic=self.worst,
                 threshold=max(self.LARGE * unit, self.FACTOR * baseline),
                 onset=[self.since, self.since],
-                missing=[name for name in (LOSS,) if finite(observation.signals, name) is None],
+                missing=list_missing(observation.signals, (LOSS,)),
                 arithmetic="|loss| > 100 max(1, r)^2, |loss| > 100 times the median of 40 rows, and |loss| > kl",
             )
         ]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import finite, list_missing
 from monitor_server.detection.collapse_measures.records import Records
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
@@ -109,7 +109,7 @@ class RateRise(StreamDetector):
             statistic=self.top,
             threshold=factor * peak,
             agreeing=damaged,
-            missing=[name for name in (RATE,) if finite(observation.signals, name) is None],
+            missing=list_missing(observation.signals, (RATE,)),
             onset=[self.opened, self.opened],
             arithmetic="lr >= 3 peak, or 1.5 peak by the third new highest value; critical: lr >= 3 peak, and a signal "
             "beyond its largest size of the 40 rows before, times its factor, in two rows",

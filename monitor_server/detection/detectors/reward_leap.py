@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
-from monitor_server.detection.base_classes.readings import finite
+from monitor_server.detection.base_classes.readings import finite, list_missing
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median
 
@@ -104,7 +104,7 @@ class RewardLeap(StreamDetector):
             threshold=self.FACTOR,
             level=reward,
             deviation=self.deviation,
-            missing=[name for name in self.reads if finite(observation.signals, name) is None],
+            missing=list_missing(observation.signals, self.reads),
             onset=[self.opened, self.opened],
             arithmetic="two rows: r > 2 b and r - b > max(0.1, 8 sigma), b the largest of the 40 rows before",
         )

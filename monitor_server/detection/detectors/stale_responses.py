@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
-from monitor_server.detection.base_classes.readings import LARGEST, finite
+from monitor_server.detection.base_classes.readings import LARGEST, finite, list_missing
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["StaleResponses"]
@@ -95,7 +95,7 @@ class StaleResponses(StreamDetector):
             statistic=float(self.passes),
             threshold=float(max(self.PASSES, self.FACTOR * self.most + 1)),
             agreeing=far,
-            missing=[name for name in DISTANCES if finite(observation.signals, name) is None],
+            missing=list_missing(observation.signals, DISTANCES),
             onset=[self.began, self.began],
             arithmetic="passes >= 4 and > 2 times the most of any batch before; critical: a divergence > 0.03 nat and "
             "> 10 times its largest before",

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from operator import itemgetter
 
 from monitor_server.detection.protocol import Capability, Forecast
 
@@ -62,12 +63,14 @@ class HazardModel:
         if not evidence or not any(self._weighing):
             return self._unaided
         weights = self._weighing[1]
-        ratios = {name: math.exp(weights[name] * value) for name, value in evidence.items() if name in weights}
-        strongest = sorted(ratios, key=lambda name: -ratios[name])[:DRIVERS]
+        ratios = [(name, math.exp(weights[name] * value)) for name, value in evidence.items() if name in weights]
+        drivers = [each for each in ratios if each[1] >= LEAST_RATIO]
+        if len(drivers) > 1:
+            drivers = sorted(drivers, key=itemgetter(1), reverse=True)[:DRIVERS]
         return Forecast(
             probabilities=self._probabilities(evidence),
             base_rates=self.base_rates,
-            drivers={name: ratios[name] for name in strongest if ratios[name] >= LEAST_RATIO},
+            drivers=dict(drivers),
             model=self.name,
         )
 

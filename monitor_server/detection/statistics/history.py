@@ -131,12 +131,13 @@ class History(Stateful):
 
     def baseline(self) -> float | None:
         """Return the median of the lagged window, or None while there are too few values."""
-        if not self.has_baseline:
-            return None
-        if self._ordered is None:
+        ordered = self._ordered
+        if ordered is None:
+            if not self.has_baseline:
+                return None
             # -0.0 becomes 0.0: the two sort alike and would make the order depend on when it is built.
-            self._ordered = sorted([value + 0.0 for value in self.lagged()])
-        return sorted_median(self._ordered)
+            self._ordered = ordered = sorted([value + 0.0 for value in self.lagged()])
+        return sorted_median(ordered)
 
     def innovation(self, x: float, *, trend: bool = True, enough: float = -math.inf) -> float | None:
         """Return how far ``x``, the next value, lies above its prediction, in standard errors of the prediction.
