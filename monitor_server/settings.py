@@ -116,7 +116,9 @@ class Settings(BaseSettings):
     max_step_bytes: int = Field(
         default=32 * MEBIBYTE, ge=1, description="Most bytes of records of one step that are merged"
     )
-    max_signals: int = Field(default=500, ge=1, description="Most different signals one run may have")
+    max_signals: int = Field(
+        default=500, ge=1, description="Most different signals of one run, beside those that detectors read"
+    )
     max_name_chars: int = Field(default=200, ge=1, description="Longest name of a signal, run or project")
     max_responses: int = Field(default=64, ge=0, description="Most sampled responses of one record, and of one step")
     max_response_bytes: int = Field(default=256 * 1024, ge=1, description="Largest sampled response")

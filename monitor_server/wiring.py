@@ -17,6 +17,7 @@ from monitor_server.api.collector.verdict_wait import VerdictWait
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
 from monitor_server.detection.calibration import Calibration
+from monitor_server.detection.registry import READ_SIGNALS
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.appending import BatchAppender
@@ -145,7 +146,7 @@ def build_collector(
         on_tick=tick,
         span=span,
     )
-    log_ = Log(settings=settings, clock=clock)
+    log_ = Log(settings=settings, clock=clock, first_signals=READ_SIGNALS)
     writer = Writer(
         store,
         max_waiting=settings.max_waiting_batches,

@@ -25,11 +25,13 @@ class SyncResult:
         sent: Records that the collector has accepted.
         refused: Records that it does not accept; refused batches stay on disk.
         in_use: Folders left alone because their process lives.
+        left_out: Signals of accepted records that were not stored.
     """
 
     sent: int = 0
     refused: int = 0
     in_use: int = 0
+    left_out: int = 0
 
 
 def sync(folder: Path, transport: Transport) -> SyncResult:
@@ -66,6 +68,10 @@ def _send(folder: SpoolFolder, transport: Transport, result: SyncResult) -> None
             continue
         for rejection in receipt.rejected:
             print(f"rlvitals: a record of {batch.path} was refused: {rejection.detail}", file=sys.stderr)  # noqa: T201 - a command
+        if receipt.left_out is not None:
+            if not result.left_out:
+                print(f"rlvitals: records of {batch.path} lost signals: {receipt.left_out.detail}", file=sys.stderr)  # noqa: T201 - a command
+            result.left_out += receipt.left_out.signals
         result.sent += batch.records - len(receipt.rejected)
         result.refused += len(receipt.rejected)
         batch.remove()
@@ -100,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(  # noqa: T201 - a command
         f"{result.sent} records sent, {result.refused} refused, "
         f"{result.in_use} folders skipped because their process lives"
+        + (f"; {result.left_out} signals of these records left out" if result.left_out else "")
     )
     return 1 if result.refused else 0
 

@@ -26,7 +26,7 @@ from monitor_server.detection.detectors.length_rise import LengthRise
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.loss_explosion import LossExplosion
 from monitor_server.detection.detectors.mismatch_growth import MismatchGrowth
-from monitor_server.detection.detectors.non_finite import NonFinite
+from monitor_server.detection.detectors.non_finite import COUNTER, NonFinite
 from monitor_server.detection.detectors.off_policy import OffPolicy
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.detectors.plateau import Plateau
@@ -51,8 +51,9 @@ from monitor_server.detection.detectors.truncation import Truncation
 from monitor_server.detection.detectors.verdict_decline import VerdictDecline
 from monitor_server.detection.detectors.verdict_gap import VerdictGap
 from monitor_server.detection.detectors.zero_rate import ZeroRate
+from monitor_server.detection.protocol import SEEN_SHARE
 
-__all__ = ["DETECTORS", "build_detectors"]
+__all__ = ["DETECTORS", "READ_SIGNALS", "build_detectors"]
 
 DETECTORS: dict[str, type[StreamDetector]] = {
     "non_finite": NonFinite,
@@ -105,6 +106,13 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "equal_rewards": EqualRewards,
     "all_truncated": AllTruncated,
 }
+
+
+# What detectors look up beside their inputs.
+_OTHER_READ_SIGNALS = (COUNTER, "reward/all_correct_frac", "reward/all_wrong_frac", SEEN_SHARE)
+
+READ_SIGNALS = frozenset(name for detector in DETECTORS.values() for name in detector.reads).union(_OTHER_READ_SIGNALS)
+"""Every signal that detection reads."""
 
 
 def build_detectors() -> dict[str, StreamDetector]:

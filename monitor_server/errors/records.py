@@ -12,7 +12,7 @@ class InvalidRecord(RecordError):
 
 
 class TooManySignals(RecordError):
-    """The record would give the run more signals than are allowed."""
+    """The record has more signals than are read; those beyond the limit of a run are left out instead."""
 
 
 class SummaryConflict(RecordError):

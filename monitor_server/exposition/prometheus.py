@@ -34,6 +34,11 @@ class Exposition:
         self._records = Counter("rlvitals_ingest_records", "Records stored", registry=registry)
         self._rejected = Counter("rlvitals_ingest_rejected", "Records refused", registry=registry)
         self._duplicates = Counter("rlvitals_ingest_duplicates", "Records seen before", registry=registry)
+        self._left_out_signals = Counter(
+            "rlvitals_ingest_left_out_signals",
+            "Scalars and summaries of stored records that were left out, because their run has too many signals",
+            registry=registry,
+        )
         self._bytes = Counter("rlvitals_ingest_bytes", "Bytes of ingest bodies as sent", registry=registry)
         self._ingest = Histogram(
             "rlvitals_ingest_seconds", "From body to commit of a batch", buckets=SECONDS, registry=registry
@@ -117,11 +122,14 @@ class Exposition:
         for name, size in sizes.items():
             self._cached.labels(name).set_function(size)
 
-    def ingested(self, *, records: int, rejected: int, duplicates: int, body_bytes: int, seconds: float) -> None:
+    def ingested(
+        self, *, records: int, rejected: int, duplicates: int, left_out: int, body_bytes: int, seconds: float
+    ) -> None:
         """Count one committed batch."""
         self._records.inc(records)
         self._rejected.inc(rejected)
         self._duplicates.inc(duplicates)
+        self._left_out_signals.inc(left_out)
         self._bytes.inc(body_bytes)
         self._ingest.observe(seconds)
 

@@ -1,5 +1,6 @@
 """Appends a batch to the log of its run through the writer, and waits until it is committed."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -8,6 +9,7 @@ from monitor_server.ingest.record_log.log_append import Appended, Log
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.ingest.writer import Writer
 from monitor_server.instrumentation.spans import OpenSpan
+from trainer_hooks import wire
 
 __all__ = ["BatchAppender"]
 
@@ -49,6 +51,7 @@ class BatchAppender:
             duplicates=sum(part.duplicates for part in appended),
             refused_responses=sum(part.refused_responses for part in appended),
             rejected=sorted((each for part in appended for each in part.rejected), key=lambda each: each.index),
+            left_out=_together([part.left_out for part in appended if part.left_out is not None]),
         )
 
     async def _append_part(self, valid: ValidBatch) -> Appended:
@@ -60,3 +63,10 @@ class BatchAppender:
         )
         with self._span("append batch", {"rlvitals.run_id": valid.run_id, "rlvitals.records": len(valid.records)}):
             return await self._deliveries.wait(future)
+
+
+def _together(parts: Sequence[wire.LeftOut]) -> wire.LeftOut | None:
+    """Return what the parts of a batch have lost, as if it were one."""
+    if not parts:
+        return None
+    return wire.LeftOut(signals=sum(part.signals for part in parts), detail=parts[0].detail)

@@ -23,7 +23,7 @@ Reason = Literal[
     "unsent",  # still undelivered in memory when the process ended
     "unspooled",  # it could not be written to disk and is kept in memory only; not lost yet
     "rollouts",  # rollout arrays contradicted each other
-    "scalars",  # a scalar was not a number
+    "scalars",  # a scalar was not a number, had a name that cannot be sent, or was one more name than the run may have
     "responses",  # sampled responses or their texts could not be encoded, or the collector refused them
     "internal_errors",  # an error of ours, of an adapter, or of on_alert
 ]
@@ -59,10 +59,20 @@ class DropCounter:
         """Records that will never reach the store."""
         return sum(self._counts[reason] for reason in DROPPED_RECORD_REASONS)
 
-    def count(self, reason: Reason, detail: str, *, by: int = 1) -> None:
-        """Increase a counter, and log the detail unless this reason was logged within the last minute."""
+    def count(self, reason: Reason, detail: str, *, by: int = 1, once: str = "") -> None:
+        """Increase a counter, and log the detail unless this reason was logged within the last minute.
+
+        Args:
+            reason: The counter.
+            detail: Why, and what to do.
+            by: By how much.
+            once: A topic under which the detail is logged once, for what is the same at each step.
+        """
         self._counts[reason] += by
-        self.warn(reason, f"{detail} ({reason}: {self._counts[reason]} so far)")
+        if once:
+            self.warn(once, detail, once=True)
+        else:
+            self.warn(reason, f"{detail} ({reason}: {self._counts[reason]} so far)")
 
     def count_error(self, error: Exception, *, lost: Reason | None = None, by: int = 1) -> None:
         """Count an error of ours, which must not reach the training, and the records that it cost."""
@@ -72,11 +82,11 @@ class DropCounter:
             detail = f"{by} records were lost ({lost}): {detail}"
         self.count("internal_errors", detail)
 
-    def warn(self, topic: str, detail: str) -> None:
-        """Log a warning unless this topic was logged within the last minute."""
+    def warn(self, topic: str, detail: str, *, once: bool = False) -> None:
+        """Log a warning unless this topic was logged within the last minute, or ``once`` and before."""
         now = self._clock()
         if now - self._logged_at.get(topic, -math.inf) >= LOG_INTERVAL_SECONDS:
-            self._logged_at[topic] = now
+            self._logged_at[topic] = math.inf if once else now
             # A handler or a filter of the user's may raise.
             with contextlib.suppress(Exception):
                 logger.warning("rlvitals: %s", detail)

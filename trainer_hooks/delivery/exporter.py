@@ -165,4 +165,12 @@ class Exporter:
             self._drops.count(
                 "responses", "the collector refused sampled responses; its log says why", by=receipt.refused_responses
             )
+        if receipt.left_out is not None:
+            self._drops.count(
+                "scalars",
+                f"the collector stores this run without some of its signals: {receipt.left_out.detail}; "
+                "hooks/rejected_scalars counts them",
+                by=receipt.left_out.signals,
+                once="left_out",
+            )
         self._on_receipt(receipt, body)

@@ -22,7 +22,7 @@ from trainer_hooks.wire.encoding import (
     run_id,
     spell_non_finite,
 )
-from trainer_hooks.wire.fields import LARGEST_INTEGER, is_clean_name
+from trainer_hooks.wire.fields import LARGEST_INTEGER, MAX_RECORD_SIGNALS, is_clean_name
 from trainer_hooks.wire.kinds import ALERT_KINDS, Severity
 from trainer_hooks.wire.messages import (
     CAPABILITY_LEVELS,
@@ -35,6 +35,7 @@ from trainer_hooks.wire.messages import (
     Batch,
     Capability,
     ForkResult,
+    LeftOut,
     Receipt,
     Record,
     Rejection,
@@ -50,6 +51,7 @@ __all__ = [
     "JSON",
     "LARGEST_INTEGER",
     "MAX_FORKS",
+    "MAX_RECORD_SIGNALS",
     "MSGPACK",
     "READABLE_VERSIONS",
     "RESPONSE_KINDS",
@@ -65,6 +67,7 @@ __all__ = [
     "Extreme",
     "ForkResult",
     "Histogram",
+    "LeftOut",
     "Moments",
     "Receipt",
     "Record",

@@ -2,10 +2,12 @@
 
 from typing import Final
 
-__all__ = ["LARGEST_INTEGER", "is_clean_name"]
+__all__ = ["LARGEST_INTEGER", "MAX_RECORD_SIGNALS", "is_clean_name"]
 
 LARGEST_INTEGER: Final = 2**53
 """Of steps, sequence numbers and versions; beyond it JSON numbers are not exact."""
+MAX_RECORD_SIGNALS: Final = 10_000
+"""Scalars and summaries of one record together."""
 
 
 def is_clean_name(name: str) -> bool:

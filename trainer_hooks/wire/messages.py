@@ -20,6 +20,7 @@ __all__ = [
     "Batch",
     "Capability",
     "ForkResult",
+    "LeftOut",
     "Receipt",
     "Record",
     "Rejection",
@@ -120,6 +121,13 @@ class Rejection(Wire, frozen=True, forbid_unknown_fields=False):
     detail: str
 
 
+class LeftOut(Wire, frozen=True, forbid_unknown_fields=False):
+    """How many signals accepted records lost, because their run has as many names of signals as it may have."""
+
+    signals: int
+    detail: str
+
+
 class AlertNotice(Wire, frozen=True, forbid_unknown_fields=False):
     """An alert that is firing on the run, as sent to the trainer."""
 
@@ -150,6 +158,7 @@ class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
     Unknown fields are ignored: a newer collector may send more, and a running trainer cannot be upgraded.
 
     ``refused_responses`` counts sampled responses that were malformed or too many; their records are accepted.
+    ``left_out`` counts signals that were left out of accepted records.
     ``newest_attempt`` is the newest attempt of the run where it is higher than the batch's; detection then ignores the
     batch. ``phase`` is the phase at ``judged_step``, the newest step of the batch's attempt that detection has
     processed. Both are left out before the first such step. ``requests`` are repeated until the trainer has answered.
@@ -165,3 +174,4 @@ class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
     judged_step: int | None = None
     alerts: list[AlertNotice] = []
     requests: list[ActionRequest] = []
+    left_out: LeftOut | None = None

@@ -50,6 +50,7 @@ class Receipts:
             newest_attempt=appended.newest_attempt if appended.attempt < appended.newest_attempt else None,
             rejected=list(appended.rejected),
             requests=await self._requests.requests(appended.run_id, appended.attempt),
+            left_out=appended.left_out,
             **(await self._verdict_fields(appended)),
         )
 

@@ -84,6 +84,7 @@ async def ingest(request: Request, collector: Serving) -> Response:
         records=receipt.accepted,
         rejected=len(receipt.rejected),
         duplicates=receipt.duplicates,
+        left_out=0 if receipt.left_out is None else receipt.left_out.signals,
         body_bytes=len(body),
         seconds=perf_counter() - begin,
     )

@@ -72,7 +72,7 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     for problem in report.problems[:PROBLEMS_SHOWN]:
         say(f"  passed over: {printable(problem)}")
-    known = 0
+    known, left_out = 0, 0
     acknowledged = {(step.attempt, step.step): step.acknowledged for step in steps if step.acknowledged}
     for batch in batches(steps, name=name, project=project, size=size):
         begun = time.monotonic()
@@ -80,8 +80,7 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
         answer = fetch("POST", url, "/ingest", body=body, headers=headers, timeout=ANSWER_SECONDS)
         receipt = wire.decode_receipt(answer)
         known += receipt.duplicates
-        for rejection in receipt.rejected:
-            say(f"  a step was refused: {printable(rejection.detail)}")
+        left_out = _say_losses(receipt, left_out)
         if batch.records:
             last = (batch.attempt, wire.decode_record(batch.records[-1]).step)
             _acknowledge(url, wire.run_id(project, name), last[1], acknowledged.get(last, ()))
@@ -91,7 +90,20 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
         _wait_for_detection(url, wire.run_id(project, name), steps[-1].step)
     if known:
         say(f"  {known} steps were there already; another --project replays them anew")
+    if left_out:
+        say(f"  {left_out} numbers of {len(steps)} steps were left out")
     _print_alerts(url, wire.run_id(project, name))
+
+
+def _say_losses(receipt: wire.Receipt, left_out: int) -> int:
+    """Print what a receipt says was lost, and return how many signals were left out so far."""
+    for rejection in receipt.rejected:
+        say(f"  a step was refused: {printable(rejection.detail)}")
+    if receipt.left_out is None:
+        return left_out
+    if not left_out:
+        say(f"  signals were left out: {printable(receipt.left_out.detail)}")
+    return left_out + receipt.left_out.signals
 
 
 def _acknowledge(url: str, run_id: str, step: int, kinds: Sequence[str]) -> None:

@@ -8,8 +8,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from monitor_server.ingest.record_log.signal_places import LeftOutCounter, SignalPlaces, without
+from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.store.repositories.runs import Run
+from trainer_hooks import wire
 
 __all__ = ["KnownRun", "KnownRuns"]
 
@@ -23,21 +26,50 @@ class KnownRun:
     Attributes:
         run: The run; only the columns of ingest are as they are in the store.
         attempt_world_size: The largest world size of the newest attempt.
-        signals: The names of its signals.
+        signals: Its signals.
         last_seqs: The highest sequence number of each rank in the newest attempt.
         names: The signals of the last record, all of them known.
     """
 
     run: Run
     attempt_world_size: int
-    signals: set[str]
+    signals: SignalPlaces
     last_seqs: dict[int, int] = field(default_factory=dict)
     names: Sequence[str] = ()
 
-    def is_next(self, valid: ValidBatch) -> bool:
-        """Whether a batch only continues the newest attempt: records that are new, and nothing else."""
-        batch, run = valid.batch, self.run
-        if (
+    def continuing(self, valid: ValidBatch, left_out: LeftOutCounter) -> "list[ValidRecord] | None":
+        """Return the records of a batch that only continues the newest attempt, or None for any other batch.
+
+        Signals that the run takes no more are left out of them.
+
+        Args:
+            valid: The batch.
+            left_out: Counts these signals.
+        """
+        if not self._is_continued_by(valid.batch):
+            return None
+        last = self.last_seqs.get(valid.batch.rank)
+        if last is None:
+            return None
+        records = valid.records
+        for place, record in enumerate(valid.records):
+            if record.seq <= last:
+                return None
+            last = record.seq
+            if self._knows(record.names):
+                continue
+            new = [name for name in record.names if name not in self.signals.names]
+            if not self.signals.takes_none_of(new):
+                return None
+            left_out.add(new)
+            if records is valid.records:
+                records = [*records]
+            records[place] = without(record, frozenset(new))
+        return records
+
+    def _is_continued_by(self, batch: wire.Batch) -> bool:
+        run = self.run
+        return not (
             batch.attempt != run.attempt
             or run.ended is not None
             or batch.end is not None
@@ -45,21 +77,12 @@ class KnownRun:
             or batch.world_size > self.attempt_world_size
             or batch.capability != run.capability
             or (batch.source and batch.source != run.source)
-        ):
-            return False
-        last = self.last_seqs.get(batch.rank)
-        if last is None:
-            return False
-        for record in valid.records:
-            if record.seq <= last or not self._knows(record.names):
-                return False
-            last = record.seq
-        return True
+        )
 
     def _knows(self, names: Sequence[str]) -> bool:
         if names == self.names:
             return True
-        if not self.signals.issuperset(names):
+        if not self.signals.names.issuperset(names):
             return False
         self.names = names
         return True

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from monitor_server.detection.protocol import SEEN_SHARE
-from monitor_server.errors import RecordError, TooManySignals
+from monitor_server.errors import RecordError
 from monitor_server.ingest.record_log.config_changes import describe_changes
 from monitor_server.ingest.record_log.known_runs import KnownRun, KnownRuns
 from monitor_server.ingest.record_log.sampled_responses import SampledResponses
+from monitor_server.ingest.record_log.signal_places import LeftOutCounter, SignalPlaces, without
 from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
 from monitor_server.ingest.validation.validate import ValidBatch
@@ -53,6 +54,7 @@ class Appended:
         duplicates: How many were stored before.
         refused_responses: How many of its sampled responses were refused.
         rejected: Which records were refused, and why.
+        left_out: How many signals its new records lost; None where they lost none.
     """
 
     run_id: str
@@ -63,13 +65,23 @@ class Appended:
     duplicates: int = 0
     refused_responses: int = 0
     rejected: Sequence[wire.Rejection] = ()
+    left_out: wire.LeftOut | None = None
 
 
 class Log:
-    """Appends batches to the logs of runs. Its caches can be dropped at any time: the store has what they hold."""
+    """Appends batches to the logs of runs. Its caches can be dropped at any time: the store has what they hold.
 
-    def __init__(self, *, settings: Settings, clock: Callable[[], float]) -> None:
+    Args:
+        settings: The limits.
+        clock: Seconds since the epoch.
+        first_signals: Signals that a run takes however many others it has.
+    """
+
+    def __init__(
+        self, *, settings: Settings, clock: Callable[[], float], first_signals: frozenset[str] = frozenset()
+    ) -> None:
         self._settings = settings
+        self._first_signals = first_signals | {SEEN_SHARE}
         self._clock = clock
         self._known = KnownRuns()
         self._shapes: OrderedDict[tuple[str, int, int], dict[str, Shape]] = OrderedDict()
@@ -102,8 +114,10 @@ class Log:
     def append_deferred(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         """Append a batch; what only continues its run is written by `flush`, together for all batches of a commit."""
         known = self._known.find(valid.run_id)
-        if known is not None and known.is_next(valid):
-            appended = self._append_next(repositories, known, valid)
+        if known is not None:
+            left_out = LeftOutCounter(self._settings.max_signals)
+            records = known.continuing(valid, left_out)
+            appended = None if records is None else self._append_next(repositories, known, valid, records, left_out)
             if appended is not None:
                 return appended
         self.flush(repositories)
@@ -129,11 +143,18 @@ class Log:
             (extension.run_id, record) for extension in deferred for record in extension.records
         )
 
-    def _append_next(self, repositories: Repositories, known: KnownRun, valid: ValidBatch) -> Appended | None:
-        """Append a batch that only continues a run, or return None if its log has another end by now."""
-        batch, run, new = valid.batch, known.run, valid.records
+    def _append_next(
+        self,
+        repositories: Repositories,
+        known: KnownRun,
+        valid: ValidBatch,
+        new: list[ValidRecord],
+        left_out: LeftOutCounter,
+    ) -> Appended | None:
+        """Append the records of a batch that only continues a run, or return None if its log has another end by now."""
+        batch, run = valid.batch, known.run
         if any(record.shapes for record in new):
-            new, rejected = self._fitting(repositories, run, valid)
+            new, rejected = self._fitting(repositories, run, valid, new)
         else:
             rejected = list(valid.rejected)
         begin, end = run.log_end, run.log_end + len(new)
@@ -159,15 +180,16 @@ class Log:
             accepted=len(new),
             refused_responses=refused_responses,
             rejected=rejected,
+            left_out=left_out.result,
         )
 
     def _fitting(
-        self, repositories: Repositories, run: Run, valid: ValidBatch
+        self, repositories: Repositories, run: Run, valid: ValidBatch, records: Sequence[ValidRecord]
     ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
         """Return the records whose summaries fit those of their steps, and which were refused."""
         batch, rejected = valid.batch, list(valid.rejected)
         new: list[ValidRecord] = []
-        for record in valid.records:
+        for record in records:
             try:
                 shapes = self._shapes_of(repositories, run, batch.attempt, record)
                 check_shapes(record.shapes, shapes, step=record.step, rank=batch.rank)
@@ -182,8 +204,10 @@ class Log:
         batch, now = valid.batch, self._clock()
         run = self._enter(repositories, valid, now=now)
         begin = run.log_end
-        signals = set(repositories.steps.signals(run.id))
-        new, rejected = self._select(repositories, run, valid, signals)
+        settings, left_out = self._settings, LeftOutCounter(self._settings.max_signals)
+        names = repositories.steps.signals(run.id)
+        signals = SignalPlaces(names, most=settings.max_signals, first=self._first_signals)
+        new, rejected = self._select(repositories, run, valid, signals, left_out)
         run.log_end += len(new)
         repositories.records.add(run.id, _stored_records(valid, new, begin=begin))
         refused_responses = self._responses.append(repositories, run.id, batch, new)
@@ -198,9 +222,10 @@ class Log:
             duplicates=len(batch.records) - len(new) - len(rejected),
             refused_responses=refused_responses,
             rejected=rejected,
+            left_out=left_out.result,
         )
 
-    def _know(self, repositories: Repositories, run: Run, batch: wire.Batch, signals: set[str]) -> None:
+    def _know(self, repositories: Repositories, run: Run, batch: wire.Batch, signals: SignalPlaces) -> None:
         """Keep the run for the next batch."""
         if batch.attempt != run.attempt:
             self._known.forget(run.id)
@@ -268,9 +293,14 @@ class Log:
         )
 
     def _select(
-        self, repositories: Repositories, run: Run, valid: ValidBatch, signals: set[str]
+        self,
+        repositories: Repositories,
+        run: Run,
+        valid: ValidBatch,
+        signals: SignalPlaces,
+        left_out: LeftOutCounter,
     ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
-        """Return the records that are new and fit the run, and which were refused."""
+        """Return the records that are new and fit the run, with the signals that it takes, and which were refused."""
         batch = valid.batch
         seen = repositories.records.seen(run.id, batch.attempt, batch.rank, [record.seq for record in valid.records])
         rejected = list(valid.rejected)
@@ -282,12 +312,12 @@ class Log:
             try:
                 shapes = self._shapes_of(repositories, run, batch.attempt, record)
                 check_shapes(record.shapes, shapes, step=record.step, rank=batch.rank)
-                self._reserve(repositories, run, record, signals)
             except RecordError as error:
                 rejected.append(_rejection(record, error))
             else:
-                shapes |= record.shapes
-                new.append(record)
+                kept = self._assign(repositories, run, record, signals, left_out)
+                shapes |= kept.shapes
+                new.append(kept)
         return new, sorted(rejected, key=lambda rejection: rejection.index)
 
     def _shapes_of(self, repositories: Repositories, run: Run, attempt: int, record: ValidRecord) -> dict[str, Shape]:
@@ -306,22 +336,31 @@ class Log:
                 self._shapes.popitem(last=False)
         return shapes
 
-    def _reserve(self, repositories: Repositories, run: Run, record: ValidRecord, signals: set[str]) -> None:
-        """Assign new signals a place, or refuse the record if the run would have too many."""
-        new = [name for name in record.names if name not in signals]
-        if run.world_size > 1 and SEEN_SHARE not in signals and SEEN_SHARE not in new:
+    def _assign(
+        self,
+        repositories: Repositories,
+        run: Run,
+        record: ValidRecord,
+        signals: SignalPlaces,
+        left_out: LeftOutCounter,
+    ) -> ValidRecord:
+        """Assign new signals a place, and return the record without those that find none."""
+        new = [name for name in record.names if name not in signals.names]
+        if run.world_size > 1 and SEEN_SHARE not in signals.names and SEEN_SHARE not in new:
             new.append(SEEN_SHARE)  # the projector adds it to steps that lack ranks
         if not new:
-            return
-        start = len(signals)
-        if start + len(new) > self._settings.max_signals:
-            raise TooManySignals(
-                f"a run must have at most {self._settings.max_signals} signals, got {len(new)} new ones such as "
-                f"{new[0]!r} beside {start}; send fewer names or raise RLVITALS_MAX_SIGNALS"
-            )
-        repositories.steps.add_signals(run.id, new, start=start)
-        signals.update(new)
-        run.signal_count = len(signals)
+            return record
+        start = len(signals.names)
+        # Summaries are the SDK's own signals, and fewer than what users log beside them.
+        taken = signals.add(sorted(new, key=lambda name: name not in record.shapes))
+        if taken:
+            repositories.steps.add_signals(run.id, taken, start=start)
+            run.signal_count = len(signals.names)
+        if len(taken) == len(new):
+            return record
+        lost = [name for name in new if name not in signals.names]
+        left_out.add(lost)
+        return without(record, frozenset(lost))
 
 
 def _stored_records(valid: ValidBatch, new: Sequence[ValidRecord], *, begin: int) -> list[StoredRecord]:

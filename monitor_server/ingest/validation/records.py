@@ -17,6 +17,7 @@ from monitor_server.ingest.limits import (
     LONGEST_REASON_CHARS,
     MAX_ACTION_BYTES,
     MAX_ACTIONS,
+    MAX_SCALARS_BYTES,
     MAX_SUMMARY_BYTES,
     header_count,
     text_bytes,
@@ -93,7 +94,7 @@ class RecordReader:
         self._responses = ResponseReader(settings, media_type)
         name_bytes = text_bytes(settings.max_name_chars)
         self._most_bytes = {
-            "scalars": settings.max_signals * (name_bytes + 9) + 5,  # a number has at most nine bytes
+            "scalars": max(settings.max_signals * (name_bytes + 9) + 5, MAX_SCALARS_BYTES),
             "summaries": MAX_SUMMARY_BYTES,
             "actions": MAX_ACTION_BYTES,
             "data_version": name_bytes,
@@ -171,7 +172,7 @@ class RecordReader:
 
     def _check_counts(self, parts: _Parts) -> None:
         for signals in (parts.scalars, parts.summaries):
-            self._check_signal_count(header_count(memoryview(signals)))
+            _check_signal_count(header_count(memoryview(signals)))
         _check_action_count(header_count(memoryview(parts.actions)))
         responses, most = header_count(memoryview(parts.responses)), self._settings.max_records
         if responses > most:
@@ -184,7 +185,7 @@ class RecordReader:
         if version is not None and not (len(version) <= longest and version.isprintable()):
             raise InvalidRecord(f"data_version must have at most {longest} printable characters, got {_shown(version)}")
         _check_actions(record.actions, max_name_chars=longest)
-        self._check_signal_count(len(record.scalars) + len(record.summaries))
+        _check_signal_count(len(record.scalars) + len(record.summaries))
         self._check_names(record.scalars)
         if record.summaries:
             self._check_names(record.summaries)
@@ -205,14 +206,6 @@ class RecordReader:
             self._valid_names.clear()
         if len(names) <= MAX_CACHED_NAMES:
             self._valid_names.update(names)
-
-    def _check_signal_count(self, count: int) -> None:
-        most = self._settings.max_signals
-        if count > most:
-            raise TooManySignals(
-                f"a run must have at most {most} signals, got {count} in one record; "
-                "send fewer names or raise RLVITALS_MAX_SIGNALS"
-            )
 
 
 def _with_known_layout(index: int, raw: msgspec.Raw, head: Head, names: Sequence[str]) -> ValidRecord:
@@ -250,7 +243,7 @@ def is_name(name: str, *, max_chars: int) -> bool:
 
 
 def _caches(settings: Settings) -> tuple[set[str], Layouts]:
-    return _valid_names(settings.max_name_chars), _layouts(settings.max_name_chars, settings.max_signals)
+    return _valid_names(settings.max_name_chars), _layouts(settings.max_name_chars)
 
 
 @functools.lru_cache(maxsize=16)
@@ -260,8 +253,8 @@ def _valid_names(max_chars: int) -> set[str]:  # noqa: ARG001 - one set for each
 
 
 @functools.lru_cache(maxsize=16)
-def _layouts(max_chars: int, max_signals: int) -> Layouts:  # noqa: ARG001 - of each limit
-    """Return the layouts of records that were found valid under some limits."""
+def _layouts(max_chars: int) -> Layouts:  # noqa: ARG001 - of each limit
+    """Return the layouts of records that were found valid under a limit."""
     return Layouts()
 
 
@@ -287,6 +280,13 @@ def _check_each_signal_once(record: wire.Record, parts: _Parts) -> None:
     ):
         if header_count(memoryview(raw)) != len(signals):
             raise InvalidRecord(f"{field} must name each signal once")
+
+
+def _check_signal_count(count: int) -> None:
+    if count > wire.MAX_RECORD_SIGNALS:
+        raise TooManySignals(
+            f"a record must have at most {wire.MAX_RECORD_SIGNALS} signals, got {count}; send fewer names"
+        )
 
 
 def _check_action_count(count: int) -> None:

@@ -15,7 +15,7 @@ from monitor_server.detection.calibration import CLASSES, Calibration, Profile
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.engine import EngineFactory
 from monitor_server.detection.protocol import Assessment, Finding, Observation
-from monitor_server.detection.registry import DETECTORS
+from monitor_server.detection.registry import DETECTORS, READ_SIGNALS
 from tests.monitor_server.detection.subjects import BUILDERS
 
 CALIBRATED = EngineFactory(Calibration(id="own", profiles=dict.fromkeys(CLASSES, Profile(warn=1.5, page=2.0))))
@@ -171,3 +171,35 @@ def test_a_state_never_brings_its_own_thresholds():
         found += new.update(Observation(step=step, signals={"entropy/paired_delta": 0.004 + 0.001 * (step % 3)}))
     assert found
     assert {finding.threshold for finding in found} <= {0.4, 0.72}
+
+
+class _Asked(dict[str, float]):
+    """Signals that note which of them they were asked for."""
+
+    def __init__(self, values: dict[str, float], asked: set[str]) -> None:
+        super().__init__(values)
+        self._asked = asked
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self._asked.add(name)
+        return super().get(name, default)
+
+    def __getitem__(self, name: str) -> float:
+        self._asked.add(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self._asked.add(str(name))
+        return super().__contains__(name)
+
+
+def test_what_detectors_read_is_known():
+    """These signals have a place in any run; a detector that reads another one must state it in the registry."""
+    asked: set[str] = set()
+    for left_out in (set(), {"reward/zero_std_frac"}, READ_SIGNALS):
+        engine, rng = EngineFactory()(), random.Random(1)  # noqa: S311 - a test
+        for step in range(120):
+            values = {name: rng.random() * (5.0 if step > 80 else 1.0) for name in sorted(READ_SIGNALS - left_out)}
+            engine.update(Observation(step=step, signals=_Asked(values | {"own": 1.0}, asked)))
+    assert asked >= {"reward/mean", "finite/bad_values", "reward/all_correct_frac"}
+    assert asked <= READ_SIGNALS

@@ -117,7 +117,7 @@ def test_a_batch_that_is_wrong_as_a_whole_is_refused(  # noqa: PLR0917 - columns
         ({"step": 9, "scalars": {"a\x00b": 1.0}}, "InvalidRecord", "name"),
         ({"step": 9, "scalars": {"\ud800": 1.0}}, "InvalidRecord", ""),
         ({"step": 9, "scalars": {"n" * 201: 1.0}}, "InvalidRecord", "200"),
-        ({"step": 9, "scalars": {f"s{i}": 1.0 for i in range(501)}}, "TooManySignals", "500"),
+        ({"step": 9, "scalars": {f"s{i}": 1.0 for i in range(10_001)}}, "TooManySignals", "10000"),
         ({"step": 9, "data_version": "v" * 201}, "InvalidRecord", "data_version"),
         (
             {"step": 9, "scalars": {"a": 1}, "summaries": {"a": {"type": "extreme", "extreme": 1}}},

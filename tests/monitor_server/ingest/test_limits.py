@@ -207,7 +207,7 @@ def test_a_record_of_a_million_signals_is_refused_alone(collector, run_name):
     body = b"\x83\xaeschema_version\x01\xa3run" + bytes([0xA0 + len(name)]) + name + b"\xa7records\x92" + large + good
     receipt = wire.decode_receipt(collector.post(body, media_type=wire.MSGPACK).data)
     assert (receipt.accepted, receipt.rejected[0].error) == (1, "TooManySignals")
-    assert "at most 500 signals, got 1000000" in receipt.rejected[0].detail
+    assert "at most 10000 signals, got 1000000" in receipt.rejected[0].detail
 
 
 @pytest.mark.parametrize("field", ["responses", "scalars", "summaries", "actions"])

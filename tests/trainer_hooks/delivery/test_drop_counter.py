@@ -52,6 +52,17 @@ def test_a_reason_is_logged_at_most_once_a_minute(caplog):
     assert len(caplog.messages) == 4
 
 
+def test_what_is_the_same_at_each_step_is_logged_once(caplog):
+    """However long the training takes; every loss is counted, and other reasons are logged as before."""
+    clock = StepClock()
+    drops = DropCounter(clock)
+    for clock.now in (0.0, 61.0, 1e9):
+        drops.count("scalars", "one name too many", by=2, once="names")
+    drops.count("scalars", "no number")
+    assert drops["scalars"] == 7
+    assert caplog.messages == ["rlvitals: one name too many", "rlvitals: no number (scalars: 7 so far)"]
+
+
 def test_a_logging_handler_that_raises_is_the_users_own_matter():
     """Counting never raises."""
 
