@@ -62,12 +62,13 @@ def answering(status: int, body: bytes, *, after_seconds: float = 0.0) -> Iterat
 @contextlib.contextmanager
 def dripping(beginning: bytes, drop: bytes, *, every_seconds: float = 0.05) -> Iterator[str]:
     """Yield the address of a collector whose answer never ends: it sends a drop of it again and again."""
-    ended = threading.Event()
+    ended, open_now = threading.Event(), list[socket.socket]()
 
     def serve(listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while not ended.is_set():
                 connection, _ = listener.accept()
+                open_now[:] = [connection]
                 with connection, contextlib.suppress(OSError):
                     connection.sendall(beginning)
                     while not ended.wait(every_seconds):
@@ -78,7 +79,9 @@ def dripping(beginning: bytes, drop: bytes, *, every_seconds: float = 0.05) -> I
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         ended.set()
-        listener.shutdown(socket.SHUT_RDWR)
+        for held in [listener, *open_now]:  # one that nobody reads from any more would be waited for
+            with contextlib.suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 

@@ -191,8 +191,8 @@ class Monitor:
         """
         if self._is_silent:
             return
-        started = time.perf_counter()
         try:
+            started = time.perf_counter()
             given: dict[str, Any] = {**scalars} if scalars else {}
             if grad_norm is not None:
                 given["grad/norm"] = grad_norm

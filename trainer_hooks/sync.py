@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("the address of the collector is missing; give --url or set RLVITALS_URL")
     try:
         result = sync(folder, HttpTransport(settings.url, api_key=settings.api_key))
-    except (UnavailableError, OSError) as error:
+    except (UnavailableError, OSError, ImportError) as error:
         print(f"rlvitals: {error}; records that were not sent are still on disk", file=sys.stderr)  # noqa: T201 - a command
         return 1
     print(  # noqa: T201 - a command

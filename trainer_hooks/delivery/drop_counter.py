@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
-__all__ = ["DROPPED_RECORD_REASONS", "DropCounter", "Reason"]
+__all__ = ["DROPPED_RECORD_REASONS", "DropCounter", "Reason", "shown", "text_of"]
 
 logger = logging.getLogger("trainer_hooks")
 
@@ -37,6 +37,9 @@ DROPPED_RECORD_REASONS: tuple[Reason, ...] = (
     "unsent",
 )
 LOG_INTERVAL_SECONDS = 60.0
+# What is logged may hold what a user's object says of itself.
+LONGEST_DETAIL_CHARS = 2_000
+SHOWN_CHARS = 80
 
 
 class DropCounter:
@@ -76,7 +79,7 @@ class DropCounter:
 
     def count_error(self, error: Exception, *, lost: Reason | None = None, by: int = 1) -> None:
         """Count an error of ours, which must not reach the training, and the records that it cost."""
-        detail = f"{type(error).__name__}: {_text(error)}"
+        detail = f"{type(error).__name__}: {text_of(error)}"
         if lost and by:
             self._counts[lost] += by
             detail = f"{by} records were lost ({lost}): {detail}"
@@ -89,12 +92,20 @@ class DropCounter:
             self._logged_at[topic] = math.inf if once else now
             # A handler or a filter of the user's may raise.
             with contextlib.suppress(Exception):
-                logger.warning("rlvitals: %s", detail)
+                logger.warning("rlvitals: %s", detail[:LONGEST_DETAIL_CHARS])
 
 
-def _text(error: Exception) -> str:
+def shown(given: object) -> str:
+    """Return the beginning of an object's representation; a class of the user's may raise instead of having one."""
+    try:
+        return repr(given)[:SHOWN_CHARS]
+    except Exception:  # noqa: BLE001 - whatever it raises
+        return f"a {type(given).__name__} that cannot be shown"
+
+
+def text_of(error: Exception) -> str:
     """Return the text of an error; a class of the user's may raise instead of having one."""
     try:
-        return str(error)
+        return str(error)[:LONGEST_DETAIL_CHARS]
     except Exception:  # noqa: BLE001 - whatever it raises
         return "(its text cannot be read)"

@@ -72,7 +72,9 @@ class SpoolFolder:
 
         Raises:
             OSError: If it cannot be made.
+            ImportError: If the platform has no file locks; nothing is made then.
         """
+        _require_locks()
         path = run_folder / name
         lock = _open_new_lock(path)
         try:
@@ -94,7 +96,13 @@ class SpoolFolder:
 
     @classmethod
     def claim(cls, path: Path) -> Self | None:
-        """Take over a folder whose process is dead; return None where it lives or another process was faster."""
+        """Take over a folder whose process is dead; return None where it lives or another process was faster.
+
+        Raises:
+            OSError: If the disk fails.
+            ImportError: If the platform has no file locks; nothing is made then.
+        """
+        _require_locks()
         try:
             # A folder without a lock file was copied here: a process locks its folder before it makes it.
             lock = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
@@ -105,6 +113,9 @@ class SpoolFolder:
         except BlockingIOError:
             os.close(lock)
             return None
+        except OSError:
+            os.close(lock)
+            raise
         return cls(path, lock)
 
     def batches(self) -> Iterator[BatchOnDisk]:
@@ -244,14 +255,18 @@ def _open_new_lock(path: Path, *, attempts: int = LOCK_ATTEMPTS) -> int:
         return _open_new_lock(path, attempts=attempts - 1)
 
 
+def _require_locks() -> None:
+    """Raise an ImportError, before any file is made, where the platform has no file locks; batches stay in memory."""
+    import fcntl  # noqa: F401, PLC0415 - POSIX only, and the SDK imports everywhere
+
+
 def _acquire(lock: int) -> None:
     """Lock an open file against every other process and every other descriptor.
 
     Raises:
         BlockingIOError: If another descriptor holds the lock.
-        ImportError: If the platform has no such lock; batches stay in memory there.
     """
-    import fcntl  # noqa: PLC0415 - POSIX only, and the SDK imports everywhere
+    import fcntl  # noqa: PLC0415 - as in `_require_locks`
 
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

@@ -3,17 +3,17 @@
 A step is worth more than one of its names. The rules are those of the wire.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, SupportsInt
 
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.wire import LARGEST_INTEGER, is_clean_name
+from trainer_hooks.delivery.drop_counter import shown
+from trainer_hooks.wire import LARGEST_INTEGER, LONGEST_NAME_CHARS, MAX_RECORD_SIGNALS, is_clean_name
 
 __all__ = ["UsableFields"]
 
 # A trainer sends the same names at each step; one that makes up names for ever fills no memory.
 MAX_VALID_NAMES: Final = 8_192
-SHOWN_CHARS: Final = 80
 
 
 class UsableFields:
@@ -25,23 +25,42 @@ class UsableFields:
 
     def __init__(self, drops: DropCounter) -> None:
         self._drops = drops
-        self._valid: set[object] = set()
+        self._valid: dict[object, str] = {}
 
-    def scalars(self, numbers: Mapping[str, float], *, but: Container[str]) -> dict[str, float]:
+    def scalars(self, numbers: Mapping[str, float], *, but: Collection[str]) -> dict[str, float]:
         """Return the numbers with usable names, apart from some that are sent otherwise."""
-        valid, scalars = self._valid, {}
+        valid = self._valid
+        scalars: dict[str, float] = {}
+        room = MAX_RECORD_SIGNALS - len(but)
         for name, value in numbers.items():
             if name in but:
                 continue
-            if name in valid or self._is_valid(name):
-                scalars[str(name)] = value
+            text = valid.get(name) or self._read(name)
+            if text is None or (text is not name and text in but):
+                continue
+            if len(scalars) >= room:
+                self._drops.count(
+                    "scalars",
+                    f"a step must have at most {MAX_RECORD_SIGNALS} signals, and those beyond are left out, such as "
+                    f"{shown(text)}; log fewer names",
+                    once="signals",
+                )
+                continue
+            scalars[text] = value
         return scalars
 
     def data_version(self, given: object) -> str | None:
         """Return a name of the data that can be sent, or None."""
-        text = None if given is None else str(given)
-        if text is not None and not text.isprintable():
-            self._drops.warn("data_version", f"data_version must have printable characters, got {_shown(text)}")
+        if given is None:
+            return None
+        text = _text(given)
+        if text is None or len(text) > LONGEST_NAME_CHARS or not text.isprintable():
+            self._drops.warn(
+                "data_version",
+                f"data_version must have at most {LONGEST_NAME_CHARS} printable characters, got {shown(given)}; it is "
+                "left out",
+                once=True,
+            )
             return None
         return text
 
@@ -51,26 +70,36 @@ class UsableFields:
             return None
         try:
             number = int(given)
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # noqa: BLE001 - an object of the user's may raise anything
             number = -1
         if not 0 <= number <= LARGEST_INTEGER:
-            self._drops.warn("policy_version", f"policy_version must lie in 0 to 2**53, got {_shown(given)}")
+            self._drops.warn(
+                "policy_version",
+                f"policy_version must lie in 0 to 2**53, got {shown(given)}; it is left out",
+                once=True,
+            )
             return None
         return number
 
-    def _is_valid(self, name: object) -> bool:
-        text = str(name)
-        if not is_clean_name(text):
+    def _read(self, name: object) -> str | None:
+        text = _text(name)
+        if text is None or len(text) > LONGEST_NAME_CHARS or not is_clean_name(text):
             self._drops.count(
                 "scalars",
-                f"a scalar's name must have printable characters and no blanks around them, got {_shown(text)}",
+                f"a scalar's name must have 1 to {LONGEST_NAME_CHARS} printable characters and no blanks around them, "
+                f"got {shown(name)}; it is left out, and hooks/rejected_scalars counts it",
+                once="names",
             )
-            return False
+            return None
         if len(self._valid) >= MAX_VALID_NAMES:
             self._valid.clear()
-        self._valid.add(name)
-        return True
+        self._valid[name] = text
+        return text
 
 
-def _shown(given: object) -> str:
-    return repr(given)[:SHOWN_CHARS]
+def _text(given: object) -> str | None:
+    """Return an object as text, or None where it has none."""
+    try:
+        return str(given)
+    except Exception:  # noqa: BLE001 - an object of the user's may raise anything
+        return None

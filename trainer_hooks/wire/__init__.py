@@ -22,7 +22,7 @@ from trainer_hooks.wire.encoding import (
     run_id,
     spell_non_finite,
 )
-from trainer_hooks.wire.fields import LARGEST_INTEGER, MAX_RECORD_SIGNALS, is_clean_name
+from trainer_hooks.wire.fields import LARGEST_INTEGER, LONGEST_NAME_CHARS, MAX_RECORD_SIGNALS, is_clean_name
 from trainer_hooks.wire.kinds import ALERT_KINDS, Severity
 from trainer_hooks.wire.messages import (
     CAPABILITY_LEVELS,
@@ -50,6 +50,7 @@ __all__ = [
     "CAPABILITY_LEVELS",
     "JSON",
     "LARGEST_INTEGER",
+    "LONGEST_NAME_CHARS",
     "MAX_FORKS",
     "MAX_RECORD_SIGNALS",
     "MSGPACK",

@@ -183,6 +183,19 @@ def test_a_folder_that_cannot_be_made_leaves_no_lock(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
 
+def test_a_platform_without_file_locks_leaves_no_files(tmp_path, monkeypatch):
+    """There each batch would leave a lock file; the batches of others are not touched."""
+    left = SpoolFolder.create(tmp_path, "1-1-0123abcd")
+    left.close_lock()
+    (tmp_path / "1-1-0123abcd.lock").unlink()
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(ImportError):
+        SpoolFolder.create(tmp_path, "2")
+    with pytest.raises(ImportError):
+        SpoolFolder.claim(tmp_path / "1-1-0123abcd")
+    assert [path.name for path in tmp_path.iterdir()] == ["1-1-0123abcd"]
+
+
 def test_unfinished_and_foreign_files_are_not_batches(tmp_path):
     """An unfinished file is removed with the folder; foreign files stay."""
     folder = SpoolFolder.create(tmp_path, "1")

@@ -112,6 +112,20 @@ def test_an_answer_without_an_end_is_given_up(beginning, drop):
                 transport.send(b"body")
 
 
+@pytest.mark.parametrize(
+    ("beginning", "drop"),
+    [(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000), (b"HTTP/1.1 200 OK\r\n", b"X-More: x\r\n")],
+    ids=["continue", "headers"],
+)
+def test_an_answer_that_never_ends_and_never_pauses_is_given_up(beginning, drop):
+    """The thread that reads it is busy all the time, and is stopped all the same."""
+    with dripping(beginning, drop, every_seconds=0.0) as url:
+        transport = HttpTransport(url, read_timeout_seconds=PATIENCE_SECONDS, exchange_seconds=0.5)
+        for _ in range(2):
+            with pytest.raises(UnavailableError):
+                transport.send(b"body")
+
+
 def test_what_is_quick_enough_is_not_cut(collector):
     """The timer of one batch does not end the next one, which uses the same connection."""
     transport = HttpTransport(collector.url, exchange_seconds=PATIENCE_SECONDS)

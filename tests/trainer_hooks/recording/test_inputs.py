@@ -82,3 +82,42 @@ def test_an_error_on_a_device_costs_only_the_rollouts(swallowed):
     assert numbers == {"x": 1.0}
     assert tokens is None
     assert isinstance(swallowed.pop(), NotImplementedError)
+
+
+class Unreadable:
+    """An object of a user that raises whatever it is asked."""
+
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+    __str__ = __repr__
+
+
+class UnreadableError(Exception):
+    """An error that raises whatever it is asked."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+class NoNumber:
+    """A value that is no number, and whose error cannot be read."""
+
+    def __float__(self):
+        raise UnreadableError
+
+
+def test_values_and_names_that_cannot_be_read_cost_themselves_alone(caplog):
+    """Their own code may raise, or return megabytes, wherever a message would quote them."""
+    drops = DropCounter()
+    given = {"a": NoNumber(), Unreadable(): "no number", "c": "x" * 10**6, "d": 1}
+    assert InputReader(drops).read_numbers(given) == {"d": 1.0}
+    assert (drops["scalars"], drops["internal_errors"]) == (3, 0)
+    assert max(map(len, caplog.messages)) < 2_200
+
+
+def test_a_million_characters_of_an_error_are_not_logged(caplog):
+    """A number as text is quoted by the error of Python."""
+    assert InputReader(DropCounter()).read_numbers({"a": "x" * 10**6}) == {}
+    (line,) = caplog.messages
+    assert len(line) < 2_200

@@ -15,7 +15,7 @@ from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.records import Measurement, RecordBuilder
 from trainer_hooks.recording.usable_fields import MAX_VALID_NAMES
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.wire import ActionReport, ForkResult, decode_record, decode_response
+from trainer_hooks.wire import MAX_RECORD_SIGNALS, ActionReport, ForkResult, decode_record, decode_response
 
 SETTINGS = ConnectionSettings(url="", project="p", run="r", attempt=7, rank=1, world_size=2, response_seconds=0.0)
 ARRAYS = {"logprobs": [[-1.0, -2.0], [-3.0, -1.0]], "mask": [[1, 1], [1, 0]], "rewards": [1.0, 0.0]}
@@ -43,7 +43,7 @@ def test_a_record_has_the_numbers_and_names_of_its_step():
     assert record.scalars == {"lr": 0.5}
 
 
-@pytest.mark.parametrize("name", ["", " lr", "l\nr", "l\0r", "lr\ud800"])
+@pytest.mark.parametrize("name", ["", " lr", "l\nr", "l\0r", "lr\ud800", "n" * 201, "n" * 10**6])
 def test_a_scalar_whose_name_cannot_be_sent_costs_itself_alone(name):
     """The collector would refuse the whole step, and UTF-8 has no surrogates; it is counted at each step."""
     records, drops = builder()
@@ -64,9 +64,63 @@ def test_a_policy_version_that_cannot_be_sent_is_left_out(given):
 def test_a_data_version_that_cannot_be_sent_is_left_out():
     """A surrogate and a line break are no printable characters."""
     records, _ = builder()
-    for given in ("v\ud800", "v\n1"):
+    for given in ("v\ud800", "v\n1", "v" * 201):
         record = decode_record(records.encode(measurement(data_version=given)).body)
         assert (record.data_version, record.scalars) == (None, {"lr": 0.5})
+
+
+class Unreadable:
+    """An object of a user that raises whatever it is asked."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __int__ = __str__
+
+
+def test_objects_that_cannot_be_read_cost_themselves_alone():
+    """As a name and as both versions; no code of the user's ends the record."""
+    records, drops = builder()
+    given = {"numbers": {Unreadable(): 1.0, "lr": 0.5}, "data_version": Unreadable(), "policy_version": Unreadable()}
+    record = decode_record(records.encode(measurement(**given)).body)
+    assert (record.scalars, record.data_version, record.policy_version) == ({"lr": 0.5}, None, None)
+    assert drops["scalars"] == 1
+
+
+@pytest.mark.parametrize(
+    "given", [{"numbers": {"n" * 10**6: 1.0}}, {"data_version": "v" * 10**6}, {"policy_version": "7" * 10**4}]
+)
+def test_what_cannot_be_sent_is_warned_of_once_and_briefly(given, caplog):
+    """A training of a million steps has one line of it, which says what is left out."""
+    records, _ = builder()
+    for step in (1, 2):
+        records.encode(measurement(step, **given))
+    (line,) = caplog.messages
+    assert "left out" in line
+    assert len(line) < 400
+
+
+def test_a_name_that_reads_like_a_summary_is_not_sent_beside_it():
+    """The collector would refuse the whole record for a name that is both."""
+
+    class Name:
+        def __str__(self):
+            return "hooks/dropped_records"
+
+    records, _ = builder()
+    assert decode_record(records.encode(measurement(numbers={Name(): 1.0, "lr": 0.5})).body).scalars == {"lr": 0.5}
+
+
+def test_a_step_with_too_many_names_keeps_the_first_ones(caplog):
+    """The collector reads 10,000 signals of a record, with those of the SDK."""
+    records, drops = builder()
+    numbers = {f"s/{number}": 1.0 for number in range(MAX_RECORD_SIGNALS + 10)}
+    record = decode_record(records.encode(measurement(numbers=numbers)).body)
+    assert len(record.scalars) + len(record.summaries) == MAX_RECORD_SIGNALS
+    assert list(record.scalars)[:2] == ["s/0", "s/1"]
+    assert drops["scalars"] == 10 + len(record.summaries)
+    (line,) = caplog.messages
+    assert "at most 10000 signals" in line
 
 
 def test_names_that_never_end_fill_no_memory():
