@@ -49,20 +49,66 @@ class LogError(OSError):
 
 @dataclass(slots=True)
 class ReadReport:
-    """What happened while a log was read: bytes, and the places that were passed over.
+    """What happened while a log was read: bytes, the places that were passed over, and what its steps are not.
 
     The first 20 problems are kept with their places; all are counted, so that a damaged file costs no memory.
+
+    Attributes:
+        bytes_read: Bytes so far.
+        problems: The first problems.
+        problem_count: How many there were.
+        repeated_rows: Rows with the step of the row before and other values, which do not count.
+        first_repeated: The first of them, counted from 1, and its step.
+        numbered_rows: Rows whose step cannot be one.
+        first_numbered: The first of them, counted from 1, and what it has as its step.
     """
 
     bytes_read: int = 0
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
+    repeated_rows: int = 0
+    first_repeated: tuple[int, int] | None = None
+    numbered_rows: int = 0
+    first_numbered: tuple[int, float] | None = None
+
+    def add_repeated(self, row: int, step: int) -> None:
+        """Count a row whose values do not count, because its step has others."""
+        self.repeated_rows += 1
+        self.first_repeated = self.first_repeated or (row, step)
+
+    def add_numbered(self, row: int, given: float) -> None:
+        """Count a row that was numbered by its place, because what it has as its step cannot be one."""
+        self.numbered_rows += 1
+        self.first_numbered = self.first_numbered or (row, given)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the result must know of the steps, in a sentence each."""
+        notes = []
+        if self.first_repeated is not None:
+            row, step = self.first_repeated
+            notes.append(
+                f"{_rows(self.repeated_rows)} the step of the row before and other values, first row {row:,} with step "
+                f"{step}; the first value of each signal in a step counts. Log one row a step, or leave the step out, "
+                "and the rows are numbered"
+            )
+        if self.first_numbered is not None:
+            row, given = self.first_numbered
+            notes.append(
+                f"{_rows(self.numbered_rows)} a step that is no whole number below 2**53, first row {row:,} with "
+                f"{given:g}; the place of a row in the log is its step instead. Log the number of optimiser steps as the step"
+            )
+        return notes
 
     def add_problem(self, path: Path, place: str, message: str) -> None:
         """Record that the part of a file at ``place`` was passed over, and why."""
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_KEPT:
             self.problems.append(f"{path.name}, {place}: {message}")
+
+
+def _rows(count: int) -> str:
+    return "1 row has" if count == 1 else f"{count:,} rows have"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

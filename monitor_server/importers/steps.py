@@ -1,14 +1,15 @@
 """Turns the rows of a log into steps.
 
 Rows of the same step are one step, the first value of a signal standing; a step that goes back starts a new attempt;
-rows without a whole step are counted.
+rows without a whole step are counted. Where that changes what a log says, its report says so.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from math import isnan
 
 from monitor_server.detection.protocol import Observation
-from monitor_server.importers.protocol import RecordedRow, Row
+from monitor_server.importers.protocol import ReadReport, RecordedRow, Row
 from monitor_server.importers.signal_names import STEP_KEYS, number, signals_of
 
 __all__ = ["Named", "observations", "observe"]
@@ -26,8 +27,17 @@ def observations(
     return list(observe(rows, lambda row: named(row, fallback)))
 
 
-def observe(rows: Iterable[Row], named: Callable[[Row], dict[str, float]]) -> Iterator[Observation]:
-    """Yield the steps of a run as observations, in the order logged; only one step is held in memory."""
+def observe(
+    rows: Iterable[Row], named: Callable[[Row], dict[str, float]], report: ReadReport | None = None
+) -> Iterator[Observation]:
+    """Yield the steps of a run as observations, in the order logged; only one step is held in memory.
+
+    Args:
+        rows: The rows of the log.
+        named: Returns a row's numbers by signal.
+        report: Receives which rows are no step of their own, or have another step than they say.
+    """
+    report = report or ReadReport()
     held: Observation | None = None
     attempt = 1
     for place, row in enumerate(rows):
@@ -35,8 +45,10 @@ def observe(rows: Iterable[Row], named: Callable[[Row], dict[str, float]]) -> It
         if isinstance(row, RecordedRow):
             yield _recorded(row, signals)
             continue
-        step = _step(row, place)
+        step = _step(row, place, report)
         if held is not None and step == held.step:
+            if _contradicts(signals, held.signals):
+                report.add_repeated(place + 1, step)
             held = replace(held, signals=signals | dict(held.signals))
             continue
         if held is not None:
@@ -58,11 +70,21 @@ def _recorded(row: RecordedRow, signals: dict[str, float]) -> Observation:
     )
 
 
-def _step(row: Row, place: int) -> int:
+def _contradicts(signals: Mapping[str, float], others: Mapping[str, float]) -> bool:
+    """Whether a signal has two values; NaN is equal to NaN here."""
+    pairs = ((signals[name], others[name]) for name in signals.keys() & others.keys())
+    return any(one != other and not (isnan(one) and isnan(other)) for one, other in pairs)
+
+
+def _step(row: Row, place: int, report: ReadReport) -> int:
+    unusable: float | None = None
     for key in STEP_KEYS:
         value = number(row.get(key))  # a printed dict holds texts
         if value is None:
             continue
         if abs(value) < MAX_STEP and value % 1 == 0:  # NaN and infinity are not below it
             return int(value)
+        unusable = value if unusable is None else unusable
+    if unusable is not None:
+        report.add_numbered(place + 1, unusable)
     return place

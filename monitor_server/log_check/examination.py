@@ -113,7 +113,7 @@ def examine(
     """
     found = Examination(log=log, mapping=NameMapping(overrides, log.aliases), report=ReadReport())
     examiner = Examiner(found, engine or Engine())
-    for observation in observe(log.read(found.report), found.mapping.signals):
+    for observation in observe(log.read(found.report), found.mapping.signals, found.report):
         examiner.take(observation)
         if found.rows % 256 == 0:
             progress(found)

@@ -110,7 +110,7 @@ def _read(path: Path, overrides: Mapping[str, str] | None) -> tuple[Examination,
     except LogError:
         return None
     found = Examination(log=log, mapping=NameMapping(overrides, log.aliases), report=ReadReport())
-    return found, observe(log.read(found.report), found.mapping.signals)
+    return found, observe(log.read(found.report), found.mapping.signals, found.report)
 
 
 def _settled(observations: Iterator[Observation], *, is_resting: bool) -> Iterator[Observation]:

@@ -67,11 +67,13 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
         LogError: If the log cannot be read.
     """
     name, report = log.name, ReadReport()
-    steps = list(observe(log.read(report), mapping.signals))
+    steps = list(observe(log.read(report), mapping.signals, report))
     say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{wire.run_id(project, name)}")
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     for problem in report.problems[:PROBLEMS_SHOWN]:
         say(f"  passed over: {printable(problem)}")
+    for note in report.notes:
+        say(f"  {note}")
     known, left_out = 0, 0
     acknowledged = {(step.attempt, step.step): step.acknowledged for step in steps if step.acknowledged}
     for batch in batches(steps, name=name, project=project, size=size):

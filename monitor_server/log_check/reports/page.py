@@ -125,9 +125,11 @@ def _names(found: Examination) -> str:
     )
     unknown = ", ".join(found.mapping.unknown())
     problems = "".join(f"<li>{text(problem)}</li>" for problem in found.report.problems)
+    notes = "".join(f"<li>{text(note)}</li>" for note in found.report.notes)
     return (
         f'<h2>Names</h2><details><summary>which key of the log is which signal</summary><div class="scroll"><table>'
         f"<thead><tr><th>signal</th><th>key of the log</th></tr></thead><tbody>{rows}</tbody></table></div></details>"
         + (f"<details><summary>other numbers</summary><p><code>{text(unknown)}</code></p></details>" if unknown else "")
         + (f"<h2>Passed over ({found.report.problem_count})</h2><ul>{problems}</ul>" if problems else "")
+        + (f"<h2>Steps</h2><ul>{notes}</ul>" if notes else "")
     )

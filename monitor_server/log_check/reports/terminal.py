@@ -205,3 +205,5 @@ def _print_names(console: Console, found: Examination) -> None:
         console.print(Padding(Text(f"passed over: {printable(problem)}", style="dark_orange"), (0, 0, 0, 2)))
     if found.report.problem_count > 3:  # noqa: PLR2004 - those shown
         console.print(Padding(Text(f"{found.report.problem_count} places were passed over"), (0, 0, 0, 2)))
+    for note in found.report.notes:
+        console.print(Padding(Text(note, style="dark_orange"), (0, 0, 0, 2)))

@@ -347,3 +347,48 @@ def test_a_full_disk_is_reported_in_one_line():
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stderr == "rlvitals: the output must be written to a place that has room: No space left on device\n"
+
+
+def _lines(path, rows):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+REPEATED = "2,999 rows have the step of the row before and other values, first row 2 with step 7"
+UNUSABLE = "2 rows have a step that is no whole number below 2**53, first row 2 with 1e+17"
+
+
+@pytest.mark.parametrize(
+    ("rows", "note", "count"),
+    [
+        ([{"step": 7, "reward": number / 3_000, "lr": 1e-6} for number in range(3_000)], REPEATED, 1),
+        ([{"step": step, "reward": 0.5, "lr": 1e-6} for step in (0, 1e17, 2.5)], UNUSABLE, 3),
+    ],
+    ids=["one step", "no steps"],
+)
+def test_rows_that_are_no_step_of_their_own_are_named_in_every_report(tmp_path, capsys, rows, note, count):
+    """A log of one step would otherwise look like a short run, and one with renumbered steps like another run."""
+    log = _lines(tmp_path / "log.jsonl", rows)
+    _, printed = check(capsys, log, "--html", tmp_path / "page.html")
+    assert note in " ".join(printed.out.split())
+    assert note in (tmp_path / "page.html").read_text()
+    _, printed = check(capsys, log, "--json")
+    (found,) = json.loads(printed.out)["runs"]
+    assert found["rows"] == count
+    (told,) = found["notes"]
+    assert told.startswith(note)
+
+
+def test_rows_that_complete_each_other_are_no_matter(tmp_path, capsys):
+    """A step may be logged in parts, and a number twice, also where it is not finite."""
+    nan = float("nan")
+    rows = [{"step": 1, "reward": 0.5}, {"step": 1, "grad_norm": nan}, {"step": 1, "reward": 0.5, "grad_norm": nan}]
+    _, printed = check(capsys, _lines(tmp_path / "log.jsonl", [*rows, {"reward": 0.5}]), "--json")
+    assert json.loads(printed.out)["runs"][0]["notes"] == []
+
+
+def test_a_bad_number_that_comes_too_late_for_its_step_is_a_contradiction(tmp_path, capsys):
+    """The first value counts, so the report must not hide that another one was NaN."""
+    rows = [{"step": 1, "reward": 0.5}, {"step": 1, "reward": float("nan")}]
+    _, printed = check(capsys, _lines(tmp_path / "log.jsonl", rows), "--json")
+    assert json.loads(printed.out)["runs"][0]["notes"][0].startswith("1 row has the step of the row before")
