@@ -96,8 +96,7 @@ class ReadReport:
             row, given = self.first_numbered
             notes.append(
                 f"{_rows(self.numbered_rows)} a step that is no whole number below 2**53, first row {row:,} with "
-                f"{given:g}; the place of a row in the log is its step instead. Log the number of optimiser steps as the "
-                "step"
+                f"{given:g}; the place of a row in the log is its step instead. Log the optimiser step as the step"
             )
         return notes
 
