@@ -182,6 +182,7 @@ def build_collector(
             projector=projector if is_projecting else None,
             requests=requests,
             verdict_wait=verdict_wait,
+            clock=clock,
         ),
         retention=retention if is_projecting else None,
         broadcast=broadcast,

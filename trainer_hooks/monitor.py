@@ -50,7 +50,8 @@ class Monitor:
         transport: Carries batches; without one they stay in the spool, and `trainer_hooks.sync` sends them.
         config: The run's configuration, JSON values.
         source: What produces the records, such as ``"trl 1.16.0"``.
-        on_alert: Called once for each alert that fires on the run, in a background thread.
+        on_alert: Called once for each alert that fires on the run, in a background thread; also for one that was
+            resolved before a receipt could name it.
         policy: Decides what to do about each of these alerts; the framework's callback, or your loop, carries it out.
         redact: Receives each text of a sampled response and returns what may be sent; called in a background thread.
         clock: Seconds since the epoch, for the time of records.
@@ -98,9 +99,13 @@ class Monitor:
         if spool and transport is None:
             _require_folder(spool, settings)
         sending_queue = SendingQueue(self.drops, spool=spool)
-        listeners = [*([policy.consider] if policy else []), *([on_alert] if on_alert else [])]
+        told = [on_alert] if on_alert else []
+        # An alert that fires no more is no reason to act.
+        listeners = [*([policy.consider] if policy else []), *told]
         self._requests = RequestReceiver(policy, reports=settings.rank == 0)
-        self._health = RunHealth(settings.attempt, self.drops, listeners, on_request=self._requests.consider)
+        self._health = RunHealth(
+            settings.attempt, self.drops, listeners, on_passed=told, on_request=self._requests.consider
+        )
         self._batches = BatchBuilder(settings, config=config, source=source)
         self._transport = BackoffTransport(transport) if transport else None
         self._queue: RecordQueue[Measurement] = RecordQueue(self.drops)

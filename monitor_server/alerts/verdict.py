@@ -10,54 +10,71 @@ import msgspec
 
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
-__all__ = ["RecentVerdicts", "Verdict", "load_verdict", "read_verdict"]
+__all__ = ["MOST_PASSED", "PASSED_SECONDS", "RecentVerdicts", "Verdict", "load_verdict", "read_passed", "read_verdict"]
 
 
 # Well below the second in which a trainer makes a step.
 VERDICT_SECONDS = 0.5
 MAX_RECENT_VERDICTS = 4_096
+# A trainer sends something every 15 s. What it has sent meanwhile is projected within minutes, also after an outage.
+PASSED_SECONDS = 600.0
+MOST_PASSED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The phase and the alerts of a run after a step of one attempt."""
+    """The phase and the alerts of a run after a step of one attempt; ``passed`` are those that fire no more."""
 
     attempt: int
     step: int | None
     phase: str
     alerts: Sequence[wire.AlertNotice]
+    passed: Sequence[wire.AlertNotice] = ()
 
     def receipt_fields(self, attempt: int) -> dict[str, Any]:
         """Return the fields of a receipt for a trainer of an attempt; none where it is about another attempt."""
         if self.attempt != attempt or self.step is None:
             return {}
-        return {"phase": self.phase, "judged_step": self.step, "alerts": list(self.alerts)}
+        fields = {"phase": self.phase, "judged_step": self.step, "alerts": list(self.alerts)}
+        return fields | {"passed": list(self.passed)} if self.passed else fields
 
 
-def read_verdict(run: Run, firing: Sequence[Alert]) -> Verdict:
-    """Return the verdict on a run.
+def read_verdict(run: Run, firing: Sequence[Alert], passed: Sequence[Alert] = ()) -> Verdict:
+    """Return the verdict on a run, with the alerts that fire and those that did a moment ago.
 
     An alert that has its severity since a later step belongs to an attempt that has ended, and to weights that this
     attempt has left behind. An alert of the clock says that the trainer was not heard, and now it is.
     """
     last_step = run.last_step
-    alerts = [
-        _notice(alert)
-        for alert in firing
-        if last_step is not None and not is_clock_kind(alert.kind) and alert.severity_step <= last_step
-    ]
-    return Verdict(attempt=run.last_attempt, step=last_step, phase=run.phase, alerts=alerts)
+    alerts, others = (
+        [
+            _notice(alert)
+            for alert in given
+            if last_step is not None and not is_clock_kind(alert.kind) and alert.severity_step <= last_step
+        ]
+        for given in (firing, passed)
+    )
+    return Verdict(attempt=run.last_attempt, step=last_step, phase=run.phase, alerts=alerts, passed=others)
 
 
-def load_verdict(store: Store, run_id: str) -> Verdict | None:
+def read_passed(repositories: Repositories, run: Run, *, now: float) -> list[Alert]:
+    """Return the newest alerts of the run's attempt that opened within ten minutes, fired and were resolved."""
+    since = now - PASSED_SECONDS
+    return repositories.alerts.passed(run.id, attempt=run.last_attempt, since=since, limit=MOST_PASSED)
+
+
+def load_verdict(store: Store, run_id: str, *, now: float) -> Verdict | None:
     """Read the verdict on a run from the store; None where there is no such run."""
     with store.read() as repositories:
         run = repositories.runs.find(run_id)
-        return None if run is None else read_verdict(run, repositories.alerts.firing(run_id))
+        if run is None:
+            return None
+        return read_verdict(run, repositories.alerts.firing(run_id), read_passed(repositories, run, now=now))
 
 
 class RecentVerdicts:

@@ -20,6 +20,7 @@ from monitor_server.errors import ProjectedElsewhere
 from monitor_server.projection.events import Event
 from monitor_server.projection.log_entries import LogEntry, read_log
 from monitor_server.projection.ownership import Ownership
+from monitor_server.projection.passed_alerts import PassedAlerts
 from monitor_server.projection.quarantine import is_in_quarantine, quarantine
 from monitor_server.projection.run_context import RunContext
 from monitor_server.projection.steps.completion import Budget, Completion, step_bounds
@@ -93,6 +94,7 @@ class Projection:
         self._positions: dict[str, tuple[float, dict[str, int]]] = {}
         self._waiting = WaitingCache(step_bounds(settings))
         self._compacted: dict[str, int] = {}  # the newest step at which a run was last compacted
+        self._passed = PassedAlerts()
         self._ownership = Ownership(owner, clock=clock)
 
     @property
@@ -112,6 +114,7 @@ class Projection:
             "signal_positions": lambda: len(self._positions),
             "waiting_runs": lambda: len(self._waiting),
             "compacted_runs": lambda: len(self._compacted),
+            "passed_alert_runs": lambda: len(self._passed),
             "owned_runs": lambda: len(self._ownership),
             "full_steps": lambda: self._completion.full_steps,
             "mended_runs": lambda: self._completion.mended_runs,
@@ -143,7 +146,7 @@ class Projection:
             run, now = repositories.runs.find(run_id), self._clock()
             if run is None or is_in_quarantine(run, now):
                 return None
-            position = run.position
+            position, revision = run.position, run.revision
             status = run_status(run, now=now, deadlines=self._settings.deadlines)
             is_new = run.quarantined_at is not None or status != run.announced
             run.quarantined_at = run.quarantine_reason = None
@@ -168,10 +171,12 @@ class Projection:
                     return None
             self._ownership.confirm(run)
         self._waiting.keep(run_id, waiting, revision=run.revision)
+        is_resolved = any(each.change == "resolved" for each in context.alerts.transitions)
+        passed = self._passed.after_slice(store, run, revision=revision, is_changed=is_resolved, now=context.now)
         return Slice(
             position=run.position,
             has_more=not is_done or run.position < run.log_end,
-            verdict=read_verdict(run, context.alerts.firing),
+            verdict=read_verdict(run, context.alerts.firing, passed),
             events=context.events,
         )
 

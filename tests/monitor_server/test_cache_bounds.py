@@ -9,7 +9,7 @@ import pytest
 from monitor_server.access import rate_limits
 from monitor_server.ingest.record_log import known_runs, log_append, sampled_responses
 from monitor_server.ingest.validation import layouts, records
-from monitor_server.projection import projector, slices
+from monitor_server.projection import passed_alerts, projector, slices
 from monitor_server.projection.steps import completion, waiting
 from monitor_server.retention import policy
 from monitor_server.retention.policy import SILENT_SECONDS
@@ -28,6 +28,7 @@ BOUNDS = (
     (layouts, "MAX_LAYOUTS"),
     (slices, "MAX_CACHED_RUNS"),
     (waiting, "MAX_CACHED_RUNS"),
+    (passed_alerts, "MAX_CACHED_RUNS"),
     (completion, "MAX_FULL_STEPS"),
     (projector, "MAX_VERDICTS"),
     (known_rules, "MAX_REMEMBERED_RUNS"),
@@ -37,7 +38,7 @@ BOUNDS = (
 # Whose bound the runs of the test reach; the detectors' is a parameter, and others need several collectors or sign-ins.
 FULL = {
     "log_runs", "log_steps", "thinned_runs", "record_layouts", "signal_positions", "waiting_runs", "compacted_runs",
-    "verdicts", "runs_with_rules",
+    "passed_alert_runs", "verdicts", "runs_with_rules",
 }  # fmt: skip
 OTHERS = {
     "log_shared_runs", "valid_names", "owned_runs", "full_steps", "mended_runs", "detector_runs", "rule_runs",

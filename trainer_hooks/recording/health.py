@@ -1,6 +1,6 @@
 """The health of the run as last reported by the collector: its phase, and the alerts that the user is notified of."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from trainer_hooks.delivery import DropCounter
@@ -25,7 +25,8 @@ class RunHealth:
     Args:
         attempt: The attempt of this launch.
         drops: Counts the errors of ``on_alert``.
-        on_alert: Each is called once for each alert and severity.
+        on_alert: Each is called once for each alert and severity, while it fires.
+        on_passed: Each is called likewise with an alert that fired and was resolved between two receipts.
         on_request: Called once for each action that a person asks for.
 
     Attributes:
@@ -40,6 +41,7 @@ class RunHealth:
         drops: DropCounter,
         on_alert: Sequence[Callable[[AlertNotice], object]] = (),
         *,
+        on_passed: Sequence[Callable[[AlertNotice], object]] = (),
         on_request: Callable[[ActionRequest], object] = lambda _: None,
     ) -> None:
         self.phase = "unknown"
@@ -47,10 +49,12 @@ class RunHealth:
         self.alerts: tuple[AlertNotice, ...] = ()
         self._attempt = attempt
         self._step: int | None = None
+        self._first_step: int | None = None
         # The newest step of another process in this attempt that detection has processed.
         self._judged_before = -1
         self._drops = drops
         self._on_alert = on_alert
+        self._on_passed = on_passed
         self._on_request = on_request
         self._notified: set[tuple[str, str]] = set()
         self._requested: set[str] = set()
@@ -59,9 +63,10 @@ class RunHealth:
     def advance(self, attempt: int, step: int) -> None:
         """Note the attempt and step of the newest record; a new attempt resets the phase and the healthy step."""
         if attempt != self._attempt:
-            self._attempt, self._judged_before = attempt, -1
+            self._attempt, self._judged_before, self._first_step = attempt, -1, None
             self.phase, self.healthy_step = "unknown", None
         self._step = step
+        self._first_step = step if self._first_step is None else self._first_step
 
     def update(self, receipt: Receipt, attempt: int) -> None:
         """Read the receipt for a batch of an attempt, and notify the user of new alerts.
@@ -80,11 +85,8 @@ class RunHealth:
         self.alerts = tuple(receipt.alerts[:MAX_ALERTS])
         if receipt.judged_step is not None and receipt.phase not in (*UNHEALTHY_PHASES, "unknown"):
             self.healthy_step = receipt.judged_step
-        for alert in receipt.alerts:
-            key = (alert.id, alert.severity)
-            if key not in self._notified and self._has_room("alerts", len(self._notified), MAX_ALERTS):
-                self._notified.add(key)
-                self._notify(alert)
+        self._tell(receipt.alerts, self._on_alert)
+        self._tell(filter(self._is_of_this_process, receipt.passed), self._on_passed)
         for request in receipt.requests:
             is_new = request.id not in self._requested
             if is_new and self._has_room("requests", len(self._requested), MAX_REQUESTS):
@@ -98,9 +100,19 @@ class RunHealth:
         self._drops.warn(kind, f"this process has taken {most} {kind} from the collector, and ignores all others")
         return False
 
-    def _notify(self, alert: AlertNotice) -> None:
-        for listener in self._on_alert:
-            self._call(listener, alert)
+    def _tell(self, alerts: Iterable[AlertNotice], listeners: Sequence[Callable[[AlertNotice], object]]) -> None:
+        """Call the listeners with each alert that they were not called with at this severity."""
+        for alert in alerts:
+            key = (alert.id, alert.severity)
+            if key not in self._notified and self._has_room("alerts", len(self._notified), MAX_ALERTS):
+                self._notified.add(key)
+                for listener in listeners:
+                    self._call(listener, alert)
+
+    def _is_of_this_process(self, alert: AlertNotice) -> bool:
+        """Whether an alert opened at a step of this process, and not of an earlier one of the same attempt."""
+        first = self._first_step
+        return first is not None and alert.opened_step >= first and alert.opened_step > self._judged_before
 
     def _call(self, listener: Callable[[Notice], object], notice: Notice) -> None:
         try:

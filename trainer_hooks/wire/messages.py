@@ -158,7 +158,8 @@ class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
     Unknown fields are ignored: a newer collector may send more, and a running trainer cannot be upgraded.
 
     ``refused_responses`` counts sampled responses that were malformed or too many; their records are accepted.
-    ``left_out`` counts signals that were left out of accepted records.
+    ``left_out`` counts signals that were left out of accepted records. ``passed`` are alerts that fired within the last
+    minutes and were resolved since, repeated as long, because the trainer may have had no receipt meanwhile.
     ``newest_attempt`` is the newest attempt of the run where it is higher than the batch's; detection then ignores the
     batch. ``phase`` is the phase at ``judged_step``, the newest step of the batch's attempt that detection has
     processed. Both are left out before the first such step. ``requests`` are repeated until the trainer has answered.
@@ -175,3 +176,4 @@ class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
     alerts: list[AlertNotice] = []
     requests: list[ActionRequest] = []
     left_out: LeftOut | None = None
+    passed: list[AlertNotice] = []

@@ -1,6 +1,7 @@
 """The receipt of a batch: what became of its records, the newest verdict on its run, and what its trainer is asked."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
@@ -22,15 +23,23 @@ class Receipts:
         projector: Has the verdicts on runs that this process projects; None if another process has it.
         requests: Finds what trainers are asked.
         verdict_wait: Waits for the verdict on the batch itself.
+        clock: Seconds since the epoch.
     """
 
     def __init__(
-        self, store: Store, *, projector: Projector | None, requests: RequestDelivery, verdict_wait: VerdictWait
+        self,
+        store: Store,
+        *,
+        projector: Projector | None,
+        requests: RequestDelivery,
+        verdict_wait: VerdictWait,
+        clock: Callable[[], float],
     ) -> None:
         self._store = store
         self._projector = projector
         self._requests = requests
         self._verdict_wait = verdict_wait
+        self._clock = clock
         self.recent_verdicts = RecentVerdicts()
 
     async def make(self, appended: Appended) -> wire.Receipt:
@@ -60,6 +69,6 @@ class Receipts:
         if verdict is None:
             verdict = self.recent_verdicts.find(run_id)
             if not self.recent_verdicts.is_recent(run_id):
-                verdict = await asyncio.to_thread(load_verdict, self._store, run_id)
+                verdict = await asyncio.to_thread(load_verdict, self._store, run_id, now=self._clock())
                 self.recent_verdicts.keep(run_id, verdict)
         return {} if verdict is None else verdict.receipt_fields(appended.attempt)

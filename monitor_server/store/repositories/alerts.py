@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, exists, insert, select, update
 
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.numbering import numbered
 from monitor_server.store.repositories.row_fields import row_fields
-from monitor_server.store.tables import acknowledgements, alerts, runs
+from monitor_server.store.tables import acknowledgements, alert_history, alerts, attempts, runs
 from trainer_hooks.wire import spell_non_finite
 
 __all__ = ["Alert", "Alerts", "StoredAcknowledgement", "alert_of"]
@@ -24,6 +24,27 @@ _OF_RUN = (
 )
 _FIRING = _OF_RUN.where(alerts.c.state == "firing")
 _OPEN = _OF_RUN.where(alerts.c.state.in_(["pending", "firing"]))
+
+_HAS_FIRED = exists().where(
+    alert_history.c.run_id == alerts.c.run_id,
+    alert_history.c.alert_id == alerts.c.id,
+    alert_history.c.stage.not_in(["pending", "resolved"]),
+)
+_PASSED = (
+    select(*[column for column in alerts.c if column.name != "number"])
+    .where(
+        alerts.c.run_id == bindparam("run"),
+        alerts.c.state == "resolved",
+        alerts.c.opened_at >= bindparam("since"),
+        alerts.c.opened_at
+        >= select(attempts.c.first_seen)
+        .where(attempts.c.run_id == bindparam("run"), attempts.c.attempt == bindparam("attempt"))
+        .scalar_subquery(),
+        _HAS_FIRED,
+    )
+    .order_by(alerts.c.number.desc())
+    .limit(bindparam("most"))
+)
 
 _ACKNOWLEDGEMENT = [acknowledgements.c[name] for name in ("alert_id", "kind", "attempt", "step", "at", "by", "note")]
 _VIEW = (
@@ -95,6 +116,11 @@ class Alerts:
     def open(self, run_id: str) -> list[Alert]:
         """Return the alerts of a run that fire or are pending, the oldest first."""
         return [alert_of(row) for row in self._connection.execute(_OPEN, {"run": run_id}).mappings()]
+
+    def passed(self, run_id: str, *, attempt: int, since: float, limit: int) -> list[Alert]:
+        """Return the newest alerts of a run that fired, were resolved, and opened since a time and in an attempt."""
+        asked = {"run": run_id, "attempt": attempt, "since": since, "most": limit}
+        return [alert_of(row) for row in self._connection.execute(_PASSED, asked).mappings()]
 
     def newest_resolved(self, run_id: str, kind: str) -> str | None:
         """Return the id of the newest resolved alert of a run and a kind, or None."""

@@ -68,8 +68,17 @@ def test_alerts_of_the_clock_and_of_later_steps_are_left_out():
     assert [notice.id for notice in read_verdict(_run(), alerts).alerts] == ["likelihood_drift-10"]
 
 
+def test_alerts_that_have_passed_stand_beside_those_that_fire():
+    """By the same rules; a receipt without any has no such field."""
+    passed = [_alert("loss_explosion", severity_step=4), _alert("trainer_lost"), _alert(severity_step=11)]
+    fields = read_verdict(_run(), [_alert()], passed).receipt_fields(2)
+    assert [notice.id for notice in fields["alerts"]] == ["likelihood_drift-5"]
+    assert [notice.id for notice in fields["passed"]] == ["loss_explosion-4"]
+    assert "passed" not in read_verdict(_run(), [_alert()]).receipt_fields(2)
+
+
 def test_a_verdict_is_read_from_the_store(store, append):
     """A run without steps has a verdict that reports nothing; an unknown run has none."""
     run_id = append(records=[{"step": 1}])
-    assert load_verdict(store, run_id).receipt_fields(1) == {}
-    assert load_verdict(store, "unknown") is None
+    assert load_verdict(store, run_id, now=0.0).receipt_fields(1) == {}
+    assert load_verdict(store, "unknown", now=0.0) is None

@@ -7,7 +7,7 @@ import pytest
 from monitor_server.ingest.record_log import known_runs, log_append
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
-from monitor_server.projection import ownership, slices
+from monitor_server.projection import ownership, passed_alerts, slices
 from monitor_server.projection.slices import Projection
 from monitor_server.projection.steps import waiting
 from monitor_server.projection.steps.detection import Tracker
@@ -33,6 +33,7 @@ def projection(clock, scripted, monkeypatch):
     monkeypatch.setattr(slices, "MAX_CACHED_RUNS", BOUND)
     monkeypatch.setattr(ownership, "MAX_OWNED_RUNS", BOUND)
     monkeypatch.setattr(waiting, "MAX_CACHED_RUNS", BOUND)
+    monkeypatch.setattr(passed_alerts, "MAX_CACHED_RUNS", BOUND)
     return Projection(Tracker(scripted, max_runs=BOUND), settings=Settings(), clock=clock, owner="this")
 
 
@@ -57,7 +58,8 @@ def test_caches_are_bounded_and_nothing_is_lost_with_what_they_drop(store, clock
                     largest[name] = max(largest.get(name, 0), size())
     assert 0 < most_bytes <= waiting.MAX_CACHED_BYTES
     assert {name for name, size in largest.items() if size == BOUND} == {
-        "log_runs", "log_steps", "signal_positions", "waiting_runs", "compacted_runs", "owned_runs", "detector_runs"
+        "log_runs", "log_steps", "signal_positions", "waiting_runs", "compacted_runs", "owned_runs", "detector_runs",
+        "passed_alert_runs",
     }  # fmt: skip
     assert max(largest.values()) == BOUND
     with store.read() as repositories:

@@ -140,3 +140,34 @@ def test_a_launch_that_no_detector_processes_is_warned_of(newest, warnings, capl
     made.update(receipt(newest_attempt=newest), ATTEMPT)
     made.update(receipt(newest_attempt=ATTEMPT + 9), ATTEMPT)
     assert caplog.text.count("NO DETECTOR SEES THIS LAUNCH") == warnings
+
+
+def told_of(first_step=5, **options):
+    """Return the health of a process that has logged one step, and what its two listeners were told."""
+    fired, passed = [], []
+    made = RunHealth(ATTEMPT, DropCounter(), [fired.append], on_passed=[passed.append], **options)
+    made.advance(ATTEMPT, first_step)
+    return made, fired, passed
+
+
+def test_an_alert_that_has_passed_is_told_once_and_does_not_fire():
+    """Receipts repeat it for a while; one that was told while it fired is not told again."""
+    made, fired, passed = told_of(first_step=1)
+    made.update(receipt(judged_step=1, phase="healthy", alerts=[alert("a")]), ATTEMPT)
+    made.advance(ATTEMPT, 9)
+    for _ in range(3):
+        made.update(receipt(judged_step=9, phase="healthy", passed=[alert("a"), alert("b")]), ATTEMPT)
+    assert [each.id for each in fired] == ["a"]
+    assert [each.id for each in passed] == ["b"]
+    assert made.alerts == ()
+
+
+def test_an_alert_of_an_earlier_process_has_not_passed_here():
+    """It opened before the first step of this one, or at a step that was judged before it."""
+    made, _, passed = told_of(first_step=4)
+    made.update(receipt(judged_step=4, phase="healthy", passed=[alert("before")]), ATTEMPT)
+    again, _, of_again = told_of(first_step=2)
+    again.update(receipt(judged_step=3, phase="healthy", passed=[alert("judged")]), ATTEMPT)
+    again.advance(ATTEMPT, 9)
+    again.update(receipt(judged_step=9, phase="healthy", passed=[alert("judged")]), ATTEMPT)
+    assert (passed, of_again) == ([], [])
