@@ -51,7 +51,8 @@ class Store:
         self._engine = engine
         self._turns = Turns() if engine.dialect.name == "sqlite" else None
         # One snapshot for all statements, as SQLite has it.
-        self._read_options: dict[str, Any] = {} if self._turns else {"isolation_level": "REPEATABLE READ"}
+        self._reading = engine if self._turns else engine.execution_options(isolation_level="REPEATABLE READ")
+        self._writing = engine.execution_options(rlvitals_write=True)
         path = _database_path(engine)
         self._file = None if path is None else DatabaseFile(path)
 
@@ -117,7 +118,7 @@ class Store:
         if self._file is not None:
             self._file.check_presence()
         try:
-            with self._engine.connect().execution_options(**self._read_options) as connection, connection.begin():
+            with self._reading.begin() as connection:
                 yield Repositories(connection)
         except (OperationalError, PoolTimeoutError) as error:
             raise Unavailable(f"the store cannot read: {getattr(error, 'orig', error)}; ask again later") from error
@@ -135,8 +136,7 @@ class Store:
                 if self._file is not None:
                     # Before a connection is opened, which would create an empty file where there is none.
                     self._file.check_presence()
-                connection = self._engine.connect().execution_options(rlvitals_write=True)
-                with connection, connection.begin():
+                with self._writing.begin() as connection:
                     yield Repositories(connection)
                     if self._file is not None:
                         self._file.check()
