@@ -193,17 +193,19 @@ def _forbid_nul(schema: dict[str, Any]) -> None:
 class _Headers:
     """The headers of a request, decoded as HTTP does."""
 
-    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
-        self._raw = raw
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in raw:
+            self._values.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1").strip())
 
-    def all(self, name: str) -> list[str]:
+    def all(self, name: str) -> Sequence[str]:
         """Return every value of a header, in order."""
-        wanted = name.encode()
-        return [value.decode("latin-1").strip() for key, value in self._raw if key == wanted]
+        return self._values.get(name, ())
 
     def first(self, name: str) -> str | None:
         """Return the first value of a header, or None."""
-        return next(iter(self.all(name)), None)
+        values = self._values.get(name)
+        return values[0] if values else None
 
 
 def _check_address(scope: Scope) -> None:

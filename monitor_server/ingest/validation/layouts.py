@@ -56,8 +56,8 @@ class Layouts:
     def __len__(self) -> int:
         return len(self._layouts)
 
-    def find(self, raw: msgspec.Raw) -> tuple[Head, tuple[str, ...]] | None:
-        """Return the head and the names of a record with a known layout, which `wire.encode` makes; or None.
+    def find(self, raw: msgspec.Raw) -> tuple[Head, tuple[str, ...], bytes] | None:
+        """Return the head, the names and the bytes of a record with a known layout, which `wire.encode` makes; or None.
 
         Nothing but the names and the kinds of the fields is known to be valid.
         """
@@ -72,7 +72,8 @@ class Layouts:
         if layout is None or int.from_bytes(scalars, "little") & layout.fixed_bits != layout.fixed:
             return None
         # A field that stands twice, or is unknown, would not be encoded again.
-        return (head, layout.names) if wire.encode(head) == bytes(raw) else None
+        encoded = wire.encode(head)
+        return (head, layout.names, encoded) if encoded == bytes(raw) else None
 
     @staticmethod
     def fits(record: wire.Record) -> bool:

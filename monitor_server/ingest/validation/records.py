@@ -116,7 +116,7 @@ class RecordReader:
         """
         known = None if self._media_type == wire.JSON else self._layouts.find(raw)
         if known is not None:
-            return _with_known_layout(index, raw, *known)
+            return _with_known_layout(index, *known)
         try:
             record = None if self._media_type == wire.JSON else _decode_plain(raw)
             is_plain = record is not None
@@ -208,14 +208,14 @@ class RecordReader:
             self._valid_names.update(names)
 
 
-def _with_known_layout(index: int, raw: msgspec.Raw, head: Head, names: Sequence[str]) -> ValidRecord:
+def _with_known_layout(index: int, head: Head, names: Sequence[str], body: bytes) -> ValidRecord:
     """Return a record whose names are those of a valid one, and which has nothing but scalars."""
     _check_head(head)
     return ValidRecord(
         index=index,
         seq=head.step if head.seq is None else head.seq,
         step=head.step,
-        body=bytes(raw),
+        body=body,
         names=names,
         shapes={},
         responses=[],
@@ -223,8 +223,8 @@ def _with_known_layout(index: int, raw: msgspec.Raw, head: Head, names: Sequence
 
 
 def _check_head(record: wire.Record | Head) -> None:
-    numbers = (("step", record.step), ("seq", record.seq), ("policy_version", record.policy_version))
-    for field, number in numbers:
+    for field in ("step", "seq", "policy_version"):
+        number = getattr(record, field)
         if number is not None and not 0 <= number <= wire.LARGEST_INTEGER:
             raise InvalidRecord(f"{field} must lie in 0 to 2**53, got {number}")
     if record.time is not None and not 0 <= record.time <= LARGEST_TIME:  # NaN lies nowhere

@@ -5,6 +5,7 @@ import json
 import logging
 import resource
 import socket
+import time
 
 import pytest
 import urllib3
@@ -54,6 +55,16 @@ def test_a_silent_client_is_closed(start_collector, first):
         connection.sendall(first)
         while connection.recv(65536):
             pass
+
+
+def test_a_body_may_come_later_than_a_head(start_collector):
+    """A request has its own time from its head on, also where that ends after the time of a silent connection."""
+    live = start_collector(idle_timeout_seconds=1.0, request_timeout_seconds=60)
+    with connected(live) as connection:
+        connection.sendall(ACK + b"Content-Length: 2\r\n\r\n{")
+        time.sleep(1.5)
+        connection.sendall(b"}")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 4")
 
 
 def test_silent_clients_shut_nobody_out(start_collector, caplog):

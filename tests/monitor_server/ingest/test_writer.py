@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import urllib3
@@ -46,6 +47,20 @@ def test_a_request_that_is_cancelled_costs_nobody_else_an_answer(busy):
     assert kept.result(60) is False
     assert writer.submit("d", _exists("d")).result(60) is False
     assert writer.is_alive
+
+
+def test_senders_that_come_and_go_are_all_answered(store):
+    """However many jobs the writer expects after a commit, those that come are written and answered."""
+    writer = Writer(store, max_waiting=100)
+    writer.start()
+
+    def send(sender):
+        return [writer.submit(f"{sender}", _exists("a")).result(60) for _ in range(10 * sender)]
+
+    with ThreadPoolExecutor(8) as senders:
+        answers = list(senders.map(send, range(8)))
+    writer.stop()
+    assert answers == [[False] * 10 * sender for sender in range(8)]
 
 
 def test_a_stop_finishes_what_waits_and_refuses_what_comes(busy):
