@@ -11,19 +11,20 @@ CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
 MOST_CHARACTERS = 400  # of a line of its report, which may hold a body of megabytes
 
 
-def run_schemathesis(document: str, *options: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_schemathesis(document: str, *options: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     """Ask every route of an OpenAPI description but the stream, which does not end.
 
     Args:
         document: The address of the description, or its file.
         options: More arguments of Schemathesis.
         folder: Where it writes its reports.
+        environ: Variables of its environment beside those of the tests.
 
     Returns:
         The process that has ended, with the lines of its report shortened.
     """
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", document]
     command += ["--exclude-path", "/api/v1/stream", "--no-color", *options]
-    done = subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=os.environ | environ, capture_output=True, text=True, check=False)
     done.stdout = "\n".join(line[:MOST_CHARACTERS] for line in done.stdout.splitlines())
     return done
