@@ -164,8 +164,10 @@ class DetectorGroup:
             for detector in self._detectors:
                 detector._prepare(observation)  # noqa: SLF001 - of this module
         order.advance(observation)
-        if observation.signals.keys() != self._names or (self._concerned and not observation.step % ROWS_PER_SELECTION):
+        if observation.signals.keys() != self._names:
             self._select(observation.signals)
+        elif not observation.step % ROWS_PER_SELECTION:
+            self._concerned = [detector for detector in self._concerned if not detector.has_ended]
         findings: list[Finding] = []
         for detector in self._concerned:
             found = detector._observe(observation)  # noqa: SLF001 - of this module
@@ -176,12 +178,12 @@ class DetectorGroup:
     def _select(self, signals: Mapping[str, float]) -> None:
         """Select the detectors that a row with these signals concerns; most runs send the same ones in every row.
 
-        A check of the first rows that is over concerns no row any more, so that the selection is made anew at times.
+        A check of the first rows that is over concerns no row any more, and leaves the selection some rows later.
         """
         self._names = dict.fromkeys(signals).keys()
         self._concerned = [
             detector
             for detector in self._detectors
             if not detector.has_ended
-            and (not detector.skips_rows_without or any(name in signals for name in detector.reads))
+            and not (detector.skips_rows_without and self._names.isdisjoint(detector.reads))
         ]
