@@ -184,6 +184,5 @@ class DetectorGroup:
         self._concerned = [
             detector
             for detector in self._detectors
-            if not detector.has_ended
-            and not (detector.skips_rows_without and self._names.isdisjoint(detector.reads))
+            if not detector.has_ended and not (detector.skips_rows_without and self._names.isdisjoint(detector.reads))
         ]

@@ -70,6 +70,18 @@ def test_a_departure_is_found_at_the_rows_of_its_definition(size):
     assert found > 10
 
 
+def test_departures_look_at_their_baselines_on_different_rows():
+    """A row on which all of them do it would be one of the slowest."""
+    signals, looks = [Departure(Size()) for _ in range(32)], []
+    for value in wander(1):
+        before = [signal._rows_left for signal in signals]
+        for signal in signals:
+            signal.update(value)
+        looks.append(sum(signal._rows_left > left for signal, left in zip(signals, before, strict=True)))
+    assert sum(looks[100:]) > 300
+    assert max(looks[100:]) <= 12
+
+
 @pytest.mark.parametrize("share", [0.4, 0.6])
 def test_a_loss_is_as_rare_as_by_its_definition(share):
     """The largest reward decides most rows, and an ordered baseline the others."""

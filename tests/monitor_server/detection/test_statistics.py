@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.detection.statistics.history import History
-from monitor_server.detection.statistics.robust import line, long_run_factor, median, noise_scale
+from monitor_server.detection.statistics.robust import line, long_run_factor, median, median_distance, noise_scale
 from monitor_server.detection.statistics.streaming import Cusum, DrawUp, Ema
 
 values = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=40)
@@ -100,3 +100,11 @@ def test_line_and_median_agree_with_numpy(series):
     assert mean == pytest.approx(float(np.mean(series)), abs=1e-9, rel=1e-9)
     assert slope == pytest.approx(float(np.polyfit(np.arange(len(series)), series, 1)[0]), abs=1e-7, rel=1e-6)
     assert median(series) == float(np.median(series))
+
+
+@given(values, st.floats(-1e3, 1e3))
+def test_the_median_distance_is_the_median_of_all_distances(series, centre):
+    """To the last bit, with values that are the same and a centre outside of them too."""
+    for ordered in (sorted(series), sorted(float(round(value)) for value in series)):
+        assert median_distance(ordered, centre) == median([abs(value - centre) for value in ordered])
+    assert median_distance([2.0], 5.0) == 3.0
