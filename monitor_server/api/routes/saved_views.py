@@ -5,14 +5,13 @@ from dataclasses import asdict, replace
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.changes import record_change
-from monitor_server.api.body_fields import By
+from monitor_server.api.body_fields import By, ShownName
 from monitor_server.api.dependencies import Asking, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
-from monitor_server.api.routes.run_labels import NOT_BLANK
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import TooManyViews, UnknownView
 from monitor_server.store.repositories import Repositories
@@ -40,10 +39,9 @@ class ViewItem(Schema):
 class ViewBody(BaseModel):
     """What to save, and under which name; a view that has the name already is replaced."""
 
-    # Python's expressions agree with `str.strip` about what is blank; pydantic's own do not.
-    model_config = ConfigDict(extra="forbid", regex_engine="python-re")
+    model_config = ConfigDict(extra="forbid")
 
-    name: Annotated[str, Field(max_length=100, pattern=NOT_BLANK), AfterValidator(str.strip)]
+    name: ShownName
     query: Annotated[str, Field(max_length=4000, pattern=WITHOUT_NUL)]
     by: By = "somebody"
 

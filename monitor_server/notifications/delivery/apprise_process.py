@@ -38,8 +38,9 @@ def main() -> None:
     import apprise  # noqa: PLC0415 - after the limit
     from apprise.attachment.memory import AttachMemory  # noqa: PLC0415
 
+    refused: Sequence[object] = ()
     if given.get("networks") is not None:
-        confine(given["networks"])
+        refused = confine(given["networks"])
     asset = apprise.AppriseAsset(
         storage_mode=apprise.common.PersistentStoreMode.MEMORY,
         service_timeout=SERVICE_SECONDS,
@@ -70,13 +71,13 @@ def main() -> None:
                 body_format=given["format"],
                 attach=picture,
             )
-            answer = {"is_sent": bool(result), "status": result.status.name}
+            answer = {"is_sent": bool(result), "status": result.status.name, "is_refused": bool(refused)}
         else:
             answer = {"is_sent": False, "status": "the URL is not one of Apprise's"}
     json.dump(answer, sys.stdout)
 
 
-def confine(added: Sequence[str]) -> None:
+def confine(added: Sequence[str]) -> Sequence[object]:
     """Let this process connect to public addresses and to some networks, and read its own libraries, from now on.
 
     Python asks an audit hook before it connects, opens a file or starts a program, whoever in the process does so, and
@@ -84,10 +85,14 @@ def confine(added: Sequence[str]) -> None:
 
     Args:
         added: Networks that may be reached beside public addresses.
+
+    Returns:
+        The hosts that were refused so far; the list grows, and Apprise itself says only that it failed.
     """
     from monitor_server.notifications.configuration.networks import Networks  # noqa: PLC0415 - only where it is asked
 
     networks = Networks(added)
+    refused: list[object] = []
     readable = tuple(os.path.realpath(path) for path in READABLE)
 
     def check(event: str, arguments: tuple[Any, ...]) -> None:
@@ -95,6 +100,7 @@ def confine(added: Sequence[str]) -> None:
             # A host that is no number would be looked up after this look at it.
             address = arguments[1]
             if not isinstance(address, tuple) or not networks.allow(address[0]):
+                refused.append(address)
                 raise PermissionError("this address may not be reached")
         elif event == "open":
             path, _, flags = arguments
@@ -104,6 +110,7 @@ def confine(added: Sequence[str]) -> None:
             raise PermissionError("a service may not do this")
 
     sys.addaudithook(check)
+    return refused
 
 
 def _is_below(path: str | bytes, folders: Sequence[str]) -> bool:

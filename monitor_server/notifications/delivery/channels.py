@@ -67,6 +67,11 @@ def deliver(
     if not answer["is_sent"] and picture is not None and left >= SHORTEST_SECONDS:
         answer = _run_apprise(given | {"picture": None}, cancellation=cancellation, seconds=left)
     if not answer["is_sent"]:
+        if answer.get("is_refused"):
+            raise DeliveryFailed(
+                "Apprise could not deliver it: the service has an address that is not public, and in no network of "
+                "RLVITALS_CHANNEL_NETWORKS"
+            )
         raise DeliveryFailed(f"Apprise could not deliver it: {answer['status']}")
 
 

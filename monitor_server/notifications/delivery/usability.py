@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.networks import Networks
-from monitor_server.notifications.configuration.tables import NotificationFile, WebhookChannel
+from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.delivery.channels import check_channels
 from monitor_server.settings import Settings
 
@@ -37,9 +37,7 @@ def check_usable(file: NotificationFile, *, settings: Settings, networks: Networ
         StartupError: If not, with the place and what must hold.
     """
     for name, channel in file.channels.items():
-        if networks is None or not isinstance(channel, WebhookChannel):
-            continue
-        if networks.refuse(urlsplit(channel.url.get_secret_value()).hostname or ""):
+        if networks is not None and networks.refuse(_host(channel.url.get_secret_value())):
             raise StartupError(
                 f"channels.{name}.url must have a public address, or one in a network of RLVITALS_CHANNEL_NETWORKS "
                 "(it is not shown)"
@@ -52,3 +50,11 @@ def check_usable(file: NotificationFile, *, settings: Settings, networks: Networ
                 f"channels.{acting[0]}.actions needs RLVITALS_PUBLIC_URL, the address at which its readers open links"
             )
         LinkSecrets(settings.link_secret_file).check()
+
+
+def _host(url: str) -> str:
+    """Return the host of an address, also of one of Apprise's; empty where it has none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # brackets that do not close; Apprise says whether it knows the address
+        return ""

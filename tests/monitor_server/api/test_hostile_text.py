@@ -227,3 +227,33 @@ def test_labels_of_metrics_are_printable(start_collector, scripted, database_url
     text = live.pool.request("GET", f"{live.url}/metrics").data.decode()
     assert all(line.isprintable() for line in text.split("\n"))
     assert r'run="\\x1b\\n\\u202e"' in text
+
+
+@pytest.mark.parametrize(
+    "name", ["", "  ", "\u200b", "\u2060 \u200d", "\u3164", "a\nb", "a\u202eb", "a\0b", "a\x1b[2Jb"]
+)
+def test_a_view_needs_a_name_that_can_be_seen(collector, name):
+    """Nobody would find it in a list, or its row would read otherwise than it is."""
+    status, answer = _post(collector, "/views", {"name": name, "query": "q=1"})
+    assert (status, answer["error"]) == (422, "InvalidField")
+    assert "body.name: must be one line of characters that can be seen" in answer["detail"] or not name
+
+
+@pytest.mark.parametrize("name", ["Müller 👩\u200d💻", " 日本 ", "نام\u200cها", "a b"])
+def test_a_view_may_have_a_name_in_any_language(collector, name):
+    """Letters and emoji may have parts that are joined; blanks around it are no part of it."""
+    status, answer = _post(collector, "/views", {"name": name, "query": "q=1", "by": name})
+    assert (status, answer["name"], answer["saved_by"]) == (200, name.strip(), name)
+
+
+@pytest.mark.parametrize("by", ["a\nforged line", "a\r", "\u202eecila", "a\u2028b", "\u200b"])
+def test_the_name_of_a_person_is_one_line(collector, by):
+    """It stands in logs, in the audit log and in messages, where a line break or another direction would mislead."""
+    status, answer = _post(collector, "/silences", {"kind": "plateau", "minutes": 5, "by": by})
+    assert status == 422
+    assert "body.by: must be one line" in answer["detail"]
+
+
+def _post(collector, path, body):
+    answer = collector.pool.request("POST", f"{collector.url}/api/v1{path}", json=body)
+    return answer.status, answer.json()

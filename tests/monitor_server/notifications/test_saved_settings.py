@@ -141,6 +141,8 @@ def test_what_cannot_be_used_is_said_in_words_and_changes_nothing(guarded, admin
         "channels.Hook! must have 1 to 40 small letters": {"Hook!": hook(receiver)},
         "channels.hook.url must be a URL that Apprise knows": {"hook": {"url": "nothing://x"}},
         "channels.hook.url must have a public address": {"hook": hook(receiver, url="http://169.254.169.254/x")},
+        "channels.hook.url must have a public address, or": {"hook": {"url": "jsons://user:secret@[::1]:8600/x"}},
+        "channels.hook.url must be a URL that Apprise knows (": {"hook": {"url": "json://[::1"}},
         "channels.hook.actions needs RLVITALS_PUBLIC_URL": {"hook": hook(receiver, actions=True)},
     }
     for words, channels in cases.items():
