@@ -42,7 +42,8 @@ def connect(
         api_key: Key with the scope ingest; else `RLVITALS_API_KEY`.
         rank: This process's rank; else `RANK`; else 0.
         world_size: Number of processes; else `WORLD_SIZE`; else 1.
-        on_alert: Called with each alert that fires, once, in a background thread; its errors are logged.
+        on_alert: Called with each alert that fires, once, in a background thread, also where it was resolved before a
+            receipt could name it; its errors are logged.
         actions: What to do about alerts; the trainer's callback or your loop carries it out (`Monitor.policy`).
         source: What produces the records; shown with the run.
         responses: Most sampled responses of each kind and step that are sent with their token ids; else

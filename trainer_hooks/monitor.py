@@ -218,9 +218,15 @@ class Monitor:
 
         Returns:
             Numbers by name; those on a device are fetched with one copy, and a value that is no number is left out and
-            counted. Nothing where the monitor is silent.
+            counted. Nothing where the monitor is silent, or what was given is no mapping.
         """
-        return {} if self._is_silent else self._reader.read_numbers(scalars)
+        if self._is_silent:
+            return {}
+        try:
+            return self._reader.read_numbers(scalars)
+        except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
+            self.drops.count_error(error)
+            return {}
 
     def flush(self, timeout_seconds: float = CLOSE_TIMEOUT_SECONDS) -> bool:
         """Wait until the collector has answered for everything that was logged (offline: until it is on disk).

@@ -49,8 +49,8 @@ MAX_CONFIG_DEPTH = 32
 MAX_CONFIG_VALUES = 10_000
 # The SDK sends 2,048 bins at most.
 MAX_HISTOGRAM_BINS = 65_536
-# 10,000 scalars whose names have 95 characters.
-MAX_SCALARS_BYTES = 1024 * 1024
+# 10,000 scalars whose names have 200 characters of four bytes.
+MAX_SCALARS_BYTES = 8 * 1024 * 1024
 # 500 histograms of 2,048 bins in int64.
 MAX_SUMMARY_BYTES = 8 * 1024 * 1024
 # About 100 MB as Python objects; 10,000 records of 60 scalars hold 600,000.

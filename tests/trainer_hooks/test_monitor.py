@@ -261,3 +261,32 @@ def test_rollouts_take_precedence_over_a_scalar_of_the_same_name(collector, conn
     (record,) = collector.records
     assert record.scalars == {"x": 2.0}
     assert record.summaries["reward/mean"].value() == 1
+
+
+class Unreadable:
+    """An object that raises whatever it is asked, apart from its class."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+    __str__ = __float__ = __int__ = __bool__ = __len__ = __iter__ = __repr__
+
+
+def test_no_argument_raises_into_training(collector, connect, swallowed):
+    """Whatever it does when it is read: the step is lost at most, and counted."""
+    monitor = connect()
+    hostile = Unreadable()
+    monitor.log_step(hostile, {"x": 1.0})
+    monitor.log_step(1, hostile)
+    monitor.log_step(2, {"x": hostile}, hostile, hostile, data_version=hostile, policy_version=hostile)
+    monitor.log_step(3, {"x": 1.0}, paired=hostile)
+    monitor.log_step(4, {"x": 1.0}, actions=hostile)
+    assert monitor.read_numbers(hostile) == {}
+    monitor.log_step(5, {hostile: 1.0, "x": 2.0})
+    assert monitor.flush(PATIENCE_SECONDS)
+    swallowed.clear()
+    assert monitor.drops["internal_errors"] > 0
+    assert (collector.records[-1].step, collector.records[-1].scalars) == (5, {"x": 2.0})

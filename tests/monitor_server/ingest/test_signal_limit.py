@@ -3,11 +3,13 @@
 import json
 import logging
 
+import msgspec
 import pytest
 
 import trainer_hooks
 from monitor_server.commands.main import main
 from tests.live import PATIENCE_SECONDS, eventually
+from trainer_hooks import wire
 from trainer_hooks.sync import main as sync
 
 MOST = 12
@@ -69,6 +71,15 @@ def test_a_record_with_more_names_than_a_run_may_have_is_stored(live, run_name):
     (step,) = live.get(f"/runs/{receipt['run_id']}/steps")["items"]
     assert step["signals"]["grad/norm"] == 0.5
     assert len(step["signals"]) == MOST + 1
+
+
+def test_whatever_the_sdk_sends_of_names_is_read(live, run_name):
+    """As many names as a record may have, as long as they may be, of characters of four bytes."""
+    scalars = {f"{'😀' * 190}{number:010}": 0.5 for number in range(wire.MAX_RECORD_SIGNALS)}
+    record = msgspec.Raw(wire.encode(wire.Record(step=0, scalars=scalars)))
+    batch = wire.encode(wire.Batch(schema_version=1, run=run_name, records=[record]))
+    receipt = wire.decode_receipt(live.post(batch, media_type=wire.MSGPACK).data)
+    assert (receipt.accepted, receipt.left_out.signals) == (1, wire.MAX_RECORD_SIGNALS - MOST)
 
 
 def test_sync_says_which_names_were_left_out(live, run_name, tmp_path, capsys, monkeypatch):
