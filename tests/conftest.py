@@ -17,7 +17,7 @@ from monitor_server.api.samples.collapse import BATCH_SECONDS
 from monitor_server.settings import Settings
 from tests import compiled_statements, warm
 from tests.databases import migrated_postgres, migrated_sqlite, postgres_collector
-from tests.live import PATIENCE_SECONDS, LiveCollector, serving
+from tests.live import IDLE_TICK_SECONDS, PATIENCE_SECONDS, LiveCollector, serving
 from tests.memory import memory_folder
 from tests.ports import reserved_port
 from tests.postgres import find_postgres, running_postgres
@@ -97,10 +97,12 @@ def _part(items: list[pytest.Item], worker: int, workers: int) -> list[pytest.It
 
 
 @pytest.fixture(scope="session")
-def sqlite_collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
+def sqlite_collector(
+    migrated_sqlite: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveCollector]:
     """A collector for the whole session; tests keep apart by the names of their runs."""
-    database = tmp_path_factory.mktemp("collector") / "rlvitals.db"
-    with serving(Settings(database_url=f"sqlite:///{database}", dashboard="")) as live:
+    database = migrated_sqlite(tmp_path_factory.mktemp("collector"))
+    with serving(Settings(database_url=database, dashboard="", tick_seconds=IDLE_TICK_SECONDS)) as live:
         yield live
 
 

@@ -15,7 +15,7 @@ import sqlalchemy
 
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
-from tests.live import LiveCollector, serving
+from tests.live import IDLE_TICK_SECONDS, LiveCollector, serving
 from tests.postgres import copy_database, create_database, drop_database
 
 __all__ = [
@@ -66,7 +66,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 @pytest.fixture(scope="session")
 def postgres_collector(migrated_postgres: Callable[[], str]) -> Iterator[LiveCollector]:
     """A collector on PostgreSQL for the whole session; tests keep apart by the names of their runs."""
-    with serving(Settings(database_url=migrated_postgres(), dashboard="")) as live:
+    with serving(Settings(database_url=migrated_postgres(), dashboard="", tick_seconds=IDLE_TICK_SECONDS)) as live:
         yield live
 
 

@@ -17,6 +17,9 @@ from trainer_hooks import wire
 
 # How long a test waits for what must come, on a machine with other things to do.
 PATIENCE_SECONDS = 60.0
+# A collector of the whole session mostly waits, and each tick is a handful of queries. A test of what a tick does has a
+# collector of its own.
+IDLE_TICK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)

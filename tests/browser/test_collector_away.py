@@ -17,9 +17,9 @@ REWARDS = LINE.format("reward/mean")
 
 
 @pytest.fixture
-def settings(tmp_path):
+def settings(database_url):
     """Those of a collector whose database outlives it."""
-    return Settings(database_url=f"sqlite:///{tmp_path}/kept.db", dashboard="dashboard.app:attach")
+    return Settings(database_url=database_url, dashboard="dashboard.app:attach")
 
 
 def steps(first, end):

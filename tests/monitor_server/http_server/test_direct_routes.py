@@ -14,14 +14,15 @@ def _post(live, body, **headers):
 
 
 @pytest.fixture
-def both(tmp_path, monkeypatch):
+def both(migrated_sqlite, tmp_path_factory, monkeypatch):
     """A collector with direct routes, and one whose every request goes through the framework."""
-    with serving(Settings(database_url=f"sqlite:///{tmp_path / 'direct.db'}", dashboard="")) as direct:
+    urls = [migrated_sqlite(tmp_path_factory.mktemp(name)) for name in ("direct", "framework")]
+    with serving(Settings(database_url=urls[0], dashboard="")) as direct:
         monkeypatch.setattr(
             "monitor_server.http_server.security.DirectRoutes",
             lambda app, _, *, handlers: DirectRoutes(app, {}, handlers=handlers),
         )
-        with serving(Settings(database_url=f"sqlite:///{tmp_path / 'framework.db'}", dashboard="")) as framework:
+        with serving(Settings(database_url=urls[1], dashboard="")) as framework:
             yield direct, framework
 
 
