@@ -30,6 +30,7 @@ from monitor_server.api.routes import (
     retention,
     rules,
     run_labels,
+    run_list,
     runs,
     sample,
     saved_views,
@@ -45,6 +46,7 @@ __all__ = ["API", "check_routes_of", "serve_routes"]
 
 API = "/api/v1"
 READERS = (
+    run_list,
     runs,
     forecast,
     warranty,

@@ -1,4 +1,4 @@
-"""Runs, and what belongs to one run: series, steps, responses, phases, actions."""
+"""One run, and what belongs to it: series, steps, responses, phases, actions."""
 
 import asyncio
 from typing import Annotated, Any
@@ -19,14 +19,11 @@ from monitor_server.api.schemas import (
     PhaseItem,
     ResponseItem,
     RunDetail,
-    RunItem,
     SeriesItem,
-    Status,
     StepItem,
     response_item,
     response_numbers,
     run_detail,
-    run_item,
 )
 from monitor_server.errors import UnknownRun
 from monitor_server.store.repositories.responses import StoredResponse
@@ -37,37 +34,6 @@ from trainer_hooks.wire import ResponseKind
 __all__ = ["read_detail", "router"]
 
 router = APIRouter(prefix="/runs")
-
-
-@router.get("")
-def runs(
-    *,
-    collector: Serving,
-    reading: Reading,
-    asking: Asking,
-    cursor: Cursor,
-    project: str | None = None,
-    status: Status | None = None,
-    archived: Annotated[bool | None, Query(description="Left out: archived runs too")] = None,
-    limit: Limit = 100,
-) -> ItemList[RunItem]:
-    """List the runs that the key reaches, the newest first."""
-    if project is not None and not asking.reaches(project):
-        return ItemList(items=[])
-    return item_list(
-        lambda most: reading.run_views.page(
-            now=collector.clock(),
-            deadlines=collector.settings.deadlines,
-            limit=most,
-            before=cursor,
-            project=asking.project or project,
-            status=status,
-            is_archived=archived,
-        ),
-        limit=limit,
-        item=run_item,
-        cursor=lambda row: row["number"],
-    )
 
 
 @router.get("/{run_id}", responses=NOT_FOUND)

@@ -8,21 +8,24 @@ from pydantic import Field, JsonValue
 
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.api.schemas.base import Schema
-from monitor_server.detection.protocol import Phase
+from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.recent_steps import SPARKLINE_SIGNAL, read_recent
+from monitor_server.store.repositories.run_order import SEVERITIES
 from trainer_hooks.wire import Capability
 
 __all__ = [
     "AttemptItem",
     "PhaseItem",
     "RunDetail",
+    "RunGroupItem",
     "RunItem",
     "SeriesItem",
     "Sparkline",
     "Status",
     "StepEvent",
     "StepItem",
+    "group_item",
     "run_detail",
     "run_item",
 ]
@@ -35,6 +38,23 @@ class Sparkline(Schema):
 
     signal: str
     values: list[float]
+
+
+class AlertCounts(Schema):
+    """How many alerts fire, by severity."""
+
+    critical: int
+    warning: int
+    info: int
+
+
+class LeadingAlert(Schema):
+    """The firing alert of a run that matters most: the most severe, and among those the newest."""
+
+    id: str
+    kind: str
+    severity: Severity
+    summary: str
 
 
 class RunItem(Schema):
@@ -59,6 +79,17 @@ class RunItem(Schema):
     title: str | None = Field(description="What people call the run, in place of its name")
     tags: list[str]
     archived: bool
+    owner: str | None = Field(description="Of the first tag of the form `owner:NAME`")
+    setting: str = Field(description="The name without its seed")
+    reward: float | None = Field(description="The newest one that is finite")
+    reward_change: float | None = Field(
+        description="Mean of the newest 8 rewards minus the mean of the first 8 of the newest 64 steps"
+    )
+    alert_counts: AlertCounts
+    leading_alert: LeadingAlert | None
+    alert_gpu_hours: float | None = Field(
+        description="Hours from the first firing alert to the newest record, times the number of ranks"
+    )
 
 
 class RunDetail(RunItem):
@@ -68,6 +99,15 @@ class RunDetail(RunItem):
     signals: list[str]
     quarantine_reason: str | None
     notes: str | None
+
+
+class RunGroupItem(Schema):
+    """Runs that have a value in common; ``name`` is null for those that have none."""
+
+    name: str | None
+    runs: int
+    phase: Phase = Field(description="The worst one")
+    alerts: AlertCounts = Field(description="Firing ones")
 
 
 class AttemptItem(Schema):
@@ -127,12 +167,23 @@ def run_detail(row: Mapping[str, Any], signals: Sequence[str]) -> RunDetail:
     return RunDetail.model_validate(_run_fields(row) | {"config": config, "signals": sorted(signals)})
 
 
+def group_item(row: Mapping[str, Any]) -> RunGroupItem:
+    """Make a group's item from its row in ``RunViews.groups``."""
+    return RunGroupItem.model_validate({**row, "alerts": {name: row[name] for name in SEVERITIES}})
+
+
 def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    firing = row["firing"]
+    first = min((alert["opened_at"] for alert in firing), default=0.0)
     return {
         **row,
         "phase": shown_phase(row["status"], row["phase"]),
         "attempt": row["ordinal"],
-        "alerts": row["firing"],
+        "alerts": len(firing),
+        "alert_counts": {name: sum(alert["severity"] == name for alert in firing) for name in SEVERITIES},
+        "leading_alert": firing[0] if firing else None,
+        "alert_gpu_hours": max(0.0, row["last_seen"] - first) / 3600 * row["world_size"] if firing else None,
+        "owner": row["tagged_owner"],
         "tags": [] if row["tags"] is None else json.loads(row["tags"]),
         "archived": row["archived_at"] is not None,
         "sparkline": {"signal": SPARKLINE_SIGNAL, "values": read_recent(row["recent"]).rewards},

@@ -1,17 +1,22 @@
 """Runs as readers see them: with their status, their alerts and the beginning of their phase."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Float, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, Float, Select, bindparam, func, select
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.removed_attempts import REMOVED
 from monitor_server.store.repositories.row_fields import row_fields
+from monitor_server.store.repositories.run_filter import RunFilter, Sorting, matching_runs
+from monitor_server.store.repositories.run_order import FIRING, SEVERITIES, WORST_PHASES, RunOrder
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.tables import alerts, attempts, phases, runs
 
 __all__ = ["RunViews"]
+
+_ALERT = (alerts.c.run_id, alerts.c.id, alerts.c.kind, alerts.c.severity, alerts.c.summary, alerts.c.opened_at)
 
 
 class RunViews:
@@ -22,32 +27,66 @@ class RunViews:
 
     def find(self, run_id: str, *, now: float, deadlines: Deadlines) -> dict[str, Any] | None:
         """Return the run as readers see it, or None."""
-        query = _view(now, deadlines).where(runs.c.id == run_id)
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else row_fields(row)
+        return next(iter(self._rows(_view(now, deadlines).where(runs.c.id == run_id))), None)
 
     def page(
         self,
+        wanted: RunFilter,
+        sortings: Sequence[Sorting] = (),
         *,
         now: float,
         deadlines: Deadlines,
         limit: int,
         before: int | None = None,
-        project: str | None = None,
-        status: str | None = None,
-        is_archived: bool | None = None,
+        offset: int = 0,
+        group_by: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Return runs as readers see them, the newest first, before the one numbered ``before``."""
-        query = _view(now, deadlines).order_by(runs.c.number.desc()).limit(limit)
+        """Return runs as readers see them; the newest first where the order says nothing.
+
+        Args:
+            wanted: Which runs.
+            sortings: The order. Runs without a value are last in both directions.
+            now: When it is asked.
+            deadlines: By which the status of a run is told.
+            limit: The most runs.
+            before: Only runs whose number is lower.
+            offset: How many runs are left out.
+            group_by: Keeps the runs of a group together, and the groups in the order of `groups`.
+        """
+        order = RunOrder(now=now, deadlines=deadlines)
+        keys = [] if group_by is None else _group_keys(order, group_by)
+        for sorting in sortings:
+            keys += _sort_keys(order, sorting)
+        # The numbers alone are sorted: a row is a hundred times as long.
+        query = self._matching(select(runs.c.number), wanted, order).order_by(*keys, runs.c.number.desc())
         if before is not None:
             query = query.where(runs.c.number < before)
-        if project is not None:
-            query = query.where(runs.c.project == project)
-        if status is not None:
-            query = query.where(status_column(now, deadlines) == status)
-        if is_archived is not None:
-            query = query.where(runs.c.archived_at.is_not(None) == is_archived)
-        return [row_fields(row) for row in self._connection.execute(query).mappings()]
+        numbers = list(self._connection.execute(query.limit(limit).offset(offset)).scalars())
+        rows = self._rows(_view(now, deadlines).where(runs.c.number.in_(numbers))) if numbers else []
+        found = {row["number"]: row for row in rows}
+        return [found[number] for number in numbers]
+
+    def count(self, wanted: RunFilter, *, now: float, deadlines: Deadlines) -> int:
+        """Return how many runs match."""
+        query = self._matching(select(func.count()), wanted, RunOrder(now=now, deadlines=deadlines))
+        return int(self._connection.execute(query).scalar_one())
+
+    def groups(
+        self, wanted: RunFilter, by: str, *, now: float, deadlines: Deadlines, limit: int, offset: int = 0
+    ) -> list[dict[str, Any]]:
+        """Return the groups of the runs that match, the one with the most urgent run first.
+
+        A group has its ``name`` (None for the runs without a value), its number of ``runs``, the worst ``phase``, and
+        the number of firing alerts of each severity.
+        """
+        order = RunOrder(now=now, deadlines=deadlines)
+        name, worst = order.group(by), func.min(order.worst_phase).label("worst")
+        counts = [func.coalesce(func.sum(FIRING.c[severity]), 0).label(severity) for severity in SEVERITIES]
+        columns = select(name.label("name"), func.count().label("runs"), worst, *counts)
+        keys = (func.min(order.urgency), func.max(runs.c.last_seen).desc(), name.asc().nulls_last())
+        query = self._matching(columns, wanted, order).group_by(name).order_by(*keys)
+        rows = self._connection.execute(query.limit(limit).offset(offset)).mappings()
+        return [row_fields(row) | {"phase": WORST_PHASES[row["worst"]]} for row in rows]
 
     def live(self, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
         """Return the runs that have not ended, the last heard first."""
@@ -60,6 +99,22 @@ class RunViews:
         """Return the runs whose status is not the one last announced."""
         return list(self._connection.execute(_changed(deadlines), {"now": now}).scalars())
 
+    def _matching(self, query: Select[Any], wanted: RunFilter, order: RunOrder) -> Select[Any]:
+        return matching_runs(query, wanted, order, dialect=self._connection.dialect.name)
+
+    def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
+        """Return rows with their alerts that fire as ``firing``, the most severe first and then the newest."""
+        rows = [row_fields(row) for row in self._connection.execute(query).mappings()]
+        by_run: dict[str, list[dict[str, Any]]] = {row["id"]: [] for row in rows}
+        if rows:
+            firing = select(*_ALERT).where(alerts.c.run_id.in_(by_run), alerts.c.state == "firing")
+            firing = firing.order_by(alerts.c.opened_step.desc(), alerts.c.number)
+            for alert in self._connection.execute(firing).mappings():
+                by_run[alert["run_id"]].append(row_fields(alert))
+        for row in rows:
+            row["firing"] = sorted(by_run[row["id"]], key=lambda alert: SEVERITIES.index(alert["severity"]))
+        return rows
+
 
 @cache
 def _changed(deadlines: Deadlines) -> Select[Any]:
@@ -68,8 +123,22 @@ def _changed(deadlines: Deadlines) -> Select[Any]:
     return select(runs.c.id).where(status != runs.c.announced, runs.c.deleted_at.is_(None))
 
 
+def _group_keys(order: RunOrder, by: str) -> list[ColumnElement[Any]]:
+    group = order.group(by)
+    urgency = func.min(order.urgency).over(partition_by=group)
+    newest = func.max(runs.c.last_seen).over(partition_by=group)
+    return [urgency, newest.desc(), group.asc().nulls_last()]
+
+
+def _sort_keys(order: RunOrder, sorting: Sorting) -> list[ColumnElement[Any]]:
+    key = order.sort_key(sorting.column)
+    keys: list[ColumnElement[Any]] = [(key.desc() if sorting.is_descending else key.asc()).nulls_last()]
+    if sorting.column == "urgency":  # equally urgent runs, the last heard first
+        keys.append(runs.c.last_seen.asc() if sorting.is_descending else runs.c.last_seen.desc())
+    return keys
+
+
 def _view(now: float, deadlines: Deadlines) -> Select[Any]:
-    firing = select(func.count()).where(alerts.c.run_id == runs.c.id, alerts.c.state == "firing").scalar_subquery()
     ordinal = (
         select(func.count())
         .where(attempts.c.run_id == runs.c.id, attempts.c.attempt <= runs.c.attempt, attempts.c.world_size != REMOVED)
@@ -80,5 +149,5 @@ def _view(now: float, deadlines: Deadlines) -> Select[Any]:
         .where(phases.c.run_id == runs.c.id, phases.c.to_step.is_(None))
         .scalar_subquery()
     )
-    shown = (status_column(now, deadlines).label("status"), firing.label("firing"), ordinal.label("ordinal"))
-    return select(runs, *shown, began.label("phase_from_step")).where(runs.c.deleted_at.is_(None))
+    shown = (status_column(now, deadlines).label("status"), ordinal.label("ordinal"), began.label("phase_from_step"))
+    return select(runs, *shown).where(runs.c.deleted_at.is_(None))

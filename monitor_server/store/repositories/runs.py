@@ -1,5 +1,6 @@
 """Runs, as ingest and the projector write them."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from monitor_server.errors import DeletionUnderWay
+from monitor_server.store.repositories.listed_columns import reward_columns, text_columns
 from monitor_server.store.repositories.recent_steps import Recent, read_recent
 from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.row_fields import row_fields
@@ -20,8 +22,11 @@ __all__ = ["Extension", "Run", "Runs"]
 
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch or tick executes them.
 _LABELS = ("title", "tags", "notes", "archived_at")
-_OF_OTHERS = ("number", "config", "compacted_to", "deleted_at", "records_thinned_to", "steps_thinned_to", *_LABELS)
+_LISTED = ("search_text", "setting", "tagged_owner", "first_tag", "reward", "reward_change")
+_RETENTION = ("compacted_to", "deleted_at", "records_thinned_to", "steps_thinned_to")
+_OF_OTHERS = ("number", "config", *_RETENTION, *_LABELS, *_LISTED)
 _WORKED_ON = [column for column in runs.c if column.name not in _OF_OTHERS]
+_LABELLED = select(runs.c.project, runs.c.name, runs.c.title, runs.c.tags).where(runs.c.id == bindparam("run"))
 _FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"), runs.c.deleted_at.is_(None))
 _LOCK = _FIND.with_for_update()
 _SAVE = update(runs).where(runs.c.id == bindparam("run"))
@@ -152,6 +157,7 @@ class Runs:
         # A run that was deleted may begin anew: above every position and revision that anybody remembers of it.
         run.log_end = run.position = run.revision = int(run.started_at * 1e6)
         values = asdict(run) | {"recent": msgspec.msgpack.encode(run.recent)}
+        values |= text_columns(project=run.project, name=run.name, title=None, tags=())
         insert_ = sqlite_insert if self._connection.dialect.name == "sqlite" else postgresql_insert
         self._connection.execute(insert_(runs).on_conflict_do_nothing(index_elements=["id"]), values)
         found = self.lock(run.id)
@@ -186,11 +192,15 @@ class Runs:
         seen, run.revision = run.revision, run.revision + 1
         values = {name: getattr(run, name) for name in _PROJECTION_COLUMNS}
         values |= {"recent": msgspec.msgpack.encode(run.recent), "run": run.id, "seen": seen}
+        values |= reward_columns(run.recent.rewards)
         return self._connection.execute(_SAVE_REVISION, values).rowcount == 1
 
     def save_labels(self, run_id: str, labels: Mapping[str, object]) -> None:
         """Write what people say about a run: some of ``title``, ``tags`` (JSON), ``notes`` and ``archived_at``."""
-        self._connection.execute(update(runs).where(runs.c.id == run_id), dict(labels))
+        held = row_fields(self._connection.execute(_LABELLED, {"run": run_id}).mappings().one()) | dict(labels)
+        tags = [] if held["tags"] is None else json.loads(held["tags"])
+        derived = text_columns(project=held["project"], name=held["name"], title=held["title"], tags=tags)
+        self._connection.execute(update(runs).where(runs.c.id == run_id), dict(labels) | derived)
 
     def row(self, run_id: str) -> dict[str, Any] | None:
         """Return all columns of a run, or None."""

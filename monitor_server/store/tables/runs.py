@@ -50,6 +50,13 @@ runs = Table(
     Column("tags", LargeBinary),  # JSON, a list of texts
     Column("notes", Text),
     Column("archived_at", Float),
+    # By what lists are searched, grouped and sorted: `repositories.listed_columns` derives it.
+    Column("search_text", Text, nullable=False, server_default=""),
+    Column("setting", String, nullable=False, server_default=""),  # the name without its seed
+    Column("tagged_owner", String),
+    Column("first_tag", String),
+    Column("reward", Float),  # the newest one that is finite
+    Column("reward_change", Float),
 )
 
 attempts = Table(

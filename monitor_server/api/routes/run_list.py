@@ -1,0 +1,93 @@
+"""Lists of runs: sorted, filtered and grouped by the store."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from monitor_server.access.cursors import hide
+from monitor_server.api.dependencies import Collector, Reading, Serving
+from monitor_server.api.pagination import Cursor, ItemList, Limit
+from monitor_server.api.run_parameters import GroupedBy, Offset, Sort, Wanted
+from monitor_server.api.schemas import RunGroupItem, RunItem, group_item, run_item
+from monitor_server.errors import InvalidField
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/runs")
+
+
+class RunList(ItemList[RunItem]):
+    """One part of a list of runs."""
+
+    total: int | None = Field(default=None, description="How many runs match; null where the list goes on by a cursor")
+
+
+@router.get("")
+def runs(
+    *,
+    collector: Serving,
+    reading: Reading,
+    wanted: Wanted,
+    sort: Sort,
+    cursor: Cursor,
+    group_by: Annotated[
+        GroupedBy | None, Query(description="Keeps the runs of a group together, in the order of `GET /runs/groups`")
+    ] = None,
+    offset: Offset = 0,
+    limit: Limit = 100,
+) -> RunList:
+    """List the runs that the key reaches, in the order of `sort`, or the newest first.
+
+    Runs that have no value are last in both directions. A list in another order than the newest first is read as it is
+    at each request, so a run may be in two parts of it.
+    """
+    if cursor is not None and offset:
+        raise InvalidField(
+            "query.offset: cannot be given with a cursor, which says where the list goes on; leave one out"
+        )
+    if wanted is None:
+        return RunList(items=[], total=0)
+    is_ordered = bool(sort) or group_by is not None
+    first = cursor if is_ordered and cursor is not None else offset
+    read = _moment(collector)
+    rows = reading.run_views.page(
+        wanted,
+        sort,
+        limit=limit + 1,
+        before=None if is_ordered else cursor,
+        offset=first,
+        group_by=group_by,
+        **read,
+    )
+    following = None
+    if len(rows) > limit:
+        following = str(hide(first + limit if is_ordered else rows[limit - 1]["number"]))
+    total = None if cursor is not None else reading.run_views.count(wanted, **read)
+    return RunList(items=[run_item(row) for row in rows[:limit]], next=following, total=total)
+
+
+@router.get("/groups")
+def groups(
+    *,
+    collector: Serving,
+    reading: Reading,
+    wanted: Wanted,
+    by: GroupedBy,
+    cursor: Cursor,
+    limit: Limit = 100,
+) -> ItemList[RunGroupItem]:
+    """Count the runs that the key reaches by what they have in common; the group of the most urgent run is first.
+
+    `tag` is the first tag of a run, `owner` its tag `owner:NAME`, and `setting` its name without the seed.
+    """
+    if wanted is None:
+        return ItemList(items=[])
+    first = cursor or 0
+    rows = reading.run_views.groups(wanted, by, limit=limit + 1, offset=first, **_moment(collector))
+    following = str(hide(first + limit)) if len(rows) > limit else None
+    return ItemList(items=[group_item(row) for row in rows[:limit]], next=following)
+
+
+def _moment(collector: Collector) -> dict[str, Any]:
+    return {"now": collector.clock(), "deadlines": collector.settings.deadlines}

@@ -1,0 +1,78 @@
+"""Which runs are listed, and in which order."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Select, func, or_
+
+from monitor_server.store.repositories.run_order import FIRING, TEXTS, RunOrder
+from monitor_server.store.tables import runs
+
+__all__ = ["Condition", "RunFilter", "Sorting", "matching_runs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a column must be: a text of `TEXTS` that contains ``value``, or a number of `NUMBERS` above or below it."""
+
+    column: str
+    operator: Literal["contains", "above", "below"]
+    value: str | float
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """A column of `SORTED_BY`, and the direction."""
+
+    column: str
+    is_descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Which runs are listed; what is None or empty leaves no run out. Each word must be in one of the run's texts."""
+
+    project: str | None = None
+    owner: str | None = None
+    tag: str | None = None
+    status: Sequence[str] = ()
+    phase: Sequence[str] = ()
+    words: Sequence[str] = ()
+    is_archived: bool | None = None
+    conditions: Sequence[Condition] = ()
+
+
+def matching_runs(query: Select[Any], wanted: RunFilter, order: RunOrder, *, dialect: str) -> Select[Any]:
+    """Restrict a query on runs to those that match, and join their firing alerts."""
+    query = query.select_from(runs.outerjoin(FIRING, FIRING.c.run_id == runs.c.id)).where(runs.c.deleted_at.is_(None))
+    for column, value in ((runs.c.project, wanted.project), (runs.c.tagged_owner, wanted.owner)):
+        if value is not None:
+            query = query.where(column == value)
+    if wanted.tag is not None:
+        query = query.where(_has_tag(wanted.tag, dialect))
+    for expression, some in ((order.status, wanted.status), (order.phase, wanted.phase)):
+        if some:
+            query = query.where(expression.in_(some))
+    if wanted.is_archived is not None:
+        query = query.where(runs.c.archived_at.is_not(None) == wanted.is_archived)
+    for word in wanted.words:
+        texts = (runs.c.search_text, order.phase, order.status)
+        query = query.where(or_(*(text.contains(word.lower(), autoescape=True) for text in texts)))
+    return query.where(*(_holds(condition, order) for condition in wanted.conditions))
+
+
+def _holds(condition: Condition, order: RunOrder) -> ColumnElement[bool]:
+    if condition.column in TEXTS:
+        return order.text(condition.column).icontains(condition.value, autoescape=True)
+    number = order.number(condition.column)
+    return number > condition.value if condition.operator == "above" else number < condition.value
+
+
+def _has_tag(tag: str, dialect: str) -> ColumnElement[bool]:
+    """Return whether a run has a tag: its JSON, quotes included, is a part of the JSON of no other list of tags."""
+    stated = json.dumps(tag)
+    if dialect == "sqlite":
+        return func.instr(runs.c.tags, stated.encode()) > 0
+    return func.strpos(func.convert_from(runs.c.tags, "UTF8"), stated) > 0

@@ -1,0 +1,198 @@
+"""Lists of runs: sorted, filtered, grouped and paged by the store, alike on both databases."""
+
+import json
+
+import pytest
+
+from monitor_server.api.run_parameters import GroupedBy
+from monitor_server.store.repositories.run_order import GROUPED_BY, SORTED_BY
+from tests.live import eventually
+
+# name, rewards at the steps 0, 1, ..., labels
+RUNS = (
+    ("grpo-seed1", [0.25, 0.5], {"tags": ["kept", "owner:ana"]}),
+    ("grpo-seed2", [0.75], {"tags": ["owner:bo"], "title": "Ärger"}),
+    ("ppo_100%", [0.125, "NaN"], {}),
+    ("without", [], {"archived": True}),
+)
+
+
+@pytest.fixture(scope="module")
+def project():
+    return "listed"
+
+
+@pytest.fixture
+def fleet(collector, project):
+    """Four runs, whose names by id are returned; those of a test before are the same."""
+    ids = {}
+    for name, rewards, labels in RUNS:
+        records = [{"step": step, "scalars": {"reward/mean": reward}} for step, reward in enumerate(rewards)]
+        ids[name] = collector.run(run=name, project=project, records=records, config={})
+        if labels:
+            answer = collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{ids[name]}", json=labels)
+            assert answer.status == 200, answer.data
+    wanted = {ids[name]: len(rewards) - 1 for name, rewards, _ in RUNS if rewards}
+    eventually(lambda: all(collector.get(f"/runs/{run}")["last_step"] == step for run, step in wanted.items()))
+    return ids
+
+
+def names(collector, project, **query):
+    """Return the names of the runs of an answer."""
+    return [run["name"] for run in collector.get("/runs", project=project, **query)["items"]]
+
+
+def refusal(collector, **query):
+    """Return what a refused request is told."""
+    answer = collector.pool.request("GET", f"{collector.url}/api/v1/runs", fields=query)
+    assert answer.status == 422, answer.data
+    return answer.json()["detail"]
+
+
+@pytest.mark.usefixtures("fleet")
+def test_runs_are_sorted_by_a_number_and_those_without_one_are_last(collector, project):
+    """In both directions; a reward that is not finite is not the newest one."""
+    assert names(collector, project, sort="reward") == ["ppo_100%", "grpo-seed1", "grpo-seed2", "without"]
+    assert names(collector, project, sort="reward:desc") == ["grpo-seed2", "grpo-seed1", "ppo_100%", "without"]
+    assert names(collector, project, sort="setting,reward:desc")[:2] == ["grpo-seed2", "grpo-seed1"]
+    (first, *_) = collector.get("/runs", project=project, sort="reward")["items"]
+    assert (first["reward"], first["reward_change"], first["setting"]) == (0.125, 0.0, "ppo_100%")
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize("column", SORTED_BY)
+def test_every_column_can_be_sorted_by(collector, project, column):
+    """Each run is listed once, whichever way."""
+    for direction in ("asc", "desc"):
+        assert sorted(names(collector, project, sort=f"{column}:{direction}")) == sorted(name for name, *_ in RUNS)
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"owner": "ana"}, ["grpo-seed1"]),
+        ({"tag": "kept"}, ["grpo-seed1"]),
+        ({"tag": "ept"}, []),
+        ({"tag": "KEPT"}, []),
+        ({"text": "ÄRGER"}, ["grpo-seed2"]),
+        ({"text": "grpo kept"}, ["grpo-seed1"]),
+        ({"text": "100%"}, ["ppo_100%"]),
+        ({"text": "o_1"}, ["ppo_100%"]),
+        ({"text": "g%1"}, []),
+        ({"archived": "true"}, ["without"]),
+        ({"where": "reward:above:0.5"}, ["grpo-seed2"]),
+        ({"where": "reward:below:5e-1"}, ["ppo_100%"]),
+        ({"where": "run:contains:GRPO"}, ["grpo-seed1"]),
+        ({"where": "last_step:above:0", "archived": "false"}, ["grpo-seed1", "ppo_100%"]),
+        ({"status": "finished"}, []),
+        ({"phase": "collapsed"}, ["ppo_100%"]),
+    ],
+    ids=str,
+)
+def test_runs_are_filtered(collector, project, query, found):
+    """By exact values, by words in any letters, and by what a column holds; `total` counts them."""
+    answer = collector.get("/runs", project=project, **query)
+    assert sorted(run["name"] for run in answer["items"]) == found
+    assert answer["total"] == len(found)
+
+
+def test_a_part_begins_anywhere_and_a_cursor_goes_on(collector, project, fleet):
+    """In any order; the newest first go on where they ended, although a run was added."""
+    assert names(collector, project, sort="name", offset=2, limit=1) == ["ppo_100%"]
+    assert names(collector, project, sort="name", offset=9) == []
+    for query in ({}, {"sort": "name"}, {"group_by": "owner"}):
+        whole = names(collector, project, **query)
+        part = collector.get("/runs", project=project, limit=3, **query)
+        assert part["total"] == len(fleet)
+        rest = collector.get("/runs", project=project, limit=3, cursor=part["next"], **query)
+        assert [run["name"] for run in (*part["items"], *rest["items"])] == whole
+        assert (rest["next"], rest["total"]) == (None, None)
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize("by", GROUPED_BY)
+def test_groups_count_their_runs_and_lists_keep_them_together(collector, project, by):
+    """The groups of a list come in the order of the groups."""
+    groups = collector.get("/runs/groups", project=project, by=by)["items"]
+    assert sum(group["runs"] for group in groups) == len(RUNS)
+    listed = collector.get("/runs", project=project, group_by=by, sort="name")["items"]
+    value = {"tag": lambda run: next(iter(run["tags"]), None)}.get(by, lambda run: run[by])
+    assert [value(run) for run in listed] == [group["name"] for group in groups for _ in range(group["runs"])]
+
+
+@pytest.mark.usefixtures("fleet")
+def test_groups_are_filtered_and_go_on_by_a_cursor(collector, project):
+    """As a list does."""
+    asked = {"project": project, "by": "setting", "archived": "false"}
+    whole = collector.get("/runs/groups", **asked)["items"]
+    assert {group["name"]: group["runs"] for group in whole} == {"grpo": 2, "ppo_100%": 1}
+    part = collector.get("/runs/groups", limit=1, **asked)
+    assert [*part["items"], *collector.get("/runs/groups", cursor=part["next"], **asked)["items"]] == whole
+
+
+def test_the_most_urgent_run_is_first(start_collector, scripted, database_url, clock):
+    """Critical alerts, then warnings, then the run that was heard last; ended runs are last whatever they suffer."""
+    live = start_collector(database_url=database_url, engine=scripted, clock=clock)
+
+    def send(name, end=None, **signals):
+        records = [{"step": 0, "scalars": {"reward/mean": 0.5, **signals}}]
+        run = live.run(run=name, records=records, **({} if end is None else {"end": end}))
+        eventually(lambda: live.get(f"/runs/{run}")["last_step"] == 0)
+        clock.now += 1
+
+    send("ended", "finished", page=1.0)
+    send("paged", page=1.0, warn=0.0)
+    send("warned", warn=1.0)
+    send("calm", phase=1.0)
+    send("failing", phase=4.0)
+    send("newer")
+    order = [run["name"] for run in live.get("/runs", sort="urgency")["items"]]
+    assert order == ["paged", "warned", "failing", "newer", "calm", "ended"]
+    assert [run["name"] for run in live.get("/runs", sort="urgency:desc")["items"]] == order[::-1]
+    (paged,) = live.get("/runs", text="paged")["items"]
+    assert paged["alert_counts"] == {"critical": 1, "warning": 0, "info": 0}
+    assert paged["leading_alert"]["kind"] == "scripted"
+    assert [run["name"] for run in live.get("/runs", where="leading_alert:contains:SCRIPT", sort="name")["items"]] == [
+        "ended",
+        "paged",
+        "warned",
+    ]
+    groups = {group["name"]: group for group in live.get("/runs/groups", by="status")["items"]}
+    assert groups["running"]["alerts"] == {"critical": 1, "warning": 1, "info": 0}
+    assert (groups["running"]["runs"], groups["running"]["phase"]) == (5, "acceleration")
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"sort": "nothing"}, "query.sort: Value error, must be columns"),
+        ({"sort": "reward:up"}, "got 'reward:up'"),
+        ({"sort": "name,run,reward,phase,status"}, "at most 4 columns"),
+        ({"where": "reward:contains:1"}, "query.where.0: Value error, must be COLUMN:contains:TEXT"),
+        ({"where": "reward:above:nan"}, "must be COLUMN"),
+        ({"where": "reward:above:1e999"}, "must be COLUMN"),
+        ({"where": "run:contains:"}, "must be COLUMN"),
+        ({"text": " ".join("abcdefghijk")}, "at most 10 words, got 11"),
+        ({"offset": "-1"}, "query.offset"),
+        ({"offset": "5", "cursor": "7"}, "query.offset: cannot be given with a cursor"),
+        ({"group_by": "colour"}, "query.group_by"),
+        ({"status": "asleep"}, "query.status.0"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_listed_is_refused_in_words(collector, query, told):
+    """The message names the parameter, what must hold and what was given."""
+    assert told in refusal(collector, **query)
+
+
+def test_what_routes_and_store_group_by_is_the_same():
+    """The type of the parameter states the names once more, for the OpenAPI document."""
+    assert GroupedBy.__args__ == GROUPED_BY
+
+
+def test_a_project_that_a_key_does_not_reach_has_no_runs(collector, fleet):
+    """Unknown projects are listed like those, and their groups too."""
+    assert fleet
+    assert collector.get("/runs", project="elsewhere")["total"] == 0
+    assert json.dumps(collector.get("/runs/groups", project="elsewhere", by="phase")["items"]) == "[]"
