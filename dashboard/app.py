@@ -32,6 +32,7 @@ from dashboard.page_delivery.own_files import OwnFiles, plotly_route
 from dashboard.pages import alert, compare, judgement, responses, run, run_labels, workspace
 from dashboard.pages.fleet import curves as fleet_curves
 from dashboard.pages.fleet import page as fleet
+from dashboard.pages.fleet import table_rows as fleet_rows
 from dashboard.pages.fleet import views as fleet_views
 from dashboard.pages.rules import form, listed
 from dashboard.pages.rules.page import rules_page
@@ -179,6 +180,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     app.layout = shell()
     _register_pages(app, api_url, connect_url)
     fleet.register(app, api_url)
+    fleet_rows.register(app, api_url)
     fleet_curves.register(app, api_url)
     fleet_views.register(app, api_url)
     run.register(app, api_url)

@@ -1,4 +1,4 @@
-/* The fleet page in the browser: filters, groups, the view in the address, and steps pushed into rows. */
+/* The fleet page in the browser: the view in the address, and steps pushed into rows. The server sorts, filters and groups. */
 (function () {
   "use strict";
 
@@ -9,69 +9,47 @@
   const EMPTY = { run: "", project: null, state: "all", group: null, curve: "" };
   const collapsed = new Set();
   let openedFor = null; // the description of the table that is drawn
-  let arranged = []; // the rows of the table
+  let shownFor = null; // the filters whose rows the table shows
   let current = {}; // what is set above the table
   let isOpening = false; // the table does not have its columns yet
   let view = null; // the saved view that was opened last
   let isViewChanged = false;
 
   const grid = () => window.dash_ag_grid && document.getElementById(GRID) && window.dash_ag_grid.getApi(GRID);
+  const rowHeight = () => (document.documentElement.dataset.wall ? 80 : 54);
   const setProps = (id, properties) => window.dash_clientside.set_props(id, properties);
 
-  const groupOf = (row, by) => (by === "tag" ? row.tags[0] || "no tag" : row[by] || `no ${by}`);
-
-  /* Gives the table the rows that match, with a row that heads each group; returns whether there are any. */
-  function arrangeFleet(rows, run, project, state, group, archived, curve, _collapsed, table, library, views) {
+  /* Called when a control changes: opens the table once there is a run, and lets it read its rows anew from the top. */
+  function arrangeFleet(count, run, project, state, group, archived, curve, _collapsed, table, library, views) {
     current = { run, project, state, group, curve, archived: archived.length > 0 };
     window.rlvitals.curves.choose(curve);
-    if (rows && rows.length && openedFor !== table) openFleet(table, library, views);
-    const words = (run || "").toLowerCase().split(/\s+/).filter(Boolean);
-    const shown = (rows || []).filter(
-      (row) =>
-        (current.archived || !row.archived) &&
-        (!project || row.project === project) &&
-        (!state || state === "all" || row.state === state) &&
-        words.every((word) => row.text.includes(word)),
-    );
-    arranged = (group ? grouped(shown, group) : shown).map((row) => (row.is_head ? row : window.rlvitals.curves.withCurve(row)));
-    window.rlvitals.curves.lookSoon();
-    if (grid()) setProps(GRID, { rowData: arranged });
+    if (count && openedFor !== table) openFleet(table, library, views);
+    else if (grid() && !isOpening) readAnew();
     remember();
-    return shown.length > 0 || !rows || !rows.length;
+    return "";
   }
 
-  function grouped(rows, by) {
-    const heads = new Map();
-    const members = [];
-    for (const row of rows) {
-      const name = groupOf(row, by);
-      if (!heads.has(name)) {
-        heads.set(name, { id: `group ${name}`, group: name, is_head: true, place: heads.size, is_open: !collapsed.has(name), count: 0, counts: {} });
-      }
-      const head = heads.get(name);
-      head.count += 1;
-      for (const severity in row.counts) head.counts[severity] = (head.counts[severity] || 0) + row.counts[severity];
-      if (head.is_open) members.push({ ...row, group: name });
-    }
-    return [...heads.values(), ...members];
+  /* What is shown stays until its successor is there. */
+  function readAnew() {
+    const api = grid();
+    const asked = JSON.stringify([current.run, current.project, current.state, current.group, current.archived]);
+    if (asked !== shownFor && api.getDisplayedRowCount()) api.ensureIndexVisible(0, "top");
+    shownFor = asked;
+    api.refreshInfiniteCache();
   }
 
-  function toggleFleetGroup(name) {
-    if (!collapsed.delete(name)) collapsed.add(name);
+  function readFleetAgain() {
+    if (grid() && !isOpening) grid().refreshInfiniteCache();
+    return window.dash_clientside.no_update;
+  }
+
+  function toggleFleetGroup(key) {
+    if (!collapsed.delete(key)) collapsed.add(key);
     setProps("fleet-collapsed", { data: [...collapsed] });
   }
 
   window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
     isFleetGroup: ({ rowNode }) => Boolean(rowNode.data && rowNode.data.is_head),
-    fleetRowHeight: ({ data }) => (data.is_head ? 40 : document.documentElement.dataset.wall ? 80 : 54),
-    /* Whatever the order of runs, each group stays together behind its head; groups keep the order of urgency. */
-    groupFleetRows: ({ nodes }) => {
-      const heads = nodes.filter((node) => node.data.is_head).sort((one, other) => one.data.place - other.data.place);
-      if (!heads.length) return;
-      const members = new Map(heads.map((head) => [head.data.group, [head]]));
-      for (const node of nodes) if (!node.data.is_head) members.get(node.data.group).push(node);
-      nodes.splice(0, nodes.length, ...[...members.values()].flat());
-    },
   });
 
   /* The address holds what is set, so that it can be sent to somebody; this browser remembers it as well. */
@@ -81,10 +59,9 @@
     if (current.archived) asked.set("archived", "1");
     const api = grid();
     if (api && !isOpening) {
-      const columns = api.getColumnState();
-      const sorted = columns.filter((column) => column.sort).sort((one, other) => one.sortIndex - other.sortIndex);
+      const sorted = sortsOf(api);
       if (sorted.length) asked.set("sort", sorted.map((column) => `${column.colId}:${column.sort}`).join());
-      const shown = columns.filter((column) => !column.hide).map((column) => column.colId).join();
+      const shown = shownColumns(api).join();
       if (shown !== api.rlvitalsColumns) asked.set("columns", shown);
       const filters = api.getFilterModel();
       if (Object.keys(filters).length) asked.set("filter", JSON.stringify(filters));
@@ -138,13 +115,14 @@
   }
 
   function opened(api, asked) {
-    setProps(GRID, { rowData: arranged });
     api.rlvitalsColumns = shownColumns(api).join();
     apply(api, asked);
     for (const event of ["sortChanged", "filterChanged", "columnMoved", "columnVisible"]) api.addEventListener(event, remember);
     window.rlvitals.curves.watch(api);
   }
 
+  const sortsOf = (api) =>
+    api.getColumnState().filter((column) => column.sort).sort((one, other) => one.sortIndex - other.sortIndex);
   const shownColumns = (api) => api.getColumnState().filter((column) => !column.hide).map((column) => column.colId);
 
   function apply(api, asked) {
@@ -213,9 +191,10 @@
 
   function exportFleet() {
     const api = grid();
-    if (!api) return;
+    if (!api) return window.dash_clientside.no_update;
+    const sortModel = sortsOf(api).map(({ colId, sort }) => ({ colId, sort }));
     const columns = shownColumns(api).filter((name) => name !== "sparkline");
-    api.exportDataAsCsv({ fileName: "runs.csv", columnKeys: columns, shouldRowBeSkipped: ({ node }) => node.data.is_head });
+    return { columns, sortModel, filterModel: api.getFilterModel(), at: Date.now() };
   }
 
   function toggleWall() {
@@ -223,24 +202,22 @@
     if (root.dataset.wall) delete root.dataset.wall;
     else root.dataset.wall = "on";
     const api = grid();
-    if (api) api.resetRowHeights();
+    if (api) api.setGridOption("rowHeight", rowHeight());
   }
 
   document.addEventListener("keydown", (event) => event.key === "Escape" && document.documentElement.dataset.wall && toggleWall());
 
-  /* Gives true if the server must send the rows again: an unknown run, or a new phase. */
+  /* Gives true if the server must send the rows again, because the phase is new. A run that is not in view waits. */
   function pushFleetStep(step) {
     const api = grid();
     const row = api && api.getRowNode(step.run_id);
-    if (!row) return !api || !collapsed.size;
+    if (!row || !row.data) return !api;
     const data = { ...row.data, step: step.step, last_seen: Date.now() / 1000 };
     const isNumber = (name) => typeof step.signals[name] === "number";
+    const appended = (values, name) => [...values, isNumber(name) ? step.signals[name] : null].slice(-SPARKLINE_POINTS);
     if (isNumber(data.signal)) data.reward = step.signals[data.signal];
-    const drawn = data.curve || data.signal;
-    if (drawn in step.signals) {
-      data.sparkline = [...data.sparkline, isNumber(drawn) ? step.signals[drawn] : null].slice(-SPARKLINE_POINTS);
-      window.rlvitals.curves.keep(data.id, data.sparkline);
-    }
+    if (data.signal in step.signals) data.sparkline = appended(data.sparkline, data.signal);
+    window.rlvitals.curves.append(step, appended);
     row.updateData(data);
     return data.phase !== step.phase;
   }
@@ -248,6 +225,6 @@
   window.rlvitals = Object.assign(window.rlvitals || {}, { pushFleetStep, toggleFleetGroup });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, {
-    arrangeFleet, chooseFleetColumns, exportFleet, openFleetView, saveFleetView, toggleWall,
+    arrangeFleet, chooseFleetColumns, exportFleet, openFleetView, readFleetAgain, saveFleetView, toggleWall,
   });
 })();

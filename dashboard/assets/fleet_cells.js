@@ -43,11 +43,13 @@
     );
   }
 
+  const sparkline = ({ signal, values }) =>
+    element("span", { className: "sparkline", title: signal, "data-sparkline": JSON.stringify(values) });
   const number = (value) => element("span", { className: "number", "data-number": value ?? "" });
 
   window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFunctions || {}, {
     FleetRun: ({ data }) =>
-      element(
+      data && element(
         "a",
         { className: "fleet-row", href: `/runs/${data.id}`, onClick: openRun, "data-run": data.id, title: data.name },
         name(data.run),
@@ -55,31 +57,31 @@
       ),
     FleetPhase: ({ value }) => badge("phase", value),
     FleetStatus: ({ value }) => badge("status", value),
-    FleetNumber: ({ value }) => number(value),
-    FleetDuration: ({ value }) => duration(value),
-    FleetSince: ({ value }) => element("time", { className: "since", "data-epoch": value ?? "" }),
-    FleetSparkline: ({ value, data }) =>
-      element("span", { className: "sparkline", title: data.curve || data.signal, "data-sparkline": JSON.stringify(value) }),
+    FleetNumber: ({ value, data }) => data && number(value),
+    FleetDuration: ({ value, data }) => data && duration(value),
+    FleetSince: ({ value, data }) => data && element("time", { className: "since", "data-epoch": value ?? "" }),
+    FleetSparkline: ({ data }) => data && sparkline(window.rlvitals.curves.of(data)),
     FleetAlerts: ({ data }) =>
-      element(
+      data && element(
         "span",
         { className: "cell-alerts", title: data.summary },
         data.severity && badge("severity", data.severity, `${data.counts[data.severity]} ${data.severity}`),
         data.alerts > data.counts[data.severity] && element("span", { className: "more" }, `+${data.alerts - data.counts[data.severity]}`),
       ),
     FleetTags: ({ value }) =>
-      element("span", { className: "cell-alerts" }, ...value.map((tag) => element("span", { className: "tag", key: tag }, tag))),
+      element("span", { className: "cell-alerts" }, ...(value || []).map((tag) => element("span", { className: "tag", key: tag }, tag))),
     FleetGroup: ({ data }) =>
       element("div", { role: "gridcell", className: "fleet-group-cell" }, element(
         "button",
         {
           className: "fleet-group",
           "aria-expanded": String(data.is_open),
-          onClick: () => window.rlvitals.toggleFleetGroup(data.group),
+          onClick: () => window.rlvitals.toggleFleetGroup(data.key),
         },
         element("span", { className: "group-name" }, data.group),
-        element("span", { className: "group-count" }, `${data.count} run${data.count === 1 ? "" : "s"}`),
-        ...SEVERITIES.map((name) => data.counts[name] && badge("severity", name, `${data.counts[name]} ${name}`)),
+        element("span", { className: "group-count" }, `${data.count.toLocaleString("en-US")} run${data.count === 1 ? "" : "s"}`),
+        badge("phase", data.phase),
+        ...SEVERITIES.map((name) => data.counts[name] > 0 && badge("severity", name, `${data.counts[name]} ${name}`)),
       )),
   });
 })();

@@ -13,15 +13,15 @@
 
   const grid = () => window.dash_ag_grid && document.getElementById("fleet-grid") && window.dash_ag_grid.getApi("fleet-grid");
 
-  /* Gives the row with the curve that is chosen; empty until it is read. */
-  function withCurve(row) {
-    return signal ? { ...row, curve: signal, sparkline: curves.get(row.id) || [] } : row;
-  }
+  /* Gives the curve of a row; empty until that of a chosen signal is read. */
+  const of = (row) => (signal ? { signal, values: curves.get(row.id) || [] } : { signal: row.signal, values: row.sparkline });
 
   function choose(next) {
     if ((next || "") === signal) return;
     signal = next || "";
     curves = new Map();
+    draw();
+    lookSoon();
   }
 
   function look() {
@@ -58,9 +58,8 @@
     for (const [id, values] of Object.entries(read.curves)) {
       if (values === null) curves.delete(id); // it could not be read, and is asked for when the rows are looked at again
       else curves.set(id, values);
-      const row = api.getRowNode(id);
-      if (row && values) row.updateData({ ...row.data, curve: signal, sparkline: values });
     }
+    draw();
     return window.dash_clientside.no_update;
   }
 
@@ -69,12 +68,18 @@
     lookSoon();
   }
 
-  /* Keeps the curve of a row to which a step was appended. */
-  function keep(id, values) {
-    if (signal && curves.get(id)) curves.set(id, values);
+  function append(step, appended) {
+    const values = curves.get(step.run_id);
+    if (!values || !(signal in step.signals)) return;
+    curves.set(step.run_id, appended(values, signal));
+    draw([grid().getRowNode(step.run_id)]);
   }
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { curves: { choose, keep, watch, withCurve, lookSoon } });
+  function draw(rowNodes) {
+    if (grid()) grid().refreshCells({ rowNodes, columns: ["sparkline"], force: true });
+  }
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, { curves: { append, choose, of, watch } });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { fleetCurvesRead });
 })();

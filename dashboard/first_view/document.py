@@ -10,14 +10,15 @@ from typing import Final
 
 from dash import html
 
+from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.fleet.filters import fleet_summary
 from dashboard.components.page_frame import shell
 from dashboard.components.run_labels import run_labels
-from dashboard.first_view.fleet_rows import first_rows
+from dashboard.first_view.fleet_rows import ROWS, first_rows
 from dashboard.first_view.static_figure import static_figure
 from dashboard.html_text import html_text
-from dashboard.pages.fleet.page import read_fleet
+from dashboard.pages.fleet.page import read_counts
 from dashboard.pages.run import read_run
 
 __all__ = ["FirstView"]
@@ -69,8 +70,11 @@ class FirstView:
         return f'<div class="run-page">{header}{html_text(run_labels(read.run))}{chart}{aside}</div>'
 
     async def _fleet(self) -> str:
-        runs, alerts = await read_fleet(self._api_url)
-        if all(run.get("archived") for run in runs):
+        async with ApiClient(self._api_url) as api:
+            counts, (urgent, _) = await asyncio.gather(
+                read_counts(self._api_url), api.runs.part({"archived": "false"}, sort="urgency", limit=ROWS)
+            )
+        if not urgent:
             return ""
         filters = html.Div(className="filters first-filters")  # their place
-        return html_text([filters, html.Div(fleet_summary(runs, alerts)), first_rows(runs, alerts)])
+        return html_text([filters, html.Div(fleet_summary(counts)), first_rows(urgent)])

@@ -6,22 +6,19 @@ from typing import Any, Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api.types.alerts import AlertItem
 from dashboard.api.types.runs import RunItem
-from dashboard.api.urgency import by_trouble
-from dashboard.components.fleet.rows import fleet_rows
+from dashboard.components.fleet.rows import fleet_row
 from dashboard.components.small_elements import badge, number, since, sparkline
 
-__all__ = ["first_rows"]
+__all__ = ["ROWS", "first_rows"]
 
 ROWS: Final = 24  # more than a screen shows
 HEADS: Final = ("Run", "Alerts", "Phase", "Status", "Step", "Reward", "Newest rewards", "Last record")
 
 
-def first_rows(runs: Sequence[RunItem], alerts: Sequence[AlertItem]) -> Component:
-    """Return a table of the most urgent runs."""
-    shown = [run for run in runs if not run.get("archived")]
-    rows = [_row(row) for row in fleet_rows(by_trouble(shown, alerts)[:ROWS], alerts)]
+def first_rows(runs: Sequence[RunItem]) -> Component:
+    """Return a table of the most urgent runs, in the order that is given."""
+    rows = [_row(fleet_row(run)) for run in runs]
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in HEADS]))
     return html.Div(html.Table([head, html.Tbody(rows)], className="first-rows"), className="fleet-table card")
 

@@ -1,6 +1,7 @@
 """The table of runs in a real browser: sorted, filtered, grouped, its columns remembered, its views saved."""
 
 import csv
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
 from tests.live import eventually, serving
+from tests.many_runs import add_runs
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,17 @@ def test_runs_are_grouped_and_a_group_closes(fleet, visit):
     heads.first.click()
     expect(heads.first).to_have_attribute("aria-expanded", "false")
     expect(names(visit)).to_have_text(["r1-seed1", "r0-seed0"])
+
+
+def test_a_group_without_a_value_has_a_head_of_its_own(fleet, visit):
+    """It closes like the others."""
+    open_fleet(fleet, visit, "?group=owner")
+    head = visit.page.locator(".fleet-group")
+    expect(head).to_have_text(["no owner5 runs"])
+    head.click()
+    expect(names(visit)).to_have_count(0)
+    head.click()
+    expect(names(visit)).to_have_count(5)
 
 
 def test_columns_are_chosen_and_remembered(fleet, visit):
@@ -179,3 +192,89 @@ def test_nothing_of_the_bar_is_cut_off_on_a_phone(fleet, visit):
     links = "document.querySelector('.bar-links')"
     assert visit.page.evaluate(f"{links}.scrollWidth <= {links}.clientWidth")
     expect(visit.page.get_by_role("link", name="rlvitals")).to_be_visible()
+
+
+MANY = 10_000
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A collector with ten thousand finished runs, of which no test changes any."""
+    address = f"sqlite:///{tmp_path_factory.mktemp('many')}/fleet.db"
+    with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
+        add_runs(address, MANY, now=time.time())
+        yield live
+
+
+def scroll_to(visit, place):
+    visit.page.evaluate(f"dash_ag_grid.getApi('fleet-grid').ensureIndexVisible({place}, 'top')")
+
+
+def row_named(visit, name):
+    return visit.page.locator(".ag-row", has=visit.page.locator(".fleet-row .name", has_text=name))
+
+
+def test_the_store_sorts_ten_thousand_runs(many, visit):
+    """Beyond what the browser holds: the least reward is in no row that was read before."""
+    open_fleet(many, visit)
+    expect(visit.page.locator(".summary")).to_contain_text("10,000 runs")
+    expect(names(visit).first).to_have_text("run-09999-seed3")
+    visit.page.get_by_role("columnheader", name="Reward", exact=True).locator(".ag-header-cell-text").click()
+    expect(names(visit).first).to_have_text("run-00000-seed0")
+
+
+def test_a_reader_scrolls_to_row_nine_thousand_and_back(many, visit):
+    """What comes into view is read; the address of a run that was chosen by a key stays chosen meanwhile."""
+    open_fleet(many, visit, "?sort=name:asc")
+    expect(names(visit).first).to_have_text("run-00000-seed0")
+    visit.page.keyboard.press("j")
+    expect(row_named(visit, "run-00000-seed0").locator(".fleet-row")).to_be_focused()
+    scroll_to(visit, 9000)
+    expect(row_named(visit, "run-09000-seed0")).to_have_attribute("aria-rowindex", "9002")
+    assert len(visit.page.locator(".fleet-row").all()) < 100
+    scroll_to(visit, 0)
+    expect(row_named(visit, "run-00000-seed0").locator(".fleet-row")).to_be_focused()
+
+
+def test_ten_thousand_runs_are_searched_filtered_and_grouped(many, visit):
+    """Words, a filter in a heading that the address holds, and groups whose runs are read when they come into view."""
+    open_fleet(many, visit, "?run=many%2009999")
+    expect(names(visit)).to_have_text(["run-09999-seed3"])
+    query = '?sort=name:asc&filter={"reward":{"filterType":"number","type":"greaterThan","filter":9997}}'
+    open_fleet(many, visit, query)
+    expect(names(visit)).to_have_text(["run-09998-seed2", "run-09999-seed3"])
+    open_fleet(many, visit, "?group=setting&sort=name:asc")
+    expect(visit.page.locator(".fleet-group").first).to_have_text("run-099991 run")
+    scroll_to(visit, 2 * MANY - 1)
+    expect(visit.page.locator(".fleet-group").last).to_contain_text("run-00000")
+    expect(names(visit).last).to_have_text("run-00000-seed0")
+
+
+def test_nothing_matches_is_said(many, visit):
+    """And the rows come back with the filter's end."""
+    open_fleet(many, visit)
+    visit.page.get_by_placeholder("Find a run").fill("nonsense")
+    expect(visit.page.get_by_text("No run matches.")).to_be_visible()
+    visit.page.get_by_placeholder("Find a run").fill("run-00007")
+    expect(names(visit)).to_have_text(["run-00007-seed3"])
+    expect(visit.page.get_by_text("No run matches.")).to_be_hidden()
+
+
+def test_a_row_in_view_follows_its_run_among_ten_thousand(tmp_path, visit):
+    """A step is pushed into it; an alert moves it to the top and marks the tab; the rows in view alone are read."""
+    address = f"sqlite:///{tmp_path}/fleet.db"
+    with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
+        add_runs(address, MANY, now=time.time())
+        run_id = live.run(run="alive", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+        open_fleet(live, visit)
+        expect(names(visit).first).to_have_text("alive")
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+        live.run(run="alive", records=[{"step": 1, "scalars": {"reward/mean": 0.625}}])
+        expect(visit.page.locator(f'[row-id="{run_id}"] [col-id="reward"]')).to_have_text("0.625")
+        read = []
+        visit.page.on("response", lambda answer: read.append(answer) if "update-component" in answer.url else None)
+        live.run(run="alive", records=[{"step": 2, "scalars": {"reward/mean": "NaN"}}])
+        expect(visit.page.locator(f'[row-id="{run_id}"] .badge.severity')).to_have_count(1)
+        expect(visit.page.locator(".summary .badge")).to_have_count(1)
+        visit.page.wait_for_function("document.title.match(/^[▲●] /)")
+        assert max(answer.request.sizes()["responseBodySize"] for answer in read) < 100_000

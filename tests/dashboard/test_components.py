@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 from dash import html
 
-from dashboard.api.urgency import by_trouble
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.connect import WAYS
-from dashboard.components.fleet.filters import fleet_filters, fleet_summary
-from dashboard.components.fleet.rows import fleet_rows, owner_of
 from dashboard.components.responses.listing import response_controls
 from dashboard.components.run_header import run_header
 from dashboard.components.settings.retention_wording import asked_limits, stated_removals
@@ -60,80 +57,6 @@ def alert(run_id, severity="warning", **given):
         "summary": "It falls.",
         "evidence": {"statistic": 5.31, "threshold": 4.0},
     } | given
-
-
-def test_trouble_comes_first_and_ended_runs_last():
-    """Critical before warning before silence before a bad phase before health before an end."""
-    runs = [
-        run("finished", status="finished"),
-        run("healthy"),
-        run("decay", phase="decay"),
-        run("lost", status="lost"),
-        run("warning"),
-        run("critical"),
-    ]
-    alerts = [alert("warning"), alert("critical", "critical"), alert("healthy", state="resolved")]
-    order = [held["id"] for held in by_trouble(runs, alerts)]
-    assert order == ["critical", "warning", "lost", "decay", "healthy", "finished"]
-
-
-def test_equal_runs_are_ordered_by_their_last_sign_of_life():
-    """The newest first."""
-    runs = [run("old", last_seen=1.0), run("new", last_seen=9.0), run("never", last_seen=None)]
-    assert [held["id"] for held in by_trouble(runs, [])] == ["new", "old", "never"]
-
-
-@pytest.mark.parametrize("count", [1, 100])
-def test_every_run_has_a_row(count):
-    """One run or a hundred."""
-    rows = fleet_rows([run(f"run-{index}") for index in range(count)], [])
-    assert sorted(row["id"] for row in rows) == sorted(f"run-{index}" for index in range(count))
-
-
-def test_rows_stand_in_the_order_of_urgency():
-    """The table shows them in this order until a reader sorts it."""
-    rows = fleet_rows([run("a"), run("b", status="lost"), run("c")], [alert("c", "critical")])
-    assert [row["id"] for row in rows] == ["c", "b", "a"]
-
-
-def test_a_row_states_how_long_a_phase_lasts_and_what_an_alert_costs():
-    """Steps 90 to 99 at 6 s each are a minute; 8 ranks for half an hour are 4 GPU-hours."""
-    held = run("a", last_step=99, phase_from_step=90, step_seconds=6.0, world_size=8, last_seen=5400.0)
-    (row,) = fleet_rows([held], [alert("a", opened_at=3600.0)])
-    assert (row["phase_steps"], row["phase_seconds"], row["gpu_hours"]) == (10, 60, 4.0)
-
-
-def test_a_row_compares_the_newest_rewards_with_the_first_that_are_kept():
-    """Of 16 rewards the mean of the last 8 minus the mean of the first 8; what is not finite is left out."""
-    line = {"signal": "reward/mean", "values": [0.25] * 8 + [math.nan] + [0.75] * 8}
-    (row,) = fleet_rows([run("a", sparkline=line)], [])
-    assert (row["reward"], row["change"]) == (0.75, 0.5)
-    assert row["sparkline"][8] is None
-
-
-def test_a_row_has_the_title_and_the_tags_of_its_run():
-    """People's title stands in place of the trainer's name, and both are found."""
-    (row,) = fleet_rows([run("a", title="The good one", tags=["kept"])], [])
-    assert (row["run"], row["name"], row["tags"]) == ("The good one", "a", ["kept"])
-    assert {"a", "good", "kept"} <= set(row["text"].split())
-
-
-def test_archived_runs_are_not_counted(texts):
-    """The summary counts what the table shows at first."""
-    assert texts(fleet_summary([run("a"), run("b", archived=True)], [])) == ["1 run", "1 running"]
-
-
-def test_one_run_needs_no_filters():
-    """There is nothing to choose from."""
-    assert fleet_filters([run("a")]).hidden
-    assert not fleet_filters([run("a"), run("b")]).hidden
-
-
-def test_a_row_counts_its_alerts_by_severity():
-    """Two warnings and one critical; the critical one gives its severity and its kind."""
-    alerts = [alert("a"), alert("a", id="other"), alert("a", "critical")]
-    (row,) = fleet_rows([run("a")], alerts)
-    assert (row["alerts"], row["counts"], row["severity"]) == (3, {"critical": 1, "warning": 2}, "critical")
 
 
 def test_a_sparkline_states_gaps_as_null():
@@ -241,13 +164,6 @@ def test_an_alert_that_grew_graver_says_since_when(texts):
     assert "since step 12 in decay" in texts(alert_list([alert("r")]))
 
 
-def test_the_owner_of_a_run_is_its_tag():
-    """The first tag `owner:NAME`; a run without one has none."""
-    assert owner_of(["sweep", "owner: ana", "owner:ben"]) == "ana"
-    assert owner_of(["sweep"]) is None
-    assert fleet_rows([run("a", tags=["owner:ana"])], [])[0]["owner"] == "ana"
-
-
 def limit(name, value, *, fixed="", saved_by=None):
     """A limit of retention."""
     return {"name": name, "value": value, "source": "default", "fixed": fixed, "saved_at": None, "saved_by": saved_by}
@@ -297,10 +213,3 @@ def test_the_slider_of_responses_ends_at_the_newest_step():
         False,
     ]
     assert response_ids.STEP not in json.dumps(tree(response_controls({})))
-
-
-def test_the_summary_states_where_older_runs_are_not_listed(texts):
-    """Not with one run less."""
-    limit = "only the newest 5,000 runs are listed"
-    assert limit in texts(fleet_summary([run(str(index)) for index in range(5000)], []))
-    assert limit not in texts(fleet_summary([run(str(index)) for index in range(4999)], []))

@@ -14,6 +14,7 @@ from dashboard.api.types.runs import (
     MarkItem,
     PhaseItem,
     RunDetail,
+    RunGroupItem,
     RunItem,
     SeriesItem,
 )
@@ -21,6 +22,7 @@ from dashboard.api.types.runs import (
 __all__ = ["Runs"]
 
 RUN_PAGE_ITEMS: Final = 1000  # the most that the collector returns at once
+MAX_GROUPS: Final = 20_000  # nobody scrolls through more
 ALL_POINTS: Final = 1_000_000  # the most that the collector returns of one signal
 
 
@@ -40,6 +42,30 @@ class Runs:
         for run in runs:
             _restore_sparkline(run)
         return runs
+
+    async def part(
+        self, wanted: Query, *, sort: str, offset: int = 0, limit: int = 100, group_by: str = ""
+    ) -> tuple[list[RunItem], int]:
+        """Read some runs of a list in an order of the collector, and how many runs the whole list has.
+
+        Args:
+            wanted: The filters, by the names of the API's parameters.
+            sort: The columns to sort by, as the API states them.
+            offset: How many of the first runs are left out.
+            limit: The most runs, 1,000 at most.
+            group_by: What the runs of a group have in common, if they stand together.
+        """
+        asked: Query = {**wanted, "sort": sort, "offset": offset, "limit": limit}
+        answer = await self._requests.get("/runs", asked | ({"group_by": group_by} if group_by else {}))
+        runs = cast("list[RunItem]", answer["items"])
+        for run in runs:
+            _restore_sparkline(run)
+        return runs, cast("int", answer["total"])
+
+    async def groups(self, by: str, wanted: Query) -> list[RunGroupItem]:
+        """Count runs by what they have in common, the group of the most urgent run first."""
+        query: Query = {**wanted, "by": by, "limit": RUN_PAGE_ITEMS}
+        return cast("list[RunGroupItem]", await self._requests.items("/runs/groups", query, most=MAX_GROUPS))
 
     async def get(self, run_id: str) -> RunDetail:
         """Read one run, with its config and the names of its signals."""

@@ -4,20 +4,23 @@ from typing import Final, NotRequired, TypedDict
 
 __all__ = [
     "MAX_RUNS",
+    "AlertCounts",
     "DriverItem",
     "ExpectedRangeItem",
     "ExpectedRanges",
     "ForecastItem",
     "HorizonItem",
+    "LeadingAlert",
     "MarkItem",
     "PhaseItem",
     "RunDetail",
+    "RunGroupItem",
     "RunItem",
     "SeriesItem",
     "Sparkline",
 ]
 
-MAX_RUNS: Final = 5000  # the newest runs, which pages read
+MAX_RUNS: Final = 5000  # the newest runs, among which the pages but the fleet offer a choice
 
 
 class Sparkline(TypedDict):
@@ -25,6 +28,23 @@ class Sparkline(TypedDict):
 
     signal: str
     values: list[float]
+
+
+class AlertCounts(TypedDict):
+    """How many alerts fire, by severity."""
+
+    critical: int
+    warning: int
+    info: int
+
+
+class LeadingAlert(TypedDict):
+    """The firing alert of a run that matters most: the most severe, and among those the newest."""
+
+    id: str
+    kind: str
+    severity: str
+    summary: str
 
 
 class RunItem(TypedDict, total=False):
@@ -49,6 +69,22 @@ class RunItem(TypedDict, total=False):
     title: str | None
     tags: list[str]
     archived: bool
+    owner: str | None
+    setting: str
+    reward: float | None
+    reward_change: float | None
+    alert_counts: AlertCounts
+    leading_alert: LeadingAlert | None
+    alert_gpu_hours: float | None
+
+
+class RunGroupItem(TypedDict):
+    """Runs that have a value in common; ``name`` is None for those that have none, ``phase`` the worst one."""
+
+    name: str | None
+    runs: int
+    phase: str
+    alerts: AlertCounts
 
 
 class RunDetail(RunItem, total=False):

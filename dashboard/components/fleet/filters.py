@@ -2,70 +2,96 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, cast
 
 from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.administration import ViewItem
-from dashboard.api.types.alerts import AlertItem
-from dashboard.api.types.runs import MAX_RUNS, RunItem
-from dashboard.api.urgency import firing
+from dashboard.api.types.runs import RunGroupItem
+from dashboard.api.urgency import SEVERITY_ORDER
+from dashboard.components.fleet.grid_request import STATES
 from dashboard.components.fleet.rows import state_of
 from dashboard.components.fleet.table import COLUMNS, HIDDEN_AT_FIRST
 from dashboard.components.small_elements import badge
 from dashboard.ids import fleet as fleet_ids
 from dashboard.signal_definitions.lookup import TABLE
 
-__all__ = ["MANY", "fleet_filters", "fleet_summary", "view_options"]
+__all__ = ["MANY", "FleetCounts", "fleet_filters", "fleet_summary", "view_options"]
 
 MANY: Final = 2
+SETTLED_SECONDS: Final = 0.2  # without a key, until the collector is asked
 CURVES: Final = "fleet-curve-names"
-STATES: Final = ("all", "running", "silent", "ended")
 GROUPS: Final = {
     "project": "by project",
     "phase": "by phase",
     "status": "by status",
-    "seeds": "by setting (seeds)",
+    "setting": "by setting (seeds)",
     "tag": "by tag",
     "owner": "by owner",
 }
 
 
-def fleet_summary(runs: Sequence[RunItem], alerts: Sequence[AlertItem]) -> Component:
+@dataclass(frozen=True, slots=True)
+class FleetCounts:
+    """The runs that are not archived by their status, and all runs by their project."""
+
+    by_status: Sequence[RunGroupItem]
+    by_project: Sequence[RunGroupItem]
+
+    @property
+    def total(self) -> int:
+        """The number of all runs."""
+        return sum(group["runs"] for group in self.by_project)
+
+    @property
+    def projects(self) -> list[str]:
+        """The names of the projects, in their order."""
+        return sorted(group["name"] or "" for group in self.by_project)
+
+
+def fleet_summary(counts: FleetCounts) -> Component:
     """Return one line: how many runs there are, in which state, and how many alerts fire."""
-    shown = [run for run in runs if not run.get("archived")]
-    states = Counter(state_of(run) for run in shown)
-    severities = Counter(alert["severity"] for alert in firing(alerts))
-    parts = [html.Strong(f"{len(shown)} run{'' if len(shown) == 1 else 's'}")]
-    parts += [html.Span(f"{states[name]} {name}") for name in STATES if states[name]]
+    states: Counter[str] = Counter()
+    severities: Counter[str] = Counter()
+    for group in counts.by_status:
+        states[state_of(group["name"] or "")] += group["runs"]
+        severities.update(cast("dict[str, int]", group["alerts"]))
+    total = states.total()
+    parts = [html.Strong(f"{total:,} run{'' if total == 1 else 's'}")]
+    parts += [html.Span(f"{states[name]:,} {name}") for name in STATES if states[name]]
     parts += [
-        badge("severity", name, text=f"{severities[name]} {name}")
-        for name in ("critical", "warning", "info")
-        if severities[name]
+        badge("severity", name, text=f"{severities[name]:,} {name}") for name in SEVERITY_ORDER if severities[name]
     ]
-    if len(runs) >= MAX_RUNS:
-        parts.append(html.Span(f"only the newest {MAX_RUNS:,} runs are listed"))
     return html.P(parts, className="summary")
 
 
 def fleet_filters(
-    runs: Sequence[RunItem], views: Sequence[ViewItem] = (), *, project: str | None = None, text: str = ""
+    counts: FleetCounts, views: Sequence[ViewItem] = (), *, project: str | None = None, text: str = ""
 ) -> Component:
     """Return the filters with the given values; hidden while no filter is set and there is at most one run."""
-    projects = sorted({run["project"] for run in runs} | ({project} if project else set()))
+    projects = sorted({*counts.projects, *([project] if project else [])})
     return html.Div(
         id=fleet_ids.FILTERS,
         className="filters",
-        hidden=len(runs) < MANY and not project and not text,
+        hidden=counts.total < MANY and not project and not text,
         children=[
-            dcc.Input(id=fleet_ids.TEXT, type="search", value=text, placeholder="Find a run", className="find"),
+            dcc.Input(
+                id=fleet_ids.TEXT,
+                type="search",
+                value=text,
+                placeholder="Find a run",
+                className="find",
+                debounce=SETTLED_SECONDS,
+                maxLength=200,
+            ),
             _choice(fleet_ids.PROJECT, "Project", projects, value=project, empty="All projects"),
             html.Fieldset(
                 [
                     html.Legend("Status", className="unseen"),
                     dcc.RadioItems(
-                        id=fleet_ids.STATUS, options=list(STATES), value="all", inline=True, className="segments"
+                        id=fleet_ids.STATUS, options=["all", *STATES], value="all", inline=True, className="segments"
                     ),
                 ],
                 className="plain-fieldset",
@@ -90,7 +116,7 @@ def fleet_filters(
                 ],
                 className="views",
             ),
-            html.Button("CSV", id=fleet_ids.CSV, className="quiet", title="Save the rows that are shown as CSV"),
+            html.Button("CSV", id=fleet_ids.CSV, className="quiet", title="Save all runs that match as CSV"),
             html.Button(
                 "Wall", id=fleet_ids.WALL, className="quiet", title="For a big screen: larger, without controls"
             ),

@@ -22,26 +22,29 @@ for _script in dash_ag_grid.AgGrid._js_dist:  # noqa: SLF001 - Dash's own attrib
 
 ROW_PIXELS: Final = 54
 HIDDEN_AT_FIRST: Final = ("phase_steps", "step_seconds", "owner", "tags", "gpu_hours", "project", "started_at", "name")
-NO_VALUE: Final[dict[str, Any]] = {
-    "sortable": False,
-    "filter": False,
-    "cellDataType": False,
-}  # a cell of several values
+BLOCK_ROWS: Final = 100  # that are read at once: twice what a high screen shows
+KEPT_BLOCKS: Final = 2  # each is read again when something changes
+NO_VALUE: Final[dict[str, Any]] = {"sortable": False, "filter": False}  # a cell of several values
+NOT_FILTERED: Final[dict[str, Any]] = {"filter": False}
+ONE_CONDITION: Final[dict[str, Any]] = {"maxNumConditions": 1, "debounceMs": 300}
+TEXT_FILTER: Final = ONE_CONDITION | {"filterOptions": ["contains"]}
+NUMBER_FILTER: Final = ONE_CONDITION | {"filterOptions": ["greaterThan", "lessThan", "inRange"]}
 CHANGE: Final = "Mean of the newest 8 rewards minus the mean of the first 8 of the newest 64 steps"
 OWNER: Final = "The tag owner:NAME of the run; a run records no other owner"
 GPU_HOURS: Final = "Hours from the first firing alert to the newest record, times the number of ranks"
 
 
 def _column(field: str, title: str, *, width: int, kind: str = "", cell: str = "", **more: object) -> dict[str, object]:
-    numeric = {"type": "rightAligned", "filter": "agNumberColumnFilter"} if kind == "number" else {}
+    numeric = {"type": "rightAligned", "filter": "agNumberColumnFilter", "filterParams": NUMBER_FILTER}
+    filtered = numeric if kind == "number" else {"filter": "agTextColumnFilter", "filterParams": TEXT_FILTER}
     renderer = {"cellRenderer": cell} if cell else {}
-    return {"field": field, "headerName": title, "width": width, **numeric, **renderer, **more}
+    return {"field": field, "headerName": title, "width": width, **filtered, **renderer, **more}
 
 
 COLUMNS: Final = (
     _column("run", "Run", width=250, cell="FleetRun", pinned="left", lockVisible=True, minWidth=150),
     _column("alerts", "Alerts", width=145, kind="number", cell="FleetAlerts", type=None),
-    _column("phase", "Phase", width=135, cell="FleetPhase"),
+    _column("phase", "Phase", width=150, cell="FleetPhase"),
     _column("phase_seconds", "Time in phase", width=115, kind="number", cell="FleetDuration"),
     _column("phase_steps", "Steps in phase", width=115, kind="number", cell="FleetNumber"),
     _column("status", "Status", width=105, cell="FleetStatus"),
@@ -50,7 +53,7 @@ COLUMNS: Final = (
     _column("reward", "Reward", width=90, kind="number", cell="FleetNumber"),
     _column("change", "Change", width=90, kind="number", cell="FleetNumber", headerTooltip=CHANGE),
     _column("sparkline", "Newest rewards", width=150, cell="FleetSparkline", minWidth=90, **NO_VALUE),
-    _column("last_seen", "Last record", width=115, kind="number", cell="FleetSince"),
+    _column("last_seen", "Last record", width=115, kind="number", cell="FleetSince", **NOT_FILTERED),
     _column("lead", "Leading alert", width=160, minWidth=160, flex=1),  # it takes the rest of a wide screen
     _column("owner", "Owner", width=115, headerTooltip=OWNER),
     _column("tags", "Tags", width=150, cell="FleetTags", **NO_VALUE),
@@ -58,7 +61,7 @@ COLUMNS: Final = (
         "gpu_hours", "GPU-hours since alert", width=145, kind="number", cell="FleetNumber", headerTooltip=GPU_HOURS
     ),
     _column("project", "Project", width=130),
-    _column("started_at", "Started", width=115, kind="number", cell="FleetSince"),
+    _column("started_at", "Started", width=115, kind="number", cell="FleetSince", **NOT_FILTERED),
     _column("name", "Name in the trainer", width=180),
 )
 
@@ -77,10 +80,15 @@ def fleet_table() -> dict[str, object]:
         columnDefs=[
             column | {"initialHide": column["field"] in HIDDEN_AT_FIRST, "colId": column["field"]} for column in COLUMNS
         ],
-        defaultColDef={"sortable": True, "filter": True, "resizable": True, "suppressHeaderMenuButton": True},
+        defaultColDef={"sortable": True, "cellDataType": False, "resizable": True, "suppressHeaderMenuButton": True},
         getRowId="params.data.id",
-        rowData=[],
+        rowModelType="infinite",
         dashGridOptions={
+            "cacheBlockSize": BLOCK_ROWS,
+            "maxBlocksInCache": KEPT_BLOCKS,
+            # dash-ag-grid knows one request at a time.
+            "maxConcurrentDatasourceRequests": 1,
+            "blockLoadDebounceMillis": 60,
             "rowHeight": ROW_PIXELS,
             "headerHeight": 38,
             "ensureDomOrder": True,
@@ -92,12 +100,10 @@ def fleet_table() -> dict[str, object]:
             "tooltipShowDelay": 300,
             "isFullWidthRow": {"function": "isFleetGroup(params)"},
             "fullWidthCellRenderer": "FleetGroup",
-            "postSortRows": {"function": "groupFleetRows(params)"},
-            "getRowHeight": {"function": "fleetRowHeight(params)"},
             "rowClassRules": {
-                "is-critical": "params.data.severity === 'critical'",
-                "is-warning": "params.data.severity === 'warning'",
-                "is-ended": "params.data.state === 'ended'",
+                "is-critical": "params.data && params.data.severity === 'critical'",
+                "is-warning": "params.data && params.data.severity === 'warning'",
+                "is-ended": "params.data && params.data.state === 'ended'",
             },
         },
     )

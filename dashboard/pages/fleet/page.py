@@ -9,18 +9,15 @@ from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.api.types.alerts import AlertItem
-from dashboard.api.types.runs import RunItem
 from dashboard.components.connect import connect_card
-from dashboard.components.fleet.filters import MANY, fleet_filters, fleet_summary
-from dashboard.components.fleet.rows import fleet_rows
+from dashboard.components.fleet.filters import MANY, FleetCounts, fleet_filters, fleet_summary
 from dashboard.components.fleet.table import fleet_table, library_address
 from dashboard.components.page_frame import waiting
 from dashboard.ids import fleet as fleet_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.pages.fleet.views import read_views
 
-__all__ = ["fleet_page", "read_fleet", "register"]
+__all__ = ["fleet_page", "read_counts", "register"]
 
 
 async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Component:
@@ -30,7 +27,7 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
     """
     asked = dict(parse_qsl(query))
     try:
-        (runs, alerts), views = await asyncio.gather(read_fleet(api_url), read_views(api_url))
+        counts, views = await asyncio.gather(read_counts(api_url), read_views(api_url))
     except ApiError as error:
         return waiting("The fleet cannot be shown", str(error))
     return html.Div(
@@ -39,7 +36,10 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
             dcc.Store(id=frame_ids.LIVE, data={"page": "fleet", "title": "Fleet"}),
             html.H1("Runs", className="unseen"),
             dcc.Store(id=fleet_ids.REFRESH),
-            dcc.Store(id=fleet_ids.ROWS, data=fleet_rows(runs, alerts)),
+            dcc.Store(id=fleet_ids.REFRESHED),
+            dcc.Store(id=fleet_ids.COUNT, data=counts.total),
+            dcc.Store(id=fleet_ids.CSV_WANTED),
+            dcc.Download(id=fleet_ids.DOWNLOAD),
             dcc.Store(id=fleet_ids.COLLAPSED),
             dcc.Store(id=fleet_ids.TABLE_DESCRIPTION, data=fleet_table()),
             dcc.Store(id=fleet_ids.LIBRARY, data=library_address()),
@@ -47,8 +47,8 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
             dcc.Store(id=fleet_ids.VIEW_TO_SAVE),
             dcc.Store(id=fleet_ids.CURVES_WANTED),
             dcc.Store(id=fleet_ids.CURVES),
-            fleet_filters(runs, views, project=asked.get("project"), text=asked.get("run", "")),
-            html.Div(id=fleet_ids.FLEET, children=fleet_summary(runs, alerts) if runs else connect_card(connect_url)),
+            fleet_filters(counts, views, project=asked.get("project"), text=asked.get("run", "")),
+            html.Div(id=fleet_ids.FLEET, children=fleet_summary(counts) if counts.total else connect_card(connect_url)),
             html.Div(id=fleet_ids.TABLE, className="fleet-table"),
             html.P("No run matches.", id=fleet_ids.NONE_MATCH, className="none-match", hidden=True),
         ],
@@ -56,23 +56,29 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Register the refresh of the rows when runs or alerts change; what the controls do happens in the browser.
+    """Register the refresh of what is counted when runs or alerts change, and what the controls do in the browser.
 
     Where the page had no run, the first one opens.
     """
 
-    async def refresh(changed: object, shown: list[object] | None) -> tuple[object, ...]:
+    async def refresh(changed: object, shown: int | None, projects: list[str] | None) -> tuple[object, ...]:
         if changed is None:  # Dash calls it when the page is drawn, because the address was there before
-            return (no_update,) * 4
+            return (no_update,) * 5
         try:
-            runs, alerts = await read_fleet(api_url)
+            counts = await read_counts(api_url)
+            first = await _only_run(api_url) if not shown and counts.total == 1 else None
         except ApiError as error:
-            return waiting("The fleet cannot be shown", str(error)), *(no_update,) * 3
-        if not runs:
-            return (no_update,) * 4
-        is_first = not shown and len(runs) == 1
-        address = f"/runs/{runs[0]['id']}" if is_first else no_update
-        return fleet_summary(runs, alerts), fleet_rows(runs, alerts), len(runs) < MANY, address
+            return waiting("The fleet cannot be shown", str(error)), *(no_update,) * 4
+        if not counts.total:
+            return (no_update,) * 5
+        address = f"/runs/{first}" if first else no_update
+        return (
+            fleet_summary(counts),
+            no_update if counts.total == shown else counts.total,
+            counts.total < MANY,
+            no_update if counts.projects == projects else counts.projects,
+            address,
+        )
 
     async def play_sample(clicks: int | None) -> object:
         if not clicks:  # the button was drawn and not clicked
@@ -91,11 +97,13 @@ def register(app: Dash, api_url: str) -> None:
     )(play_sample)
     app.callback(
         Output(fleet_ids.FLEET, "children"),
-        Output(fleet_ids.ROWS, "data"),
+        Output(fleet_ids.COUNT, "data"),
         Output(fleet_ids.FILTERS, "hidden"),
+        Output(fleet_ids.PROJECT, "options"),
         Output(frame_ids.ADDRESS, "pathname"),
         Input(fleet_ids.REFRESH, "data"),
-        State(fleet_ids.ROWS, "data"),
+        State(fleet_ids.COUNT, "data"),
+        State(fleet_ids.PROJECT, "options"),
         prevent_initial_call=True,
     )(refresh)
     app.clientside_callback(
@@ -111,8 +119,8 @@ def _register_table(app: Dash) -> None:
     """Register what assets/fleet.js does in the browser."""
     app.clientside_callback(
         ClientsideFunction("rlvitals", "arrangeFleet"),
-        Output(fleet_ids.NONE_MATCH, "hidden"),
-        Input(fleet_ids.ROWS, "data"),
+        Output(fleet_ids.TABLE, "title"),
+        Input(fleet_ids.COUNT, "data"),
         Input(fleet_ids.TEXT, "value"),
         Input(fleet_ids.PROJECT, "value"),
         Input(fleet_ids.STATUS, "value"),
@@ -138,14 +146,24 @@ def _register_table(app: Dash) -> None:
             Input(fleet_ids.SAVE, "n_clicks"),
             State(fleet_ids.VIEWS, "data"),
         ),
-        ("exportFleet", Output(fleet_ids.CSV, "n_clicks_timestamp"), Input(fleet_ids.CSV, "n_clicks")),
+        ("exportFleet", Output(fleet_ids.CSV_WANTED, "data"), Input(fleet_ids.CSV, "n_clicks")),
+        ("readFleetAgain", Output(fleet_ids.REFRESHED, "data"), Input(fleet_ids.REFRESH, "data")),
         ("toggleWall", Output(fleet_ids.WALL, "n_clicks_timestamp"), Input(fleet_ids.WALL, "n_clicks")),
     ):
         app.clientside_callback(ClientsideFunction("rlvitals", name), output, input_, *state, prevent_initial_call=True)
 
 
-async def read_fleet(api_url: str) -> tuple[list[RunItem], list[AlertItem]]:
-    """Read all runs and the alerts that fire."""
+async def read_counts(api_url: str) -> FleetCounts:
+    """Count the runs by status and by project."""
     async with ApiClient(api_url) as api:
-        runs, alerts = await asyncio.gather(api.runs.all(), api.alerts.all(state="firing"))
-    return runs, alerts
+        by_status, by_project = await asyncio.gather(
+            api.runs.groups("status", {"archived": "false"}), api.runs.groups("project", {})
+        )
+    return FleetCounts(by_status, by_project)
+
+
+async def _only_run(api_url: str) -> str | None:
+    """Return the id of the newest run."""
+    async with ApiClient(api_url) as api:
+        runs, _ = await api.runs.part({}, sort="started_at:desc", limit=1)
+    return next((run["id"] for run in runs), None)

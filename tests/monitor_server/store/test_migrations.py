@@ -31,6 +31,11 @@ def differences(new, old, path=""):
         yield f"{path}: {new!r} instead of {old!r}"
 
 
+def newest_finite(run):
+    """Return the newest reward of a run's small curve that is a finite number."""
+    return next(value for value in reversed(run["sparkline"]["values"]) if not isinstance(value, str))
+
+
 def unpacked(revision, folder):
     """Return the path of a database that a version wrote, and the clock and the answers of then."""
     path = folder / f"{revision}.db"
@@ -71,6 +76,9 @@ def assert_answers_as_before(live, saved):
     for asked, answer in saved["answers"].items():
         found = live.get(asked, **({"limit": 1000} if asked == "/alerts" else {}))
         assert list(differences(found, answer, asked)) == []
+    listed = live.get("/runs", sort="reward:desc", text="LABORATORY")["items"]
+    assert [run["reward"] for run in listed] == sorted((newest_finite(run) for run in listed), reverse=True)
+    assert {run["setting"] for run in listed} == {run["name"] for run in listed}
     (run,) = [run["id"] for run in saved["answers"]["/runs"]["items"] if run["name"] == "two ranks"]
     action = {"action": "checkpoint", "alert_id": "a1", "outcome": "taken", "reason": "critical"}
     last = {"step": 75, "scalars": {"reward/mean": 0.25}, "actions": [action]}

@@ -1,0 +1,68 @@
+"""What AG Grid and the controls above it ask for, by the parameters of the API's lists of runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dashboard.api.requests import Query
+
+__all__ = ["STATES", "Controls", "sort_of", "wanted_runs"]
+
+NAMES: Final = {"step": "last_step", "change": "reward_change", "lead": "leading_alert", "gpu_hours": "alert_gpu_hours"}
+STATES: Final = {"running": ["running"], "silent": ["stalled", "lost"], "ended": ["finished", "stopped"]}
+URGENCY: Final = "urgency"
+# What the collector accepts at most.
+MAX_SORTINGS, MAX_CONDITIONS, MAX_WORDS, MAX_LETTERS = 4, 8, 10, 200
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """What the controls above the table are set to, in the order in which callbacks pass it."""
+
+    text: str | None
+    project: str | None
+    state: str | None
+    group: str | None
+    archived: Sequence[str] | None
+
+
+def sort_of(request: Mapping[str, Any]) -> str:
+    """Return the order of a request; by urgency where a reader has chosen none."""
+    columns = (f"{NAMES.get(each['colId'], each['colId'])}:{each['sort']}" for each in request.get("sortModel") or ())
+    return ",".join(list(columns)[:MAX_SORTINGS]) or URGENCY
+
+
+def wanted_runs(request: Mapping[str, Any], controls: Controls) -> Query:
+    """Return which runs the controls and the filters in the headings leave."""
+    wanted: Query = {}
+    if words := (controls.text or "")[:MAX_LETTERS].split()[:MAX_WORDS]:
+        wanted["text"] = " ".join(words)
+    if controls.project:
+        wanted["project"] = controls.project
+    if controls.state in STATES:
+        wanted["status"] = STATES[controls.state]
+    if not controls.archived:
+        wanted["archived"] = "false"
+    conditions = [
+        condition
+        for column, model in (request.get("filterModel") or {}).items()
+        for condition in _conditions(NAMES.get(column, column), model)
+    ]
+    if conditions:
+        wanted["where"] = conditions[:MAX_CONDITIONS]
+    return wanted
+
+
+def _conditions(column: str, model: Mapping[str, Any]) -> list[str]:
+    """Return what a filter of AG Grid demands; nothing for one that the table does not offer."""
+    value, end = model.get("filter"), model.get("filterTo")
+    match model.get("type"):
+        case "contains" if value:
+            return [f"{column}:contains:{str(value)[:MAX_LETTERS]}"]
+        case "greaterThan":
+            return [f"{column}:above:{value:.15g}"]
+        case "lessThan":
+            return [f"{column}:below:{value:.15g}"]
+        case "inRange":
+            return [f"{column}:above:{value:.15g}", f"{column}:below:{end:.15g}"]
+    return []

@@ -1,0 +1,129 @@
+"""The callbacks that read the rows of the fleet's table: those that come into view, and all of them as CSV."""
+
+import asyncio
+import csv
+import io
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from dash import Dash, Input, Output, State, no_update
+
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
+from dashboard.api.requests import Query
+from dashboard.components.fleet.grid_request import Controls, sort_of, wanted_runs
+from dashboard.components.fleet.group_places import row_count, rows_between
+from dashboard.components.fleet.rows import fleet_row, group_key, group_row
+from dashboard.components.fleet.table import COLUMNS
+from dashboard.components.page_frame import waiting
+from dashboard.ids import fleet as fleet_ids
+
+__all__ = ["register"]
+
+CSV_PART: Final = 1000  # rows that are read at once
+MAX_CSV_ROWS: Final = 100_000
+
+Row = dict[str, Any]
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callbacks."""
+
+    async def read(
+        request: Mapping[str, Any] | None,
+        closed: Sequence[str] | None,
+        *controls: Any,  # noqa: ANN401 - the values of controls
+    ) -> tuple[object, ...]:
+        if not request:
+            return (no_update,) * 3
+        try:
+            async with ApiClient(api_url) as api:
+                rows, count = await _rows(api, request, Controls(*controls), closed or ())
+        except ApiError as error:
+            return no_update, no_update, waiting("The fleet cannot be shown", str(error))
+        return {"rowData": rows, "rowCount": count}, count > 0, no_update
+
+    async def export(asked: Mapping[str, Any] | None, *controls: Any) -> object:  # noqa: ANN401 - the values of controls
+        if not asked:
+            return no_update
+        async with ApiClient(api_url) as api:
+            content = await _csv(api, asked, Controls(*controls))
+        return {"content": content, "filename": "runs.csv", "type": "text/csv"}
+
+    controls = (
+        State(fleet_ids.TEXT, "value"),
+        State(fleet_ids.PROJECT, "value"),
+        State(fleet_ids.STATUS, "value"),
+        State(fleet_ids.GROUP, "value"),
+        State(fleet_ids.ARCHIVED, "value"),
+    )
+    app.callback(
+        Output(fleet_ids.GRID, "getRowsResponse"),
+        Output(fleet_ids.NONE_MATCH, "hidden"),
+        Output(fleet_ids.FLEET, "children", allow_duplicate=True),
+        Input(fleet_ids.GRID, "getRowsRequest"),
+        State(fleet_ids.COLLAPSED, "data"),
+        *controls,
+        prevent_initial_call=True,
+    )(read)
+    app.callback(
+        Output(fleet_ids.DOWNLOAD, "data"), Input(fleet_ids.CSV_WANTED, "data"), *controls, prevent_initial_call=True
+    )(export)
+
+
+async def _rows(
+    api: ApiClient, request: Mapping[str, Any], controls: Controls, closed: Collection[str]
+) -> tuple[list[Row], int]:
+    """Return the rows of a request of the table, and how many rows the table has."""
+    first, end = int(request["startRow"]), int(request["endRow"])
+    wanted, sort = wanted_runs(request, controls), sort_of(request)
+    if controls.group:
+        return await _grouped_rows(api, wanted, sort, controls.group, closed=closed, rows=range(first, end))
+    runs, total = await api.runs.part(wanted, sort=sort, offset=first, limit=end - first)
+    return [fleet_row(run) for run in runs], total
+
+
+async def _grouped_rows(
+    api: ApiClient, wanted: Query, sort: str, by: str, *, closed: Collection[str], rows: range
+) -> tuple[list[Row], int]:
+    groups = await api.runs.groups(by, wanted)
+    shown = list(rows_between(groups, closed, rows))
+    spans: list[range] = []  # of the list of all runs
+    for span in (each for each in shown if isinstance(each, range)):
+        if spans and spans[-1].stop == span.start:
+            spans[-1] = range(spans[-1].start, span.stop)
+        else:
+            spans.append(span)
+    parts = await asyncio.gather(
+        *(api.runs.part(wanted, sort=sort, offset=span.start, limit=len(span), group_by=by) for span in spans)
+    )
+    runs = iter([run for part, _ in parts for run in part])
+    drawn: list[Row] = []
+    for each in shown:
+        if isinstance(each, range):
+            drawn += [fleet_row(run) for run in islice(runs, len(each))]  # fewer where a run is gone meanwhile
+        else:
+            drawn.append(group_row(each, by, is_open=group_key(each) not in closed))
+    return drawn, row_count(groups, closed)
+
+
+async def _csv(api: ApiClient, asked: Mapping[str, Any], controls: Controls) -> str:
+    """Return the columns that are shown of all runs that match, in the order of the table."""
+    names = {str(column["field"]): str(column["headerName"]) for column in COLUMNS}
+    columns = [name for name in asked["columns"] if name in names]
+    wanted, sort = wanted_runs(asked, controls), sort_of(asked)
+    text = io.StringIO()
+    lines = csv.writer(text)
+    lines.writerow([names[name] for name in columns])
+    for offset in range(0, MAX_CSV_ROWS, CSV_PART):
+        runs, _ = await api.runs.part(wanted, sort=sort, offset=offset, limit=CSV_PART, group_by=controls.group or "")
+        rows = [fleet_row(run) for run in runs]
+        lines.writerows([_cell(row[name]) for name in columns] for row in rows)
+        if len(rows) < CSV_PART:
+            break
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    return ", ".join(str(each) for each in value) if isinstance(value, list) else value

@@ -1,0 +1,113 @@
+"""The rows of the fleet's table, from hand-written answers of the API."""
+
+import math
+
+import pytest
+
+from dashboard.components.fleet.filters import FleetCounts, fleet_filters, fleet_summary
+from dashboard.components.fleet.grid_request import Controls, sort_of, wanted_runs
+from dashboard.components.fleet.group_places import row_count, rows_between
+from dashboard.components.fleet.rows import fleet_row, group_row
+
+
+def run(name, **given):
+    return {"id": name, "project": "p", "name": name, "status": "running", "phase": "healthy", "last_step": 3} | given
+
+
+def group(name, runs, **alerts):
+    return {"name": name, "runs": runs, "phase": "decay", "alerts": {"critical": 0, "warning": 0, "info": 0} | alerts}
+
+
+def controls(**given):
+    return Controls(**{"text": "", "project": None, "state": "all", "group": None, "archived": []} | given)
+
+
+def test_a_row_states_how_long_a_phase_lasts():
+    """Steps 90 to 99 at 6 s each are a minute."""
+    row = fleet_row(run("a", last_step=99, phase_from_step=90, step_seconds=6.0))
+    assert (row["phase_steps"], row["phase_seconds"]) == (10, 60)
+
+
+def test_a_row_has_the_title_and_the_gaps_of_its_run():
+    """People's title stands in place of the trainer's name; JSON has no NaN."""
+    line = {"signal": "reward/mean", "values": [0.123456, math.nan, 0.5]}
+    row = fleet_row(run("a", title="The good one", sparkline=line))
+    assert (row["run"], row["name"], row["sparkline"]) == ("The good one", "a", [0.1235, None, 0.5])
+
+
+def test_the_summary_counts_runs_by_state_and_alerts_by_severity(texts):
+    """Stalled and lost runs are silent; a run that is archived is not among them."""
+    by_status = [group("lost", 2, critical=1), group("stalled", 1), group("running", 1200, critical=2, info=1)]
+    counts = FleetCounts(by_status, [group("p", 1300)])
+    assert texts(fleet_summary(counts)) == ["1,203 runs", "1,200 running", "3 silent", "3 critical", "1 info"]
+
+
+def test_one_run_needs_no_filters():
+    """There is nothing to choose from."""
+    assert fleet_filters(FleetCounts([], [group("p", 1)])).hidden
+    assert not fleet_filters(FleetCounts([], [group("p", 1), group("q", 1)])).hidden
+
+
+def test_a_grouped_table_shows_heads_and_open_groups():
+    """Heads stand before their runs, and the runs of a closed group keep their places in the list of all runs."""
+    groups = [group("one", 3), group("two", 2), group(None, 2)]
+    assert row_count(groups, {"two"}) == 8
+    assert list(rows_between(groups, {"two"}, range(100))) == [
+        groups[0],
+        range(3),
+        groups[1],
+        groups[2],
+        range(5, 7),
+    ]
+
+
+@pytest.mark.parametrize("closed", [(), ("b",), ("a", "c"), ("",)])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_parts_of_a_grouped_table_join_to_the_whole(closed, size):
+    """Wherever they are cut."""
+    groups = [group("a", 3), group("b", 1), group("c", 4), group(None, 2)]
+
+    def rows(part):
+        for each in rows_between(groups, closed, part):
+            yield from each if isinstance(each, range) else [each["name"]]
+
+    count = row_count(groups, closed)
+    parts = [row for first in range(0, count, size) for row in rows(range(first, first + size))]
+    assert parts == list(rows(range(count)))
+    assert len(parts) == count
+
+
+def test_a_group_without_a_name_is_named():
+    """It can be closed like the others."""
+    row = group_row(group(None, 2, warning=1), "owner", is_open=False)
+    assert (row["group"], row["key"], row["is_open"], row["counts"]["warning"]) == ("no owner", "", False, 1)
+
+
+def test_the_order_is_that_of_the_headings_by_the_names_of_the_api():
+    """The most urgent run is first where no heading was clicked; the collector takes four columns."""
+    assert sort_of({}) == "urgency"
+    asked = [{"colId": name, "sort": "desc"} for name in ("step", "run", "lead", "change", "phase")]
+    assert sort_of({"sortModel": asked}) == "last_step:desc,run:desc,leading_alert:desc,reward_change:desc"
+
+
+def test_controls_and_headings_are_filters_of_the_api():
+    """What is not set is not asked for; more words than the collector takes are left out."""
+    assert wanted_runs({}, controls()) == {"archived": "false"}
+    asked = controls(text=" ".join("abcdefghijklm"), project="p", state="silent", archived=["archived"])
+    model = {
+        "lead": {"filterType": "text", "type": "contains", "filter": "spiral"},
+        "reward": {"filterType": "number", "type": "inRange", "filter": 1e-7, "filterTo": 2},
+        "step": {"filterType": "number", "type": "greaterThan", "filter": 5},
+        "name": {"operator": "OR", "conditions": []},
+    }
+    assert wanted_runs({"filterModel": model}, asked) == {
+        "text": "a b c d e f g h i j",
+        "project": "p",
+        "status": ["stalled", "lost"],
+        "where": [
+            "leading_alert:contains:spiral",
+            "reward:above:1e-07",
+            "reward:below:2",
+            "last_step:above:5",
+        ],
+    }
