@@ -21,7 +21,6 @@ OPENED: dict[str, set[str]] = {"trainer_hooks.arrays.torch_backend": set()}
 OLD_NAMES = re.compile(r"Courier|Shipper|Tally|Outbox(?!_full)|Correspondent|PersonsWord", re.IGNORECASE)
 # Here "give" has its own meaning and does not stand for "return".
 GIVING = {
-    ("monitor_server/ingest/record_log/log_append.py", "_reserve"),
     ("monitor_server/projection/steps/detection.py", "acknowledge"),
 }
 
