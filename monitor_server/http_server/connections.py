@@ -303,7 +303,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._expect(self._limits.idle_seconds)
 
     def _expect(self, seconds: float) -> None:
-        """Give the client so many seconds. A timer that ends earlier is kept: one for each request costs too much."""
+        """Expect something within so many seconds. An earlier timer is kept: one for each request costs too much."""
         until = self.loop.time() + seconds
         self._arrives_until = until
         if self._arrival is not None and self._arrival.when() > until:
