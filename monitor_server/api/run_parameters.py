@@ -17,12 +17,12 @@ __all__ = ["GroupedBy", "Offset", "Sort", "Wanted"]
 MAX_TEXT: Final = 200  # letters
 MAX_WORDS: Final = 10  # each is looked for in every run
 MAX_CONDITIONS: Final = 8
-MAX_SORTINGS: Final = 4
+MAX_SORTED: Final = 4
 NUMBER: Final = r"-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?"  # each is finite
 
 # For the OpenAPI document; what does not match is refused by the functions below, in words.
 SORTING: Final = f"({'|'.join(SORTED_BY)})(:(asc|desc)?)?"
-SORT: Final = f"^{SORTING}(,{SORTING}){{0,{MAX_SORTINGS - 1}}}$"
+SORT: Final = f"^{SORTING}(,{SORTING}){{0,{MAX_SORTED - 1}}}$"
 WHERE: Final = rf"^(({'|'.join(TEXTS)}):contains:[^\x00]{{1,{MAX_TEXT}}}|({'|'.join(NUMBERS)}):(above|below):{NUMBER})$"
 WORDS: Final = rf"^\s*(\S+(\s+\S+){{0,{MAX_WORDS - 1}}}\s*)?$"
 
@@ -33,8 +33,8 @@ Offset = Annotated[int, Query(ge=0, le=1_000_000, description="How many of the f
 def read_sort(stated: str) -> str:
     """Check that a text states an order; raise ValueError with what must hold."""
     parts = stated.split(",")
-    if len(parts) > MAX_SORTINGS:
-        raise ValueError(f"at most {MAX_SORTINGS} columns can be sorted by, got {len(parts)}")
+    if len(parts) > MAX_SORTED:
+        raise ValueError(f"at most {MAX_SORTED} columns can be sorted by, got {len(parts)}")
     for part in parts:
         column, _, direction = part.partition(":")
         if column not in SORTED_BY or direction not in {"", "asc", "desc"}:

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.oidc_provider import OidcProvider, running_provider
 
 # A page of a few seconds of computing waits for its turn on a busy machine.
-WAIT_MILLISECONDS = 20_000
+WAIT_MILLISECONDS = 120_000
 # No machine of the tests has a graphics card, and an emulated one costs more than drawing without it.
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 # A page lives for seconds: it gains nothing from threads that compile, and less from garbage that is collected early.

@@ -98,6 +98,7 @@ def test_a_slow_collector_is_named_and_each_step_is_drawn_once(settings, visit):
         held, state = Held(live), visit.page.locator("#live-state")
         visit.page.goto(f"{live.url}/")
         expect(state).to_have_attribute("data-live", "live")
+        expect(visit.page.locator(".fleet-row .name")).to_be_visible()
         held.close()
         visit.page.locator(".fleet-row .name").click()
         expect(state).to_have_attribute("data-slow", "")

@@ -12,7 +12,7 @@ NAMES: Final = {"step": "last_step", "change": "reward_change", "lead": "leading
 STATES: Final = {"running": ["running"], "silent": ["stalled", "lost"], "ended": ["finished", "stopped"]}
 URGENCY: Final = "urgency"
 # What the collector accepts at most.
-MAX_SORTINGS, MAX_CONDITIONS, MAX_WORDS, MAX_LETTERS = 4, 8, 10, 200
+MAX_SORTED, MAX_CONDITIONS, MAX_WORDS, MAX_LETTERS = 4, 8, 10, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Controls:
 def sort_of(request: Mapping[str, Any]) -> str:
     """Return the order of a request; by urgency where a reader has chosen none."""
     columns = (f"{NAMES.get(each['colId'], each['colId'])}:{each['sort']}" for each in request.get("sortModel") or ())
-    return ",".join(list(columns)[:MAX_SORTINGS]) or URGENCY
+    return ",".join(list(columns)[:MAX_SORTED]) or URGENCY
 
 
 def wanted_runs(request: Mapping[str, Any], controls: Controls) -> Query:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, func, or_
 
-from monitor_server.store.repositories.run_order import FIRING, TEXTS, RunOrder
+from monitor_server.store.repositories.run_order import TEXTS, RunOrder
 from monitor_server.store.tables import runs
 
 __all__ = ["Condition", "RunFilter", "Sorting", "matching_runs"]
@@ -45,8 +45,8 @@ class RunFilter:
 
 
 def matching_runs(query: Select[Any], wanted: RunFilter, order: RunOrder, *, dialect: str) -> Select[Any]:
-    """Restrict a query on runs to those that match, and join their firing alerts."""
-    query = query.select_from(runs.outerjoin(FIRING, FIRING.c.run_id == runs.c.id)).where(runs.c.deleted_at.is_(None))
+    """Restrict a query on runs to those that match."""
+    query = query.select_from(runs).where(runs.c.deleted_at.is_(None))
     for column, value in ((runs.c.project, wanted.project), (runs.c.tagged_owner, wanted.owner)):
         if value is not None:
             query = query.where(column == value)

@@ -9,7 +9,7 @@ from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import status_column
 from monitor_server.store.tables import alerts, phases, runs
 
-__all__ = ["FIRING", "GROUPED_BY", "NUMBERS", "SEVERITIES", "SORTED_BY", "TEXTS", "WORST_PHASES", "RunOrder"]
+__all__ = ["GROUPED_BY", "NUMBERS", "SEVERITIES", "SORTED_BY", "TEXTS", "WORST_PHASES", "RunOrder", "firing_count"]
 
 TEXTS: Final = ("run", "name", "project", "owner", "setting", "phase", "status", "leading_alert")
 NUMBERS: Final = (
@@ -34,27 +34,8 @@ _STATUS = {"lost": 0, "stalled": 0, "running": 1, "stopped": 2, "finished": 3}
 _URGENT_PHASES: Final = 3  # the phases of a run that fails; the order of the others says nothing about urgency
 
 
-def _count(severity: str) -> ColumnElement[int]:
-    return func.sum(case((alerts.c.severity == severity, 1), else_=0)).label(severity)
-
-
-FIRING: Final = (
-    select(
-        alerts.c.run_id,
-        func.count().label("alerts"),
-        *(_count(severity) for severity in SEVERITIES),
-        func.min(_SEVERITY).label("gravest"),
-        func.min(alerts.c.opened_at).label("first_at"),
-    )
-    .where(alerts.c.state == "firing")
-    .group_by(alerts.c.run_id)
-    .subquery("firing")
-)
-"""The firing alerts of each run that has any, counted."""
-
-
 class RunOrder:
-    """By what runs are sorted, filtered and grouped at ``now``, for a query that joins `FIRING` from the outside."""
+    """By what runs are sorted, filtered and grouped at ``now``."""
 
     def __init__(self, *, now: float, deadlines: Deadlines) -> None:
         self.status = status_column(now, deadlines)
@@ -72,7 +53,12 @@ class RunOrder:
         has_ended = case((self.status.in_(("finished", "stopped")), 1), else_=0)
         status = case(_STATUS, value=self.status)
         phase = case((self.worst_phase < _URGENT_PHASES, self.worst_phase), else_=_URGENT_PHASES)
-        return 1000 * has_ended + 100 * func.coalesce(FIRING.c.gravest, 4) + 10 * status + phase
+        return (
+            1000 * has_ended
+            + 100 * func.coalesce(_of_firing(func.min(_SEVERITY)), len(SEVERITIES) + 1)
+            + 10 * status
+            + phase
+        )
 
     def sort_key(self, name: str) -> ColumnElement[Any]:
         """Return what runs are sorted by under one of the names of `SORTED_BY`; texts without regard to case."""
@@ -95,19 +81,29 @@ class RunOrder:
     def number(self, name: str) -> ColumnElement[float]:
         """Return a column of `NUMBERS`, or the urgency."""
         steps = runs.c.last_step - _phase_begin() + 1
-        silent = case((runs.c.last_seen > FIRING.c.first_at, runs.c.last_seen - FIRING.c.first_at), else_=0.0)
+        heard = runs.c.last_seen - _of_firing(func.min(alerts.c.opened_at))
         columns: dict[str, ColumnElement[Any]] = {
             "urgency": self.urgency,
-            "alerts": func.coalesce(FIRING.c.alerts, 0),
+            "alerts": _of_firing(func.count()),
             "phase_steps": steps,
             "phase_seconds": steps * runs.c.step_seconds,
-            "alert_gpu_hours": case((FIRING.c.first_at.is_not(None), silent / 3600.0 * runs.c.world_size)),
+            "alert_gpu_hours": case((heard < 0, 0.0), else_=heard) / 3600.0 * runs.c.world_size,
         }
         return columns[name] if name in columns else runs.c[name]
 
     def group(self, name: str) -> ColumnElement[Any]:
         """Return what runs are grouped by under one of the names of `GROUPED_BY`."""
         return runs.c.first_tag if name == "tag" else self.text(name)
+
+
+def firing_count(severity: str) -> ColumnElement[int]:
+    """Return how many alerts of a severity fire on a run."""
+    return _of_firing(func.count(case((alerts.c.severity == severity, 1))))
+
+
+# One look into an index for each run: PostgreSQL joins counted alerts run by run while it has no statistics.
+def _of_firing(aggregate: ColumnElement[Any]) -> ColumnElement[Any]:
+    return select(aggregate).where(alerts.c.run_id == runs.c.id, alerts.c.state == "firing").scalar_subquery()
 
 
 def _phase_begin() -> ColumnElement[int]:

@@ -10,7 +10,7 @@ from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.removed_attempts import REMOVED
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.repositories.run_filter import RunFilter, Sorting, matching_runs
-from monitor_server.store.repositories.run_order import FIRING, SEVERITIES, WORST_PHASES, RunOrder
+from monitor_server.store.repositories.run_order import SEVERITIES, WORST_PHASES, RunOrder, firing_count
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.tables import alerts, attempts, phases, runs
 
@@ -32,7 +32,7 @@ class RunViews:
     def page(
         self,
         wanted: RunFilter,
-        sortings: Sequence[Sorting] = (),
+        sorting: Sequence[Sorting] = (),
         *,
         now: float,
         deadlines: Deadlines,
@@ -45,7 +45,7 @@ class RunViews:
 
         Args:
             wanted: Which runs.
-            sortings: The order. Runs without a value are last in both directions.
+            sorting: The order. Runs without a value are last in both directions.
             now: When it is asked.
             deadlines: By which the status of a run is told.
             limit: The most runs.
@@ -55,8 +55,8 @@ class RunViews:
         """
         order = RunOrder(now=now, deadlines=deadlines)
         keys = [] if group_by is None else _group_keys(order, group_by)
-        for sorting in sortings:
-            keys += _sort_keys(order, sorting)
+        for each in sorting:
+            keys += _sort_keys(order, each)
         # The numbers alone are sorted: a row is a hundred times as long.
         query = self._matching(select(runs.c.number), wanted, order).order_by(*keys, runs.c.number.desc())
         if before is not None:
@@ -81,7 +81,7 @@ class RunViews:
         """
         order = RunOrder(now=now, deadlines=deadlines)
         name, worst = order.group(by), func.min(order.worst_phase).label("worst")
-        counts = [func.coalesce(func.sum(FIRING.c[severity]), 0).label(severity) for severity in SEVERITIES]
+        counts = [func.sum(firing_count(severity)).label(severity) for severity in SEVERITIES]
         columns = select(name.label("name"), func.count().label("runs"), worst, *counts)
         keys = (func.min(order.urgency), func.max(runs.c.last_seen).desc(), name.asc().nulls_last())
         query = self._matching(columns, wanted, order).group_by(name).order_by(*keys)
