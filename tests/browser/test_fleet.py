@@ -243,8 +243,10 @@ def test_ten_thousand_runs_are_searched_filtered_and_grouped(many, visit):
     query = '?sort=name:asc&filter={"reward":{"filterType":"number","type":"greaterThan","filter":9997}}'
     open_fleet(many, visit, query)
     expect(names(visit)).to_have_text(["run-09998-seed2", "run-09999-seed3"])
+    expect(visit.page.get_by_text("2 match")).to_be_visible()
     open_fleet(many, visit, "?group=setting&sort=name:asc")
     expect(visit.page.locator(".fleet-group").first).to_have_text("run-099991 run")
+    expect(visit.page.locator("#fleet-matches")).to_be_empty()
     scroll_to(visit, 2 * MANY - 1)
     expect(visit.page.locator(".fleet-group").last).to_contain_text("run-00000")
     expect(names(visit).last).to_have_text("run-00000-seed0")

@@ -48,7 +48,16 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
             dcc.Store(id=fleet_ids.CURVES_WANTED),
             dcc.Store(id=fleet_ids.CURVES),
             fleet_filters(counts, views, project=asked.get("project"), text=asked.get("run", "")),
-            html.Div(id=fleet_ids.FLEET, children=fleet_summary(counts) if counts.total else connect_card(connect_url)),
+            html.Div(
+                className="fleet-counts",
+                children=[
+                    html.Div(
+                        id=fleet_ids.FLEET,
+                        children=fleet_summary(counts) if counts.total else connect_card(connect_url),
+                    ),
+                    html.Span(id=fleet_ids.MATCHES, className="hint", role="status"),
+                ],
+            ),
             html.Div(id=fleet_ids.TABLE, className="fleet-table"),
             html.P("No run matches.", id=fleet_ids.NONE_MATCH, className="none-match", hidden=True),
         ],

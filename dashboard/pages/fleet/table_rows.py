@@ -36,13 +36,14 @@ def register(app: Dash, api_url: str) -> None:
         *controls: Any,  # noqa: ANN401 - the values of controls
     ) -> tuple[object, ...]:
         if not request:
-            return (no_update,) * 3
+            return (no_update,) * 4
         try:
             async with ApiClient(api_url) as api:
-                rows, count = await _rows(api, request, Controls(*controls), closed or ())
+                rows, count, matches = await _rows(api, request, Controls(*controls), closed or ())
         except ApiError as error:
-            return no_update, no_update, waiting("The fleet cannot be shown", str(error))
-        return {"rowData": rows, "rowCount": count}, count > 0, no_update
+            return *(no_update,) * 3, waiting("The fleet cannot be shown", str(error))
+        is_filtered = bool(wanted_runs(request, Controls(*controls)).keys() - {"archived"})
+        return {"rowData": rows, "rowCount": count}, count > 0, f"{matches:,} match" if is_filtered else "", no_update
 
     async def export(asked: Mapping[str, Any] | None, *controls: Any) -> object:  # noqa: ANN401 - the values of controls
         if not asked:
@@ -61,6 +62,7 @@ def register(app: Dash, api_url: str) -> None:
     app.callback(
         Output(fleet_ids.GRID, "getRowsResponse"),
         Output(fleet_ids.NONE_MATCH, "hidden"),
+        Output(fleet_ids.MATCHES, "children"),
         Output(fleet_ids.FLEET, "children", allow_duplicate=True),
         Input(fleet_ids.GRID, "getRowsRequest"),
         State(fleet_ids.COLLAPSED, "data"),
@@ -74,19 +76,19 @@ def register(app: Dash, api_url: str) -> None:
 
 async def _rows(
     api: ApiClient, request: Mapping[str, Any], controls: Controls, closed: Collection[str]
-) -> tuple[list[Row], int]:
-    """Return the rows of a request of the table, and how many rows the table has."""
+) -> tuple[list[Row], int, int]:
+    """Return the rows of a request of the table, how many rows the table has, and how many runs match."""
     first, end = int(request["startRow"]), int(request["endRow"])
     wanted, sort = wanted_runs(request, controls), sort_of(request)
     if controls.group:
         return await _grouped_rows(api, wanted, sort, controls.group, closed=closed, rows=range(first, end))
     runs, total = await api.runs.part(wanted, sort=sort, offset=first, limit=end - first)
-    return [fleet_row(run) for run in runs], total
+    return [fleet_row(run) for run in runs], total, total
 
 
 async def _grouped_rows(
     api: ApiClient, wanted: Query, sort: str, by: str, *, closed: Collection[str], rows: range
-) -> tuple[list[Row], int]:
+) -> tuple[list[Row], int, int]:
     groups = await api.runs.groups(by, wanted)
     shown = list(rows_between(groups, closed, rows))
     spans: list[range] = []  # of the list of all runs
@@ -105,7 +107,7 @@ async def _grouped_rows(
             drawn += [fleet_row(run) for run in islice(runs, len(each))]  # fewer where a run is gone meanwhile
         else:
             drawn.append(group_row(each, by, is_open=group_key(each) not in closed))
-    return drawn, row_count(groups, closed)
+    return drawn, row_count(groups, closed), sum(group["runs"] for group in groups)
 
 
 async def _csv(api: ApiClient, asked: Mapping[str, Any], controls: Controls) -> str:
