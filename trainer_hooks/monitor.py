@@ -99,12 +99,12 @@ class Monitor:
         if spool and transport is None:
             _require_folder(spool, settings)
         sending_queue = SendingQueue(self.drops, spool=spool)
-        told = [on_alert] if on_alert else []
-        # An alert that fires no more is no reason to act.
-        listeners = [*([policy.consider] if policy else []), *told]
+        # An alert that fires no more is no reason to act, so the policy does not receive it.
+        on_passed = [on_alert] if on_alert else []
+        listeners = [*([policy.consider] if policy else []), *on_passed]
         self._requests = RequestReceiver(policy, reports=settings.rank == 0)
         self._health = RunHealth(
-            settings.attempt, self.drops, listeners, on_passed=told, on_request=self._requests.consider
+            settings.attempt, self.drops, listeners, on_passed=on_passed, on_request=self._requests.consider
         )
         self._batches = BatchBuilder(settings, config=config, source=source)
         self._transport = BackoffTransport(transport) if transport else None

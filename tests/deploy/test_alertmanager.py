@@ -74,6 +74,7 @@ def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
         "RlvitalsRuleFiring": set(),
         "RlvitalsCollectorDown": set(),
         "RlvitalsRecordsRefused": set(),
+        "RlvitalsSignalsLeftOut": set(),
         "RlvitalsRunQuarantined": set(),
         "RlvitalsDetectionBehind": set(),
         "RlvitalsNotificationsFailing": set(),

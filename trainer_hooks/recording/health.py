@@ -85,8 +85,8 @@ class RunHealth:
         self.alerts = tuple(receipt.alerts[:MAX_ALERTS])
         if receipt.judged_step is not None and receipt.phase not in (*UNHEALTHY_PHASES, "unknown"):
             self.healthy_step = receipt.judged_step
-        self._tell(receipt.alerts, self._on_alert)
-        self._tell(filter(self._is_of_this_process, receipt.passed), self._on_passed)
+        self._notify(receipt.alerts, self._on_alert)
+        self._notify(filter(self._is_of_this_process, receipt.passed), self._on_passed)
         for request in receipt.requests:
             is_new = request.id not in self._requested
             if is_new and self._has_room("requests", len(self._requested), MAX_REQUESTS):
@@ -100,7 +100,7 @@ class RunHealth:
         self._drops.warn(kind, f"this process has taken {most} {kind} from the collector, and ignores all others")
         return False
 
-    def _tell(self, alerts: Iterable[AlertNotice], listeners: Sequence[Callable[[AlertNotice], object]]) -> None:
+    def _notify(self, alerts: Iterable[AlertNotice], listeners: Sequence[Callable[[AlertNotice], object]]) -> None:
         """Call the listeners with each alert that they were not called with at this severity."""
         for alert in alerts:
             key = (alert.id, alert.severity)
