@@ -197,7 +197,6 @@ class BoundedConnection(HttpToolsProtocol):
         self._all = config.connections
         self._limits = config.connections.limits
         self._arrival: asyncio.TimerHandle | None = None
-        self._arrives_until: float | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._answered: RequestResponseCycle | None = None
@@ -253,7 +252,8 @@ class BoundedConnection(HttpToolsProtocol):
             self._await_request()
             return
         self._all.has_request(self)
-        self._arrives_until = None
+        if self._arrival is not None:
+            self._arrival.cancel()
 
     def on_response_complete(self) -> None:
         """Wait for the next request of a connection that is kept alive."""
@@ -303,23 +303,12 @@ class BoundedConnection(HttpToolsProtocol):
         self._expect(self._limits.idle_seconds)
 
     def _expect(self, seconds: float) -> None:
-        """Expect something within so many seconds. An earlier timer is kept: one for each request costs too much."""
-        until = self.loop.time() + seconds
-        self._arrives_until = until
-        if self._arrival is not None and self._arrival.when() > until:
+        if self._arrival is not None:
             self._arrival.cancel()
-            self._arrival = None
-        if self._arrival is None:
-            self._arrival = self.loop.call_at(until, self._check_arrival)
+        self._arrival = self.loop.call_later(seconds, self._give_up)
 
-    def _check_arrival(self) -> None:
-        """Close the connection if its time is over; else wait for the rest of it."""
-        self._arrival = None
-        if self._arrives_until is None or self.transport.is_closing():
-            return
-        if self.loop.time() < self._arrives_until:
-            self._arrival = self.loop.call_at(self._arrives_until, self._check_arrival)
-        else:
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
             self.transport.close()
 
 

@@ -5,11 +5,12 @@ where the writer stops before it could begin, with `Unavailable`.
 """
 
 import logging
+import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -77,14 +78,11 @@ class Writer:
         self._before_commit = before_commit
         self._on_commit = on_commit
         self._on_failure = on_failure
-        self._max_waiting = max_waiting
+        self._jobs: queue.Queue[_Job[Any] | None] = queue.Queue(maxsize=max_waiting)
         self._max_waiting_bytes = max_waiting_bytes
         self._waiting_bytes = 0
         self._is_stopping = threading.Event()
-        self._jobs: deque[_Job[Any]] = deque()
-        self._queueing = threading.Condition()  # nothing is queued once the writer stops
-        # How many jobs wake the thread. It is not woken for each one: that costs as much as to append its batch.
-        self._wanted = 1
+        self._queueing = threading.Lock()  # nothing is queued once the writer stops
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._failure: tuple[float, str] | None = None
@@ -100,7 +98,8 @@ class Writer:
         """Commit what waits, refuse what comes from now on, and end."""
         with self._queueing:
             self._is_stopping.set()
-            self._queueing.notify()
+        with suppress(queue.Full):
+            self._jobs.put_nowait(None)  # wakes a writer that has nothing to do
         if self._thread.ident is not None:
             self._thread.join()
         self._refuse_waiting()
@@ -124,7 +123,7 @@ class Writer:
     @property
     def waiting(self) -> int:
         """How many jobs wait."""
-        return len(self._jobs)
+        return self._jobs.qsize()
 
     @property
     def waiting_bytes(self) -> int:
@@ -146,18 +145,17 @@ class Writer:
             held = self._waiting_bytes
             if self._max_waiting_bytes is not None and held and held + size > self._max_waiting_bytes:
                 raise Unavailable(f"batches of {held:,} bytes wait to be written; send again later")
-            if len(self._jobs) >= self._max_waiting:
-                raise Unavailable(f"{self._max_waiting} batches wait to be written; send again later")
             self._is_idle.clear()
-            self._jobs.append(job)
-            self._waiting_bytes += size
-            if len(self._jobs) == self._wanted:
-                self._queueing.notify()
+            try:
+                self._jobs.put_nowait(job)
+                self._waiting_bytes += size
+            except queue.Full:
+                raise Unavailable(f"{self._jobs.maxsize} batches wait to be written; send again later") from None
         return job.future
 
     def _run(self) -> None:
         try:
-            while not (self._is_stopping.is_set() and not self._jobs):
+            while not (self._is_stopping.is_set() and self._jobs.empty()):
                 jobs = self._gather()
                 self._commit(jobs)
         except BaseException:
@@ -169,26 +167,35 @@ class Writer:
             self._refuse_waiting()
 
     def _gather(self) -> list[_Job[Any]]:
-        """Wait for a job and those that are expected soon, then take all but those that nobody waits for any more."""
+        """Wait for a job, then take all that have gathered meanwhile, but those that nobody waits for any more."""
         jobs: list[_Job[Any]] = []
         weight = 0
-        with self._queueing:
-            if not self._jobs:
+        try:
+            if self._jobs.empty():
                 self._is_idle.set()
-            self._wait_for_jobs(1)
-            self._wait_for_jobs(min(self._expected, MAX_JOBS_PER_COMMIT), seconds=self._gathering_seconds)
-            while self._jobs and len(jobs) < MAX_JOBS_PER_COMMIT and weight < MAX_WEIGHT_PER_COMMIT:
-                job = self._jobs.popleft()
-                self._waiting_bytes -= job.size
-                if job.future.set_running_or_notify_cancel():
+            job = self._jobs.get()
+            self._is_idle.clear()
+            until = time.monotonic() + self._gathering_seconds
+            while True:
+                if job is not None:
+                    with self._queueing:
+                        self._waiting_bytes -= job.size
+                if job is not None and job.future.set_running_or_notify_cancel():
                     jobs.append(job)
                     weight += job.weight
+                if len(jobs) >= MAX_JOBS_PER_COMMIT or weight >= MAX_WEIGHT_PER_COMMIT:
+                    break
+                job = self._next_soon(len(jobs), until)
+        except queue.Empty:
+            pass
         return jobs
 
-    def _wait_for_jobs(self, count: int, *, seconds: float | None = None) -> None:
-        """Wait until so many jobs wait or the writer stops, no longer than some seconds; called with the lock."""
-        self._wanted = count
-        self._queueing.wait_for(lambda: len(self._jobs) >= count or self._is_stopping.is_set(), seconds)
+    def _next_soon(self, gathered: int, until: float) -> "_Job[Any] | None":
+        """Return the next job that waits; where fewer have gathered than are expected, wait for it until a time."""
+        seconds = until - time.monotonic()
+        if gathered >= self._expected or seconds <= 0 or self._is_stopping.is_set():
+            return self._jobs.get_nowait()
+        return self._jobs.get(timeout=seconds)
 
     def _commit(self, jobs: list[_Job[Any]]) -> None:
         if not jobs:
@@ -209,7 +216,7 @@ class Writer:
         share = GATHERING_SHARE * (time.monotonic() - begin)
         self._gathering_seconds = min(max(share, MIN_GATHERING_SECONDS), MAX_GATHERING_SECONDS)
         # A sender that was alone with its batch is not waited for.
-        self._expected = len(jobs) + len(self._jobs) if len(jobs) > 1 else 1
+        self._expected = len(jobs) + self._jobs.qsize() if len(jobs) > 1 else 1
         self._on_commit({job.run_id for job, _ in done})
         for job, result in done:
             job.future.set_result(result)
@@ -252,11 +259,12 @@ class Writer:
         return done, failed
 
     def _refuse_waiting(self) -> None:
-        with self._queueing:
-            refused = list(self._jobs)
-            self._jobs.clear()
-        for job in refused:
-            if job.future.set_running_or_notify_cancel():
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return
+            if job is not None and job.future.set_running_or_notify_cancel():
                 job.future.set_exception(_stopping())
 
 
