@@ -4,10 +4,13 @@
 
   const GRID = "fleet-grid";
   const SPARKLINE_POINTS = 40;
+  const KEPT_STEPS = 500; // the newest ones of as many runs
+  const LONGEST_READ_MS = 5000;
   const REMEMBERED = "rlvitals-fleet";
   const FILTERS = { run: "fleet-text", project: "fleet-project", state: "fleet-status", group: "fleet-group", curve: "fleet-curve" };
   const EMPTY = { run: "", project: null, state: "all", group: null, curve: "" };
   const collapsed = new Set();
+  const pushed = new Map(); // id of a run -> its newest step that was pushed
   let openedFor = null; // the description of the table that is drawn
   let shownFor = null; // the filters whose rows the table shows
   let current = {}; // what is set above the table
@@ -118,6 +121,7 @@
     api.rlvitalsColumns = shownColumns(api).join();
     apply(api, asked);
     for (const event of ["sortChanged", "filterChanged", "columnMoved", "columnVisible"]) api.addEventListener(event, remember);
+    api.addEventListener("modelUpdated", appendPushed);
     window.rlvitals.curves.watch(api);
   }
 
@@ -209,6 +213,21 @@
 
   /* Gives true if the server must send the rows again, because the phase is new. A run that is not in view waits. */
   function pushFleetStep(step) {
+    pushed.delete(step.run_id); // so that the order is that of arrival
+    pushed.set(step.run_id, { ...step, at: Date.now() });
+    if (pushed.size > KEPT_STEPS) pushed.delete(pushed.keys().next().value);
+    return appendStep(step);
+  }
+
+  /* Rows that were read before a step was pushed may arrive after it. */
+  function appendPushed() {
+    for (const step of pushed.values()) {
+      const row = Date.now() - step.at < LONGEST_READ_MS && grid() && grid().getRowNode(step.run_id);
+      if (row && row.data && row.data.step < step.step) appendStep(step);
+    }
+  }
+
+  function appendStep(step) {
     const api = grid();
     const row = api && api.getRowNode(step.run_id);
     if (!row || !row.data) return !api;

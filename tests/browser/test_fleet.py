@@ -1,6 +1,7 @@
 """The table of runs in a real browser: sorted, filtered, grouped, its columns remembered, its views saved."""
 
 import csv
+import re
 import time
 from pathlib import Path
 
@@ -278,5 +279,5 @@ def test_a_row_in_view_follows_its_run_among_ten_thousand(tmp_path, visit):
         live.run(run="alive", records=[{"step": 2, "scalars": {"reward/mean": "NaN"}}])
         expect(visit.page.locator(f'[row-id="{run_id}"] .badge.severity')).to_have_count(1)
         expect(visit.page.locator(".summary .badge")).to_have_count(1)
-        visit.page.wait_for_function("document.title.match(/^[▲●] /)")
+        expect(visit.page).to_have_title(re.compile("^[▲●] "))
         assert max(answer.request.sizes()["responseBodySize"] for answer in read) < 100_000
