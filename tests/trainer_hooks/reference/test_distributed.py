@@ -17,7 +17,7 @@ from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.run.trainer import Trainer
 from trainer_hooks.wire import Receipt, decode_record, merge
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
 ONE, TWO = 1, 2
 LEAVING = "tests.trainer_hooks.reference.leaving"
