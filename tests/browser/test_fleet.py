@@ -253,6 +253,15 @@ def test_ten_thousand_runs_are_searched_filtered_and_grouped(many, visit):
     expect(names(visit).last).to_have_text("run-00000-seed0")
 
 
+def test_the_table_is_as_high_as_its_rows(many, visit):
+    """It takes the rest of the screen for many runs, and no more than a filter in a heading needs for one."""
+    open_fleet(many, visit, "?run=many%2009999")
+    expect(names(visit)).to_have_count(1)
+    expect(visit.page.locator("#fleet-table")).to_have_css("height", "340px")
+    visit.page.get_by_placeholder("Find a run").fill("")
+    expect(visit.page.locator("#fleet-table")).to_have_css("height", f"{visit.page.viewport_size['height'] - 190}px")
+
+
 def test_nothing_matches_is_said(many, visit):
     """And the rows come back with the filter's end."""
     open_fleet(many, visit)

@@ -36,14 +36,20 @@ def register(app: Dash, api_url: str) -> None:
         *controls: Any,  # noqa: ANN401 - the values of controls
     ) -> tuple[object, ...]:
         if not request:
-            return (no_update,) * 4
+            return (no_update,) * 5
         try:
             async with ApiClient(api_url) as api:
                 rows, count, matches = await _rows(api, request, Controls(*controls), closed or ())
         except ApiError as error:
-            return *(no_update,) * 3, waiting("The fleet cannot be shown", str(error))
+            return *(no_update,) * 4, waiting("The fleet cannot be shown", str(error))
         is_filtered = bool(wanted_runs(request, Controls(*controls)).keys() - {"archived"})
-        return {"rowData": rows, "rowCount": count}, count > 0, f"{matches:,} match" if is_filtered else "", no_update
+        return (
+            {"rowData": rows, "rowCount": count},
+            {"--rows": count},
+            count > 0,
+            f"{matches:,} match" if is_filtered else "",
+            no_update,
+        )
 
     async def export(asked: Mapping[str, Any] | None, *controls: Any) -> object:  # noqa: ANN401 - the values of controls
         if not asked:
@@ -61,6 +67,7 @@ def register(app: Dash, api_url: str) -> None:
     )
     app.callback(
         Output(fleet_ids.GRID, "getRowsResponse"),
+        Output(fleet_ids.TABLE, "style"),
         Output(fleet_ids.NONE_MATCH, "hidden"),
         Output(fleet_ids.MATCHES, "children"),
         Output(fleet_ids.FLEET, "children", allow_duplicate=True),

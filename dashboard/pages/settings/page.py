@@ -55,7 +55,8 @@ async def settings_page(api_url: str) -> Component:
             _card("Keys", "Who may do what.", html.Div(keys, id=key_ids.LIST), key_form()),
             _card(
                 "Notifications",
-                "Who is told of alerts. A change is in force within a second, and the channels until then are told.",
+                "Who is notified of alerts. A change is in force within a second, and the channels that were in force "
+                "before learn of it.",
                 html.P(id=channel_ids.STATE, role="status", className="calm"),
                 channels,
                 file_check(),
