@@ -83,6 +83,7 @@ class RunGroupItem(TypedDict):
 
     name: str | None
     runs: int
+    last_seen: float
     phase: str
     alerts: AlertCounts
 

@@ -1,6 +1,5 @@
 """Draws keys, channels, projects and changes as tables, each row with what can be done about it."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,7 +7,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, LimitItem, Route, VersionItem
-from dashboard.api.types.runs import RunItem
+from dashboard.api.types.runs import RunGroupItem
 from dashboard.components.settings.retention_wording import RETENTION, kept_for
 from dashboard.components.small_elements import badge, since
 from dashboard.ids.settings import channels as channel_ids
@@ -138,14 +137,13 @@ def version_table(versions: Sequence[VersionItem], *, current: int) -> Component
     return _table(("version", "saved", "by", "what changed", ""), rows, empty="Nothing was saved yet.")
 
 
-def project_table(runs: Sequence[RunItem]) -> Component:
+def project_table(projects: Sequence[RunGroupItem]) -> Component:
     """Return the projects with their number of runs; a project can be deleted with all of them."""
-    counts = Counter(run["project"] for run in runs)
-    newest = {name: max(run.get("last_seen") or 0.0 for run in runs if run["project"] == name) for name in counts}
-    rows = [
-        (name, str(counts[name]), since(newest[name]), _button("Delete", project_ids.delete(name), name))
-        for name in sorted(counts)
-    ]
+    rows = []
+    for project in sorted(projects, key=lambda each: each["name"] or ""):
+        name = project["name"] or ""
+        delete = _button("Delete", project_ids.delete(name), name)
+        rows.append((name, f"{project['runs']:,}", since(project["last_seen"]), delete))
     return _table(("project", "runs", "last record", ""), rows, empty="No project has a run.")
 
 

@@ -41,7 +41,7 @@ async def settings_page(api_url: str) -> Component:
             keys, channels, projects, retention, audit = await asyncio.gather(
                 _section(api.keys.all, key_table),
                 _section(lambda: _channels(api), _notifications),
-                _section(api.runs.all, project_table),
+                _section(lambda: api.runs.groups("project", {}), project_table),
                 _section(lambda: _retention(api), lambda read: retention_shown(*read)),
                 _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
             )

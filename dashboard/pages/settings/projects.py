@@ -25,7 +25,7 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 await api.runs.delete_project(name)
-                return f"{name} is deleted.", project_table(await api.runs.all())
+                return f"{name} is deleted.", project_table(await api.runs.groups("project", {}))
         except ApiError as error:
             return f"Not deleted. {error}", no_update
 

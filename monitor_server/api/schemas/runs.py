@@ -106,6 +106,7 @@ class RunGroupItem(Schema):
 
     name: str | None
     runs: int
+    last_seen: float = Field(description="The newest record of any of them, Unix seconds")
     phase: Phase = Field(description="The worst one")
     alerts: AlertCounts = Field(description="Firing ones")
 

@@ -76,14 +76,15 @@ class RunViews:
     ) -> list[dict[str, Any]]:
         """Return the groups of the runs that match, the one with the most urgent run first.
 
-        A group has its ``name`` (None for the runs without a value), its number of ``runs``, the worst ``phase``, and
-        the number of firing alerts of each severity.
+        A group has its ``name`` (None for the runs without a value), its number of ``runs``, when one of them was
+        ``last_seen``, the worst ``phase``, and the number of firing alerts of each severity.
         """
         order = RunOrder(now=now, deadlines=deadlines)
         name, worst = order.group(by), func.min(order.worst_phase).label("worst")
         counts = [func.sum(firing_count(severity)).label(severity) for severity in SEVERITIES]
-        columns = select(name.label("name"), func.count().label("runs"), worst, *counts)
-        keys = (func.min(order.urgency), func.max(runs.c.last_seen).desc(), name.asc().nulls_last())
+        newest = func.max(runs.c.last_seen).label("last_seen")
+        columns = select(name.label("name"), func.count().label("runs"), newest, worst, *counts)
+        keys = (func.min(order.urgency), newest.desc(), name.asc().nulls_last())
         query = self._matching(columns, wanted, order).group_by(name).order_by(*keys)
         rows = self._connection.execute(query.limit(limit).offset(offset)).mappings()
         return [row_fields(row) | {"phase": WORST_PHASES[row["worst"]]} for row in rows]

@@ -116,6 +116,8 @@ def test_groups_count_their_runs_and_lists_keep_them_together(collector, project
     """The groups of a list come in the order of the groups."""
     groups = collector.get("/runs/groups", project=project, by=by)["items"]
     assert sum(group["runs"] for group in groups) == len(RUNS)
+    newest = max(run["last_seen"] for run in collector.get("/runs", project=project)["items"])
+    assert max(group["last_seen"] for group in groups) == newest
     listed = collector.get("/runs", project=project, group_by=by, sort="name")["items"]
     value = {"tag": lambda run: next(iter(run["tags"]), None)}.get(by, lambda run: run[by])
     assert [value(run) for run in listed] == [group["name"] for group in groups for _ in range(group["runs"])]
