@@ -103,6 +103,11 @@ COLLECTOR: Final = (
         description="Records a second. A refused record is lost, and the trainer's log names the reason.",
     ),
     _Panel(
+        title="Signals left out",
+        queries={f"sum(rate(rlvitals_ingest_left_out_signals_total{RATE}))": "beyond the limit of a run"},
+        description="Scalars and summaries a second that stored records have lost; the trainer's log names one.",
+    ),
+    _Panel(
         title="Bytes of ingest",
         unit="Bps",
         queries={f"sum(rate(rlvitals_ingest_bytes_total{RATE}))": "as sent"},

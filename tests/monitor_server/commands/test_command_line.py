@@ -7,9 +7,11 @@ import sys
 from importlib.metadata import version
 
 import pytest
+from sqlalchemy import create_engine, update
 
 from monitor_server.commands.main import COMMANDS, main
 from monitor_server.commands.terminal import printable
+from monitor_server.store.tables import alerts
 
 
 def test_runs_and_alerts_are_listed(start_collector, scripted, capsys):
@@ -56,12 +58,18 @@ def test_an_address_without_a_scheme_is_reported_in_one_line(capsys):
 ESCAPES = "\x1b]0;mine\x07\x1b[2J\r\nforged line\u202e\u2028\x9b31m"
 
 
-def test_text_from_a_collector_is_escaped_in_the_terminal(start_collector, scripted, capsys):
-    """Names, acknowledgements and answers cannot move the cursor, set the title or forge a line."""
+def test_text_from_a_collector_is_escaped_in_the_terminal(start_collector, database_url, scripted, capsys):
+    """Stored names and answers cannot move the cursor, set the title or forge a line; new names must be plain."""
     live = start_collector(engine=scripted)
     live.send(run="r", project="p", records=[{"step": 3, "scalars": {"warn": 1.0}}])
     (alert,) = live.get("/alerts")["items"]
-    assert main(["alerts", "--url", live.url, "--ack", alert["id"], "--by", "ann" + ESCAPES, "--note", ESCAPES]) == 0
+    acknowledge = ["alerts", "--url", live.url, "--ack", alert["id"], "--note", ESCAPES, "--by"]
+    assert main([*acknowledge, "ann" + ESCAPES]) == 1
+    assert main([*acknowledge, "ann"]) == 0
+    engine = create_engine(database_url)
+    with engine.begin() as connection:  # as an earlier version has stored it
+        connection.execute(update(alerts).values(acknowledged_by="ann" + ESCAPES))
+    engine.dispose()
     assert main(["alerts", "--url", live.url]) == 0
     assert main(["runs", "--url", live.url]) == 0
     assert main(["alerts", "--url", live.url, "--ack", ESCAPES]) == 1
@@ -71,7 +79,7 @@ def test_text_from_a_collector_is_escaped_in_the_terminal(start_collector, scrip
     ] == []
     assert r"ann\x1b]0;mine\x07\x1b[2J\r\nforged line\u202e\u2028\x9b31m" in printed.out
     assert len(printed.out.splitlines()) == 1 + 2 + 2
-    assert len(printed.err.splitlines()) == 1
+    assert len(printed.err.splitlines()) == 2
 
 
 @pytest.mark.parametrize("text", ["a\x1b[2J", "two\nlines", "\ud800", "\u202eevil", "\x85", "tab\t"])
