@@ -13,6 +13,7 @@ __all__ = ["MAX_NUMBERS", "Cursor", "ItemList", "Limit", "StepNumber", "item_lis
 Item = TypeVar("Item")
 Row = TypeVar("Row")
 
+LARGEST_NUMBER = 2**31 - 1  # of a row; PostgreSQL refuses to compare a larger one
 # Some 4 MB of JSON: an answer is held as a whole, once for each client that is slow to read it.
 MAX_NUMBERS = 50_000
 
@@ -55,7 +56,8 @@ def item_list(
 def _cursor(
     cursor: Annotated[str | None, Query(pattern="^[0-9]{1,18}$", description="`next` of the part before")] = None,
 ) -> int | None:
-    return None if cursor is None else reveal(int(cursor))  # 18 digits fit 63 bits
+    # 18 digits fit 63 bits. What another key was given reveals a number that no row has, and that columns cannot hold.
+    return None if cursor is None else min(reveal(int(cursor)), LARGEST_NUMBER)
 
 
 Cursor = Annotated[int | None, Depends(_cursor)]

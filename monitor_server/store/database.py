@@ -198,6 +198,10 @@ def _create_no_file(engine: Engine, path: Path) -> None:
         options["uri"] = True
 
 
+def _lower(text: str | bytes | float | None) -> str | bytes | float | None:
+    return text.lower() if isinstance(text, str) else text
+
+
 def _prepare_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def on_connect(connection: SqliteConnection, _: object) -> None:
@@ -217,6 +221,8 @@ def _prepare_sqlite(engine: Engine) -> None:
         connection.execute("PRAGMA temp_store = MEMORY")
         # What is deleted is overwritten with zeros, so that a deleted run leaves nothing in the file.
         connection.execute("PRAGMA secure_delete = ON")
+        # SQLite itself knows no letters but those of ASCII; PostgreSQL knows all.
+        connection.create_function("lower", 1, _lower, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:

@@ -8,6 +8,7 @@ from dashboard.components.fleet.filters import FleetCounts, fleet_filters, fleet
 from dashboard.components.fleet.grid_request import Controls, sort_of, wanted_runs
 from dashboard.components.fleet.group_places import row_count, rows_between
 from dashboard.components.fleet.rows import fleet_row, group_row
+from dashboard.pages.fleet.table_rows import csv_cell
 
 
 def run(name, **given):
@@ -111,3 +112,35 @@ def test_controls_and_headings_are_filters_of_the_api():
             "last_step:above:5",
         ],
     }
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"type": "greaterThan", "filter": None},
+        {"type": "lessThan", "filter": "x"},
+        {"type": "inRange", "filter": 1},
+        {"type": "contains", "filter": "\ud800"},
+        {"type": "greaterThan", "filter": float("nan")},
+        "x",
+        [],
+    ],
+)
+def test_a_filter_of_a_hostile_address_demands_nothing(model):
+    """An address may hold anything, and a reader must see the table."""
+    assert wanted_runs({"filterModel": {"reward": model}}, controls()) == {"archived": "false"}
+
+
+def test_numbers_beyond_those_of_the_api_and_cells_of_several_values_are_asked_for_as_it_reads_them():
+    """The collector reads two digits of an exponent, and sorts by single values."""
+    model = {"reward": {"type": "inRange", "filter": 1e-200, "filterTo": 1e100}}
+    assert wanted_runs({"filterModel": model}, controls())["where"] == ["reward:above:0", "reward:below:1e+99"]
+    assert sort_of({"sortModel": [{"colId": "tags", "sort": "asc"}, {"colId": "run", "sort": "asc"}]}) == "run:asc"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+p", "-2+3", "@SUM(1)", "\t=1"])
+def test_a_text_is_no_formula_in_a_spreadsheet(text):
+    """Whoever may send runs must not reach the computer of somebody who opens the file."""
+    assert csv_cell(text) == f"'{text}"
+    assert csv_cell([text, "b"]) == f"'{text}, b"
+    assert (csv_cell(-0.5), csv_cell("plain")) == (-0.5, "plain")

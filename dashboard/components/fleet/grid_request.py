@@ -1,5 +1,6 @@
 """What AG Grid and the controls above it ask for, by the parameters of the API's lists of runs."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,6 +12,8 @@ __all__ = ["STATES", "Controls", "sort_of", "wanted_runs"]
 NAMES: Final = {"step": "last_step", "change": "reward_change", "lead": "leading_alert", "gpu_hours": "alert_gpu_hours"}
 STATES: Final = {"running": ["running"], "silent": ["stalled", "lost"], "ended": ["finished", "stopped"]}
 URGENCY: Final = "urgency"
+UNSORTED: Final = ("sparkline", "tags")  # cells of several values, which an address may name all the same
+FAR: Final = 1e99
 # What the collector accepts at most.
 MAX_SORTED, MAX_CONDITIONS, MAX_WORDS, MAX_LETTERS = 4, 8, 10, 200
 
@@ -28,7 +31,11 @@ class Controls:
 
 def sort_of(request: Mapping[str, Any]) -> str:
     """Return the order of a request; by urgency where a reader has chosen none."""
-    columns = (f"{NAMES.get(each['colId'], each['colId'])}:{each['sort']}" for each in request.get("sortModel") or ())
+    columns = (
+        f"{NAMES.get(each['colId'], each['colId'])}:{each['sort']}"
+        for each in request.get("sortModel") or ()
+        if each["colId"] not in UNSORTED
+    )
     return ",".join(list(columns)[:MAX_SORTED]) or URGENCY
 
 
@@ -53,16 +60,26 @@ def wanted_runs(request: Mapping[str, Any], controls: Controls) -> Query:
     return wanted
 
 
-def _conditions(column: str, model: Mapping[str, Any]) -> list[str]:
+def _conditions(column: str, model: object) -> list[str]:
     """Return what a filter of AG Grid demands; nothing for one that the table does not offer."""
-    value, end = model.get("filter"), model.get("filterTo")
+    if not isinstance(model, Mapping):
+        return []
+    value, end = model.get("filter"), _number(model.get("filterTo"))
+    number = _number(value)
     match model.get("type"):
-        case "contains" if value:
-            return [f"{column}:contains:{str(value)[:MAX_LETTERS]}"]
-        case "greaterThan":
-            return [f"{column}:above:{value:.15g}"]
-        case "lessThan":
-            return [f"{column}:below:{value:.15g}"]
-        case "inRange":
-            return [f"{column}:above:{value:.15g}", f"{column}:below:{end:.15g}"]
+        case "contains" if isinstance(value, str) and value.isprintable() and value:
+            return [f"{column}:contains:{value[:MAX_LETTERS]}"]
+        case "greaterThan" if number:
+            return [f"{column}:above:{number}"]
+        case "lessThan" if number:
+            return [f"{column}:below:{number}"]
+        case "inRange" if number and end:
+            return [f"{column}:above:{number}", f"{column}:below:{end}"]
     return []
+
+
+def _number(value: object) -> str:
+    """Return a number as the API reads it, with at most two digits of an exponent; empty for what is none."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return ""
+    return f"{max(-FAR, min(FAR, value)):.15g}" if abs(value) > 1 / FAR else "0"

@@ -19,10 +19,11 @@ from dashboard.components.fleet.table import COLUMNS
 from dashboard.components.page_frame import waiting
 from dashboard.ids import fleet as fleet_ids
 
-__all__ = ["register"]
+__all__ = ["csv_cell", "register"]
 
 CSV_PART: Final = 1000  # rows that are read at once
 MAX_CSV_ROWS: Final = 100_000
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 Row = dict[str, Any]
 
@@ -128,11 +129,13 @@ async def _csv(api: ApiClient, asked: Mapping[str, Any], controls: Controls) -> 
     for offset in range(0, MAX_CSV_ROWS, CSV_PART):
         runs, _ = await api.runs.part(wanted, sort=sort, offset=offset, limit=CSV_PART, group_by=controls.group or "")
         rows = [fleet_row(run) for run in runs]
-        lines.writerows([_cell(row[name]) for name in columns] for row in rows)
+        lines.writerows([csv_cell(row[name]) for name in columns] for row in rows)
         if len(rows) < CSV_PART:
             break
     return text.getvalue()
 
 
-def _cell(value: object) -> object:
-    return ", ".join(str(each) for each in value) if isinstance(value, list) else value
+def csv_cell(value: object) -> object:
+    """Return a value for a spreadsheet: before a text that it would take for a formula stands an apostrophe."""
+    text = ", ".join(str(each) for each in value) if isinstance(value, list) else value
+    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text

@@ -22,7 +22,9 @@ def text_columns(*, project: str, name: str, title: str | None, tags: Sequence[s
     return {
         "search_text": " ".join((project, name, title or "", *tags)).lower(),
         "setting": SEED.sub("", name) or name,
-        "tagged_owner": next((tag.removeprefix(OWNER_TAG).strip() for tag in tags if tag.startswith(OWNER_TAG)), None),
+        "tagged_owner": next(
+            filter(None, (tag.removeprefix(OWNER_TAG).strip() for tag in tags if tag.startswith(OWNER_TAG))), None
+        ),
         "first_tag": next(iter(tags), None),
     }
 
@@ -33,7 +35,6 @@ def reward_columns(rewards: Sequence[float]) -> dict[str, float | None]:
     if not finite:
         return {"reward": None, "reward_change": None}
     newest, first = finite[-COMPARED:], finite[:COMPARED]
-    change = sum(newest) / len(newest) - sum(first) / len(
-        first
-    )  # `fmean` raises where a sum is beyond the largest float
+    # `fmean` raises where a sum is beyond the largest float.
+    change = sum(newest) / len(newest) - sum(first) / len(first)
     return {"reward": finite[-1], "reward_change": change if math.isfinite(change) else None}

@@ -71,8 +71,13 @@ def _holds(condition: Condition, order: RunOrder) -> ColumnElement[bool]:
 
 
 def _has_tag(tag: str, dialect: str) -> ColumnElement[bool]:
-    """Return whether a run has a tag: its JSON, quotes included, is a part of the JSON of no other list of tags."""
+    """Return whether a run has a tag: its JSON stands between the delimiters of the stored list.
+
+    A quote within a tag is escaped, so the delimiters with their quotes occur between two tags only.
+    """
     stated = json.dumps(tag)
+    places = [f"{before}{stated}{after}" for before in ("[", '", ') for after in ("]", ', "')]
     if dialect == "sqlite":
-        return func.instr(runs.c.tags, stated.encode()) > 0
-    return func.strpos(func.convert_from(runs.c.tags, "UTF8"), stated) > 0
+        return or_(*(func.instr(runs.c.tags, place.encode()) > 0 for place in places))
+    text = func.convert_from(runs.c.tags, "UTF8")
+    return or_(*(func.strpos(text, place) > 0 for place in places))

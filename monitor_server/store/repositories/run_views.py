@@ -84,7 +84,8 @@ class RunViews:
         counts = [func.sum(firing_count(severity)).label(severity) for severity in SEVERITIES]
         newest = func.max(runs.c.last_seen).label("last_seen")
         columns = select(name.label("name"), func.count().label("runs"), newest, worst, *counts)
-        keys = (func.min(order.urgency), newest.desc(), name.asc().nulls_last())
+        # Not by what changes with each record: a list that is read in parts would lose and repeat groups.
+        keys = (func.min(order.urgency), func.max(runs.c.number).desc(), name.asc().nulls_last())
         query = self._matching(columns, wanted, order).group_by(name).order_by(*keys)
         rows = self._connection.execute(query.limit(limit).offset(offset)).mappings()
         return [row_fields(row) | {"phase": WORST_PHASES[row["worst"]]} for row in rows]
@@ -127,16 +128,15 @@ def _changed(deadlines: Deadlines) -> Select[Any]:
 def _group_keys(order: RunOrder, by: str) -> list[ColumnElement[Any]]:
     group = order.group(by)
     urgency = func.min(order.urgency).over(partition_by=group)
-    newest = func.max(runs.c.last_seen).over(partition_by=group)
+    newest = func.max(runs.c.number).over(partition_by=group)
     return [urgency, newest.desc(), group.asc().nulls_last()]
 
 
 def _sort_keys(order: RunOrder, sorting: Sorting) -> list[ColumnElement[Any]]:
     key = order.sort_key(sorting.column)
-    keys: list[ColumnElement[Any]] = [(key.desc() if sorting.is_descending else key.asc()).nulls_last()]
-    if sorting.column == "urgency":  # equally urgent runs, the last heard first
-        keys.append(runs.c.last_seen.asc() if sorting.is_descending else runs.c.last_seen.desc())
-    return keys
+    if sorting.column == "urgency" and sorting.is_descending:
+        return [key.desc(), runs.c.number.asc()]  # the fleet's order from its end
+    return [(key.desc() if sorting.is_descending else key.asc()).nulls_last()]
 
 
 def _view(now: float, deadlines: Deadlines) -> Select[Any]:

@@ -134,7 +134,7 @@ def test_groups_are_filtered_and_go_on_by_a_cursor(collector, project):
 
 
 def test_the_most_urgent_run_is_first(start_collector, scripted, database_url, clock):
-    """Critical alerts, then warnings, then the run that was heard last; ended runs are last whatever they suffer."""
+    """Critical alerts, then warnings, then the newest run; ended runs are last whatever they suffer."""
     live = start_collector(database_url=database_url, engine=scripted, clock=clock)
 
     def send(name, end=None, **signals):
@@ -198,3 +198,35 @@ def test_a_project_that_a_key_does_not_reach_has_no_runs(collector, fleet):
     assert fleet
     assert collector.get("/runs", project="elsewhere")["total"] == 0
     assert json.dumps(collector.get("/runs/groups", project="elsewhere", by="phase")["items"]) == "[]"
+
+
+def test_a_tag_is_found_as_a_whole_and_letters_of_every_alphabet_without_case(collector):
+    """On both databases alike: no part of a tag, no delimiter between two, and not the letters of ASCII alone."""
+    run = collector.run(run="tagged", project="tags", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    labels = {"title": "Ärger", "tags": ['a"x', "y", "z"]}
+    answer = collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{run}", json=labels)
+    assert answer.status == 200, answer.data
+    for tag in labels["tags"]:
+        assert names(collector, "tags", tag=tag) == ["tagged"]
+    for tag in ("x", "a", ", ", '"'):
+        assert names(collector, "tags", tag=tag) == []
+    assert names(collector, "tags", where="run:contains:äRGER") == ["tagged"]
+
+
+def test_a_record_changes_neither_the_order_of_groups_nor_of_equally_urgent_runs(collector):
+    """Else a list that is read in parts would lose some of them and repeat others."""
+    for name in ("a", "b", "c"):
+        collector.run(run=name, project=f"still-{name}", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    asked = {"text": "still", "sort": "urgency"}
+    groups = [group["name"] for group in collector.get("/runs/groups", by="project", text="still")["items"]]
+    listed = [run["name"] for run in collector.get("/runs", **asked)["items"]]
+    collector.run(run="a", project="still-a", records=[{"step": 1, "scalars": {"reward/mean": 0.5}}])
+    assert [group["name"] for group in collector.get("/runs/groups", by="project", text="still")["items"]] == groups
+    assert [run["name"] for run in collector.get("/runs", **asked)["items"]] == listed == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize("path", ["/runs", "/alerts", "/views"])
+def test_a_cursor_that_no_row_has_reveals_nothing(collector, path):
+    """PostgreSQL compares no row's number with one of 56 bits; the list goes on where none is that high."""
+    for cursor in ("2147483648", "999999999999999999"):
+        assert collector.pool.request("GET", f"{collector.url}/api/v1{path}?cursor={cursor}").status == 200

@@ -18,6 +18,7 @@ def test_texts_are_searched_and_grouped():
     }
     plain = text_columns(project="p", name="seed1", title=None, tags=[])
     assert (plain["setting"], plain["tagged_owner"], plain["first_tag"]) == ("seed1", None, None)
+    assert text_columns(project="p", name="r", title=None, tags=["owner: ", "owner:ben"])["tagged_owner"] == "ben"
 
 
 def test_the_newest_rewards_are_compared_with_the_first():

@@ -118,3 +118,37 @@ def test_sqlite_keeps_records_by_rowid(tmp_path):
         query = sqlalchemy.text("SELECT sql FROM sqlite_master WHERE name = 'records'")
         assert "WITHOUT ROWID" not in connection.execute(query).scalar_one().upper()
     engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("tags", b"not JSON"),
+        ("tags", b""),
+        ("tags", b"null"),
+        ("tags", b'{"a": 1}'),
+        ("tags", b'[1, "\\ud800", "whole"]'),
+        ("recent", b"\x81\xa7reward\xff\x90"),
+        ("recent", b"\x91" * 100_000),
+        ("recent", b"\x81\xa7rewards\x91\xa1x"),
+    ],
+)
+def test_a_damaged_row_does_not_stop_the_migration(tmp_path, column, value):
+    """What runs are searched and sorted by is derived from what can be read, and the other runs have all of it."""
+    path, _ = unpacked(REVISIONS[-1], tmp_path)
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}")
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0023")
+        damage = f"UPDATE runs SET {column} = :value WHERE number = (SELECT min(number) FROM runs)"  # noqa: S608
+        connection.execute(sqlalchemy.text(damage), {"value": value})
+    engine.dispose()
+    Store.open(f"sqlite:///{path}").close()
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        texts = connection.execute(sqlalchemy.text("SELECT search_text FROM runs")).scalars().all()
+    engine.dispose()
+    assert len(texts) > 1
+    assert all(texts)

@@ -55,15 +55,18 @@ def _fill() -> None:
 
 
 def _derived(row: sa.Row[*tuple[Any, ...]]) -> dict[str, object]:
-    tags = [] if row.tags is None else json.loads(row.tags)
+    tags = _tags(row.tags)
     rewards = _rewards(row.recent)
     newest, first = rewards[-COMPARED:], rewards[:COMPARED]
     change = sum(newest) / len(newest) - sum(first) / len(first) if rewards else math.nan
+    project, name, title = (text if isinstance(text, str) else "" for text in (row.project, row.name, row.title))
     return {
         "row": row.number,
-        "search_text": " ".join((row.project, row.name, row.title or "", *tags)).lower(),
-        "setting": SEED.sub("", row.name) or row.name,
-        "tagged_owner": next((tag.removeprefix(OWNER_TAG).strip() for tag in tags if tag.startswith(OWNER_TAG)), None),
+        "search_text": " ".join((project, name, title, *tags)).lower(),
+        "setting": SEED.sub("", name) or name,
+        "tagged_owner": next(
+            filter(None, (tag.removeprefix(OWNER_TAG).strip() for tag in tags if tag.startswith(OWNER_TAG))), None
+        ),
         "first_tag": next(iter(tags), None),
         "reward": rewards[-1] if rewards else None,
         "reward_change": change if math.isfinite(change) else None,
@@ -75,5 +78,14 @@ def _rewards(recent: bytes) -> list[float]:
     try:
         held = msgspec.msgpack.decode(recent)["rewards"]
         return [float(value) for value in held if math.isfinite(value)]
-    except (msgspec.MsgspecError, KeyError, TypeError):
+    except (msgspec.MsgspecError, ValueError, RecursionError, KeyError, TypeError):
         return []
+
+
+def _tags(stored: bytes | None) -> list[str]:
+    """Return the tags that a row holds; none where they are damaged."""
+    try:
+        tags = json.loads(stored or b"[]")
+    except (ValueError, RecursionError):
+        return []
+    return [tag for tag in tags if isinstance(tag, str) and tag.isprintable()] if isinstance(tags, list) else []
