@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
-from tests.live import eventually, serving
+from tests.live import serving
 from tests.many_runs import add_runs
 
 
@@ -103,9 +103,10 @@ def test_a_view_is_saved_under_a_name(fleet, visit):
     expect(names(visit)).to_have_text(["r4-seed4"])
     visit.page.once("dialog", lambda dialog: dialog.accept("the <b>fourth</b>"))
     visit.page.get_by_role("button", name="Save view").click()
-    (view,) = eventually(lambda: fleet.get("/views")["items"])
+    visit.page.wait_for_url("**/?view=*")  # a question that opens after the click is answered while Playwright waits
+    (view,) = fleet.get("/views")["items"]
     assert (view["name"], view["query"], view["saved_by"]) == ("the <b>fourth</b>", "run=r4", "the dashboard")
-    visit.page.wait_for_url(f"**/?view={view['id']}")
+    assert visit.page.url.endswith(f"/?view={view['id']}")
     expect(visit.page.locator("#fleet-view-state")).to_be_empty()
     visit.page.get_by_placeholder("Find a run").fill("")
     expect(names(visit)).to_have_count(5)
