@@ -34,29 +34,30 @@ def register(app: Dash, api_url: str) -> None:
     async def read(
         request: Mapping[str, Any] | None,
         closed: Sequence[str] | None,
-        *controls: Any,  # noqa: ANN401 - the values of controls
+        *values: Any,  # noqa: ANN401 - of the controls
     ) -> tuple[object, ...]:
         if not request:
             return (no_update,) * 5
+        controls = Controls(*values)
+        wanted = wanted_runs(request, controls)
         try:
             async with ApiClient(api_url) as api:
-                rows, count, matches = await _rows(api, request, Controls(*controls), closed or ())
+                rows, count, matches = await _rows(api, request, wanted, controls.group, closed or ())
         except ApiError as error:
             return *(no_update,) * 4, waiting("The fleet cannot be shown", str(error))
-        is_filtered = bool(wanted_runs(request, Controls(*controls)).keys() - {"archived"})
         return (
             {"rowData": rows, "rowCount": count},
             {"--rows": count},
             count > 0,
-            f"{matches:,} match" if is_filtered else "",
+            f"{matches:,} match" if wanted.keys() - {"archived"} else "",
             no_update,
         )
 
-    async def export(asked: Mapping[str, Any] | None, *controls: Any) -> object:  # noqa: ANN401 - the values of controls
+    async def export(asked: Mapping[str, Any] | None, *values: Any) -> object:  # noqa: ANN401 - of the controls
         if not asked:
             return no_update
         async with ApiClient(api_url) as api:
-            content = await _csv(api, asked, Controls(*controls))
+            content = await _csv(api, asked, Controls(*values))
         return {"content": content, "filename": "runs.csv", "type": "text/csv"}
 
     controls = (
@@ -83,13 +84,12 @@ def register(app: Dash, api_url: str) -> None:
 
 
 async def _rows(
-    api: ApiClient, request: Mapping[str, Any], controls: Controls, closed: Collection[str]
+    api: ApiClient, request: Mapping[str, Any], wanted: Query, group_by: str | None, closed: Collection[str]
 ) -> tuple[list[Row], int, int]:
     """Return the rows of a request of the table, how many rows the table has, and how many runs match."""
-    first, end = int(request["startRow"]), int(request["endRow"])
-    wanted, sort = wanted_runs(request, controls), sort_of(request)
-    if controls.group:
-        return await _grouped_rows(api, wanted, sort, controls.group, closed=closed, rows=range(first, end))
+    first, end, sort = int(request["startRow"]), int(request["endRow"]), sort_of(request)
+    if group_by:
+        return await _grouped_rows(api, wanted, sort, group_by, closed=closed, rows=range(first, end))
     runs, total = await api.runs.part(wanted, sort=sort, offset=first, limit=end - first)
     return [fleet_row(run) for run in runs], total, total
 
