@@ -154,7 +154,7 @@ class Log:
         """Append the records of a batch that only continues a run, or return None if its log has another end by now."""
         batch, run = valid.batch, known.run
         if any(record.shapes for record in new):
-            new, rejected = self._fitting(repositories, run, valid, new)
+            new, rejected = self._fitting(repositories, run, valid, new, keep=lambda record: record)
         else:
             rejected = list(valid.rejected)
         begin, end = run.log_end, run.log_end + len(new)
@@ -184,9 +184,15 @@ class Log:
         )
 
     def _fitting(
-        self, repositories: Repositories, run: Run, valid: ValidBatch, records: Sequence[ValidRecord]
+        self,
+        repositories: Repositories,
+        run: Run,
+        valid: ValidBatch,
+        records: Sequence[ValidRecord],
+        *,
+        keep: Callable[[ValidRecord], ValidRecord],
     ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
-        """Return the records whose summaries fit those of their steps, and which were refused."""
+        """Return what is kept of the records whose summaries fit those of their steps, and which were refused."""
         batch, rejected = valid.batch, list(valid.rejected)
         new: list[ValidRecord] = []
         for record in records:
@@ -196,8 +202,9 @@ class Log:
             except RecordError as error:
                 rejected.append(_rejection(record, error))
             else:
-                shapes |= record.shapes
-                new.append(record)
+                kept = keep(record)
+                shapes |= kept.shapes
+                new.append(kept)
         return new, sorted(rejected, key=lambda rejection: rejection.index)
 
     def _append_any(self, repositories: Repositories, valid: ValidBatch) -> Appended:
@@ -303,22 +310,16 @@ class Log:
         """Return the records that are new and fit the run, with the signals that it takes, and which were refused."""
         batch = valid.batch
         seen = repositories.records.seen(run.id, batch.attempt, batch.rank, [record.seq for record in valid.records])
-        rejected = list(valid.rejected)
-        new: list[ValidRecord] = []
+        unseen: list[ValidRecord] = []
         for record in valid.records:
-            if record.seq in seen:
-                continue
-            seen.add(record.seq)
-            try:
-                shapes = self._shapes_of(repositories, run, batch.attempt, record)
-                check_shapes(record.shapes, shapes, step=record.step, rank=batch.rank)
-            except RecordError as error:
-                rejected.append(_rejection(record, error))
-            else:
-                kept = self._assign(repositories, run, record, signals, left_out)
-                shapes |= kept.shapes
-                new.append(kept)
-        return new, sorted(rejected, key=lambda rejection: rejection.index)
+            if record.seq not in seen:
+                seen.add(record.seq)
+                unseen.append(record)
+
+        def keep(record: ValidRecord) -> ValidRecord:
+            return self._assign(repositories, run, record, signals, left_out)
+
+        return self._fitting(repositories, run, valid, unseen, keep=keep)
 
     def _shapes_of(self, repositories: Repositories, run: Run, attempt: int, record: ValidRecord) -> dict[str, Shape]:
         """Return the shapes of the summaries that are stored of the record's step."""
