@@ -30,8 +30,9 @@ def filled(settings, scripted, clock):
         for begin in range(FIRST_STRAY_STEP, FIRST_STRAY_STEP + STRAY_STEPS, 400):
             steps = range(begin, begin + 400)
             live.send(records=[{"step": step, "scalars": {"reward/mean": -1.0}} for step in steps], **common)
-        live.send(records=[{"step": 90_000, "scalars": {"reward/mean": -1.0}}], world_size=2, **common)
         eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == FIRST_STRAY_STEP + STRAY_STEPS - 1)
+        # From now on two ranks are expected of each step that is not complete yet.
+        live.send(records=[{"step": 90_000, "scalars": {"reward/mean": -1.0}}], world_size=2, **common)
     return run_id
 
 
