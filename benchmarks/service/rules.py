@@ -16,14 +16,14 @@ from monitor_server.access.callers import ANYBODY
 from monitor_server.detection.engine import EngineFactory
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
-from monitor_server.projection.slices import Projection
-from monitor_server.projection.steps.detection import Tracker
 from monitor_server.rules.administration import Author, create_rule
 from monitor_server.rules.definition import read_rule
 from monitor_server.rules.dry_run import MAX_DRY_RUN_STEPS, dry_run
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.rules.known_rules import KnownRules
 from monitor_server.settings import Settings
+from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks import wire

@@ -21,7 +21,7 @@ OPENED: dict[str, set[str]] = {"trainer_hooks.arrays.torch_backend": set()}
 OLD_NAMES = re.compile(r"Courier|Shipper|Tally|Outbox(?!_full)|Correspondent|PersonsWord", re.IGNORECASE)
 # Here "give" has its own meaning and does not stand for "return".
 GIVING = {
-    ("monitor_server/projection/steps/detection.py", "acknowledge"),
+    ("monitor_server/step_processing/steps/detection.py", "acknowledge"),
 }
 
 

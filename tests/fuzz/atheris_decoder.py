@@ -10,7 +10,9 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["monitor_server.ingest", "monitor_server.projection.steps", "trainer_hooks"]):
+with atheris.instrument_imports(
+    include=["monitor_server.ingest", "monitor_server.step_processing.steps", "trainer_hooks"]
+):
     from tests.fuzz.decoder import check_body
     from tests.fuzz.mutations import mutated
 

@@ -13,8 +13,8 @@ import zstandard
 from monitor_server.errors import CollectorError
 from monitor_server.ingest.validation.decode import is_small
 from monitor_server.ingest.validation.validate import ValidBatch, read_batch
-from monitor_server.projection.steps.rank_merging import merge_records
 from monitor_server.settings import Settings
+from monitor_server.step_processing.steps.rank_merging import merge_records
 from trainer_hooks import wire
 
 __all__ = ["check_body", "chosen_form"]

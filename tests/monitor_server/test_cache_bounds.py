@@ -9,11 +9,11 @@ import pytest
 from monitor_server.access import rate_limits
 from monitor_server.ingest.record_log import known_runs, log_append, sampled_responses
 from monitor_server.ingest.validation import layouts, records
-from monitor_server.projection import passed_alerts, projector, slices
-from monitor_server.projection.steps import completion, waiting
 from monitor_server.retention import policy
 from monitor_server.retention.policy import SILENT_SECONDS
 from monitor_server.rules import known_rules
+from monitor_server.step_processing import passed_alerts, projector, slices
+from monitor_server.step_processing.steps import completion, waiting
 from tests.live import eventually
 from tests.monitor_server.retention.runs import sampled
 from trainer_hooks import wire

@@ -26,9 +26,9 @@ from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.stored import EMPTY, SavedDocument
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.worker import NotificationWorker
-from monitor_server.projection.projector import Projector
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings
+from monitor_server.step_processing.projector import Projector
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.trainer_requests.delivery import RequestDelivery

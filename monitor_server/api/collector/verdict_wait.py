@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from monitor_server.projection.projector import Projector
+from monitor_server.step_processing.projector import Projector
 
 __all__ = ["VerdictWait"]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from monitor_server.api.live_events.events import RenderedEvent, render
 from monitor_server.errors import Unavailable
-from monitor_server.projection.events import Event
+from monitor_server.step_processing.events import Event
 
 __all__ = ["Broadcast", "Subscription"]
 

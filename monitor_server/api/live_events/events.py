@@ -7,7 +7,7 @@ import msgspec
 
 from monitor_server.api.schemas import ActionEvent, ForkItem, StepEvent, alert_item, run_item
 from monitor_server.detection.protocol import Phase
-from monitor_server.projection.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
+from monitor_server.step_processing.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
 
 __all__ = ["RenderedEvent", "render"]
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.events import RenderedEvent, render
-from monitor_server.projection.events import Event
+from monitor_server.step_processing.events import Event
 
 __all__ = ["Relay"]
 

@@ -5,7 +5,7 @@ import json
 import socket
 
 from monitor_server.api.live_events.broadcast import Broadcast
-from monitor_server.projection.events import StepCompleted
+from monitor_server.step_processing.events import StepCompleted
 from monitor_server.store.repositories.steps import Step
 from tests.live import eventually, listening
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from monitor_server.access.callers import ANYBODY
 from monitor_server.errors import RuleConflict
 from monitor_server.ingest.reset import reset_run
-from monitor_server.projection.slices import Projection
-from monitor_server.projection.steps.detection import Tracker
 from monitor_server.rules.administration import Author, apply_rules, create_rule, delete_rule, replace_rule
 from monitor_server.rules.definition import MAX_COMPARISONS, read_rule
 from monitor_server.rules.dry_run import dry_run
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.rules.known_rules import KnownRules
 from monitor_server.settings import Settings
+from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.steps.detection import Tracker
 from trainer_hooks import wire
 
 NUMBERS = itertools.count()

@@ -9,10 +9,10 @@ import sqlalchemy
 
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
-from monitor_server.projection import log_entries
-from monitor_server.projection.slices import Projection
-from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
+from monitor_server.step_processing import log_entries
+from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.steps.detection import Tracker
 from trainer_hooks import wire
 
 LARGEST_STEP = 2**53

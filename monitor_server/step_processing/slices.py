@@ -17,17 +17,17 @@ from monitor_server.alerts.liveness import is_clock_kind, silent_run_findings
 from monitor_server.alerts.verdict import Verdict, read_verdict
 from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.errors import ProjectedElsewhere
-from monitor_server.projection.events import Event
-from monitor_server.projection.log_entries import LogEntry, read_log
-from monitor_server.projection.ownership import Ownership
-from monitor_server.projection.passed_alerts import PassedAlerts
-from monitor_server.projection.quarantine import is_in_quarantine, quarantine
-from monitor_server.projection.run_context import RunContext
-from monitor_server.projection.steps.completion import Budget, Completion, step_bounds
-from monitor_server.projection.steps.detection import Tracker
-from monitor_server.projection.steps.waiting import WaitingCache, WaitingSteps
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
+from monitor_server.step_processing.events import Event
+from monitor_server.step_processing.log_entries import LogEntry, read_log
+from monitor_server.step_processing.ownership import Ownership
+from monitor_server.step_processing.passed_alerts import PassedAlerts
+from monitor_server.step_processing.quarantine import is_in_quarantine, quarantine
+from monitor_server.step_processing.run_context import RunContext
+from monitor_server.step_processing.steps.completion import Budget, Completion, step_bounds
+from monitor_server.step_processing.steps.detection import Tracker
+from monitor_server.step_processing.steps.waiting import WaitingCache, WaitingSteps
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert, StoredAcknowledgement

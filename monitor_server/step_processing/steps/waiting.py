@@ -10,8 +10,8 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
-from monitor_server.projection.run_context import Key, RunContext
-from monitor_server.projection.steps.rank_merging import StepRecords
+from monitor_server.step_processing.run_context import Key, RunContext
+from monitor_server.step_processing.steps.rank_merging import StepRecords
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.records import StepBounds, StoredRecord
 

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from monitor_server.projection.events import StepCompleted
-from monitor_server.projection.ownership import OWNER_SECONDS
-from monitor_server.projection.slices import Projection
-from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
+from monitor_server.step_processing.events import StepCompleted
+from monitor_server.step_processing.ownership import OWNER_SECONDS
+from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.steps.detection import Tracker
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from concurrent.futures import Future
 from monitor_server.alerts.verdict import Verdict
 from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.instrumentation.spans import OpenSpan, no_span
-from monitor_server.projection.events import Event
-from monitor_server.projection.load.busy_share import BusyShare
-from monitor_server.projection.load.run_queue import RunQueue
-from monitor_server.projection.quarantine import QUARANTINE_SECONDS
-from monitor_server.projection.slices import Projection, Slice
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
+from monitor_server.step_processing.events import Event
+from monitor_server.step_processing.quarantine import QUARANTINE_SECONDS
+from monitor_server.step_processing.scheduling.busy_share import BusyShare
+from monitor_server.step_processing.scheduling.run_queue import RunQueue
+from monitor_server.step_processing.slices import Projection, Slice
 from monitor_server.store.database import Store
 
 __all__ = ["Projector"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from monitor_server.projection.slices import Projection
-from monitor_server.projection.steps import completion
-from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
+from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.steps import completion
+from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.store.repositories import records as stored_records
 from tests.live import eventually
 from trainer_hooks import wire

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from monitor_server.projection.steps.rank_merging import StepRecords
+from monitor_server.step_processing.steps.rank_merging import StepRecords
 from monitor_server.store.repositories.records import StepBounds, StoredRecord
 from trainer_hooks import wire
 

@@ -13,11 +13,11 @@ from time import thread_time
 
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.durations import DAY_SECONDS
-from monitor_server.projection.run_context import Key, RunContext
-from monitor_server.projection.steps.detection import Tracker
-from monitor_server.projection.steps.rank_merging import merge_records
-from monitor_server.projection.steps.waiting import WaitingSteps
 from monitor_server.settings import Settings
+from monitor_server.step_processing.run_context import Key, RunContext
+from monitor_server.step_processing.steps.detection import Tracker
+from monitor_server.step_processing.steps.rank_merging import merge_records
+from monitor_server.step_processing.steps.waiting import WaitingSteps
 from monitor_server.store.repositories.recent_steps import SPARKLINE_SIGNAL, Recent
 from monitor_server.store.repositories.records import StepBounds, StoredStep
 from monitor_server.store.repositories.steps import Step

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from monitor_server.alerts.lifecycle import Lifecycle
-from monitor_server.projection.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
 from monitor_server.settings import Deadlines
+from monitor_server.step_processing.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run

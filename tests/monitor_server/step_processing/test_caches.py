@@ -7,11 +7,11 @@ import pytest
 from monitor_server.ingest.record_log import known_runs, log_append
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
-from monitor_server.projection import ownership, passed_alerts, slices
-from monitor_server.projection.slices import Projection
-from monitor_server.projection.steps import waiting
-from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
+from monitor_server.step_processing import ownership, passed_alerts, slices
+from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.steps import waiting
+from monitor_server.step_processing.steps.detection import Tracker
 from trainer_hooks import wire
 
 BOUND = 3

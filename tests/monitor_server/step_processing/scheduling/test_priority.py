@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor_server.projection.load.priority import MAX_PAUSE_SECONDS, IngestPriority
+from monitor_server.step_processing.scheduling.priority import MAX_PAUSE_SECONDS, IngestPriority
 from tests.monitor_server.conftest import StepClock
 
 STEP_SECONDS = 0.001

@@ -2,13 +2,13 @@
 
 import pytest
 
-from monitor_server.projection import projector as projector_module
-from monitor_server.projection.events import AlertChanged, StepCompleted
-from monitor_server.projection.load.busy_share import BusyShare
-from monitor_server.projection.projector import Projector
-from monitor_server.projection.slices import Projection
-from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
+from monitor_server.step_processing import projector as projector_module
+from monitor_server.step_processing.events import AlertChanged, StepCompleted
+from monitor_server.step_processing.projector import Projector
+from monitor_server.step_processing.scheduling.busy_share import BusyShare
+from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.steps.detection import Tracker
 from tests.live import PATIENCE_SECONDS, eventually
 
 

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 import pytest
 
 from monitor_server.alerts.lifecycle import Lifecycle
-from monitor_server.projection.events import StepCompleted
-from monitor_server.projection.run_context import RunContext
-from monitor_server.projection.steps.completion import MAX_STEPS_PER_SLICE, Budget, Completion, step_bounds
-from monitor_server.projection.steps.detection import Tracker
-from monitor_server.projection.steps.waiting import WaitingSteps
 from monitor_server.settings import Settings
+from monitor_server.step_processing.events import StepCompleted
+from monitor_server.step_processing.run_context import RunContext
+from monitor_server.step_processing.steps.completion import MAX_STEPS_PER_SLICE, Budget, Completion, step_bounds
+from monitor_server.step_processing.steps.detection import Tracker
+from monitor_server.step_processing.steps.waiting import WaitingSteps
 
 SIGNALS = {"a": 0}
 """The only signal, and its position in the stored rows."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor_server.projection.load.busy_share import BUSY_FROM, BUSY_UNTIL, BusyShare
+from monitor_server.step_processing.scheduling.busy_share import BUSY_FROM, BUSY_UNTIL, BusyShare
 
 
 def _after(share, *, seconds=30.0, busy_share=None):

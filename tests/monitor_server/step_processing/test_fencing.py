@@ -9,10 +9,10 @@ from sqlalchemy import text
 
 from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.ingest.reset import reset_run
-from monitor_server.projection.ownership import OWNER_SECONDS
-from monitor_server.projection.slices import Projection
-from monitor_server.projection.steps.detection import Tracker
 from monitor_server.settings import Settings
+from monitor_server.step_processing.ownership import OWNER_SECONDS
+from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.steps.detection import Tracker
 
 
 class Between:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from itertools import groupby
 
-from monitor_server.projection.run_context import RunContext
-from monitor_server.projection.steps.waiting import WaitingSteps
+from monitor_server.step_processing.run_context import RunContext
+from monitor_server.step_processing.steps.waiting import WaitingSteps
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
 from monitor_server.store.repositories.records import StoredRecord
 

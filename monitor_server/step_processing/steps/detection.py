@@ -15,8 +15,8 @@ import msgspec
 
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
-from monitor_server.projection.run_context import RunContext
 from monitor_server.rules.evaluation import RuleTracker
+from monitor_server.step_processing.run_context import RunContext
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.detection import SavedState

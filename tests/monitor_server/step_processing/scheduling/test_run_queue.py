@@ -1,6 +1,6 @@
 """Whose turn it is to be projected."""
 
-from monitor_server.projection.load.run_queue import BATCHES_BEFORE_BEHIND, TURNS_BEFORE_BEHIND, RunQueue
+from monitor_server.step_processing.scheduling.run_queue import BATCHES_BEFORE_BEHIND, TURNS_BEFORE_BEHIND, RunQueue
 
 
 def _turns(queue, count):

@@ -2,8 +2,8 @@
 
 from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
 from monitor_server.detection.protocol import Finding, Severity
-from monitor_server.projection.events import Event
-from monitor_server.projection.run_context import RunContext
+from monitor_server.step_processing.events import Event
+from monitor_server.step_processing.run_context import RunContext
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.runs import Run
 
