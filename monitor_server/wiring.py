@@ -11,11 +11,11 @@ from monitor_server.action_links.lookup import LinkLookup
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.alerts.clock import SteadyClock
 from monitor_server.alerts.silencing import Silencing
-from monitor_server.api.collector.parts import Collector
-from monitor_server.api.collector.receipts import Receipts
-from monitor_server.api.collector.verdict_wait import VerdictWait
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
+from monitor_server.api.services.collector import Collector
+from monitor_server.api.services.receipts import Receipts
+from monitor_server.api.services.verdict_wait import VerdictWait
 from monitor_server.detection.calibration import Calibration
 from monitor_server.detection.registry import READ_SIGNALS
 from monitor_server.exposition.prometheus import Exposition

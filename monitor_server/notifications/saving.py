@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
 from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.errors import InvalidField, SettingsConflict

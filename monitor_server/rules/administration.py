@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
 from monitor_server.errors import InvalidField, RuleConflict, ScopeTooSmall, UnknownRule, UnknownRun
 from monitor_server.rules.definition import MAX_ALL_RULES, MAX_COMPARISONS, MAX_RULES, ComparisonRule, Rule, read_rule

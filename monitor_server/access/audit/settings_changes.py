@@ -8,7 +8,7 @@ import socket
 from typing import Final
 from urllib.parse import urlsplit
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store, shown_url

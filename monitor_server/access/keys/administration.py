@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from typing import Final
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.names import fold_name
 from monitor_server.errors import KeyNameTaken, UnknownKey

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import KEY_BYTES, key_id
 from monitor_server.access.keys.names import fold_name, is_reserved

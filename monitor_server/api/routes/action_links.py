@@ -8,13 +8,13 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.action_links.issuing import PATH
 from monitor_server.action_links.page import HEADERS, draw_done, draw_link, draw_problem, draw_unknown
 from monitor_server.action_links.using import LinkState, LinkUse
-from monitor_server.api.collector.changes.action_links import use_action_link
 from monitor_server.api.dependencies import Asking, Collector, Serving, client_address
 from monitor_server.api.schemas import Schema
+from monitor_server.api.use_cases.use_action_link import use_action_link
 from monitor_server.errors import OutcomeUnknown, RequestNotPossible, TooManyRequests, Unavailable
 from monitor_server.store.repositories import Repositories
 

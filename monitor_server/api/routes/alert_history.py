@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.alerts.transitions import Change
 from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert

@@ -4,11 +4,11 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
 from monitor_server.api.body_fields import By, Note
-from monitor_server.api.collector.changes.action_requests import request_trainer_action
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import RequestItem
+from monitor_server.api.use_cases.request_action import request_trainer_action
 from monitor_server.store.repositories.action_requests import StoredRequest
 from monitor_server.trainer_requests.requesting import RequestableAction
 

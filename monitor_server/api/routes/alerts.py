@@ -13,13 +13,13 @@ from monitor_server.alerts.acknowledgement import AlertAcknowledgement
 from monitor_server.alerts.transitions import Stage
 from monitor_server.api.attribution import Attribution, attribution
 from monitor_server.api.body_fields import By, Note
-from monitor_server.api.collector.changes.acknowledgements import acknowledge_alert
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_alert, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.incident.content import read_incident
 from monitor_server.api.incident.page import page
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
+from monitor_server.api.use_cases.acknowledge_alert import acknowledge_alert
 from monitor_server.detection.protocol import Severity
 from monitor_server.store.repositories.alerts import alert_of
 

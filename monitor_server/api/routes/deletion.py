@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from monitor_server.access.audit.changes import record_change
-from monitor_server.api.collector.changes.runs import delete_runs
+from monitor_server.access.audit.entries import record_change
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import CONFLICT, NOT_FOUND
 from monitor_server.api.schemas import Schema
+from monitor_server.api.use_cases.reset_and_delete_runs import delete_runs
 from monitor_server.retention.deletion import delete_project, delete_run
 from monitor_server.store.repositories import Repositories
 

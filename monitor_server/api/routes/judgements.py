@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.api.body_fields import By, Note
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND

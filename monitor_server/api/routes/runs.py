@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.api.attribution import ResponsePairs
 from monitor_server.api.attribution import response_pairs as find_pairs
-from monitor_server.api.collector.changes.runs import reset_stored_run
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, StepNumber, item_list
@@ -25,6 +24,7 @@ from monitor_server.api.schemas import (
     response_numbers,
     run_detail,
 )
+from monitor_server.api.use_cases.reset_and_delete_runs import reset_stored_run
 from monitor_server.errors import UnknownRun
 from monitor_server.store.repositories.responses import StoredResponse
 from monitor_server.store.repositories.steps import Step

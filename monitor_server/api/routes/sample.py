@@ -4,7 +4,7 @@ import asyncio
 
 from fastapi import APIRouter, Request, status
 
-from monitor_server.access.audit.changes import commit_change
+from monitor_server.access.audit.entries import commit_change
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.samples.ablation import store_ablation
 from monitor_server.api.samples.collapse import PROJECT, SamplePlayer

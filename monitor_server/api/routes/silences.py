@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
 from monitor_server.api.body_fields import By, Note, Text
-from monitor_server.api.collector.changes.silences import change_silences
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import Schema
+from monitor_server.api.use_cases.change_silences import change_silences
 from monitor_server.detection.protocol import Severity
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField, ScopeTooSmall, UnknownAlert, UnknownRun, UnknownSilence

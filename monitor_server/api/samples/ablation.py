@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from monitor_server.api.collector.parts import Collector
 from monitor_server.api.samples.collapse import PROJECT
+from monitor_server.api.services.collector import Collector
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport

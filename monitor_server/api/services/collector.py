@@ -10,10 +10,10 @@ from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.action_links.lookup import LinkLookup
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.alerts.silencing import Silencing
-from monitor_server.api.collector.receipts import Receipts
-from monitor_server.api.collector.verdict_wait import VerdictWait
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
+from monitor_server.api.services.receipts import Receipts
+from monitor_server.api.services.verdict_wait import VerdictWait
 from monitor_server.detection.calibration import BUILTIN, Calibration
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.http_server.read_limits import DryRuns, WaitingReads

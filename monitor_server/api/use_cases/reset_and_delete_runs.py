@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
-from monitor_server.api.collector.parts import Collector
+from monitor_server.api.services.collector import Collector
 from monitor_server.errors import InvalidField
 from monitor_server.ingest.reset import reset_run
 from monitor_server.store.repositories import Repositories

@@ -1,8 +1,8 @@
 """A person asks the trainer of an alert's run for an action."""
 
-from monitor_server.access.audit.changes import record_change
+from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
-from monitor_server.api.collector.parts import Collector
+from monitor_server.api.services.collector import Collector
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_requests import StoredRequest
 from monitor_server.trainer_requests.requesting import RequestableAction, request_action

@@ -1,1 +1,0 @@
-"""The collector behind the routes: its parts, its health, the receipts of batches, and changes by people."""
