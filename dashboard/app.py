@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError
-from dashboard.api.requests import without_credentials
+from dashboard.api.http_requests import without_credentials
 from dashboard.components.page_frame import message, shell
 from dashboard.first_view.document import FirstView
 from dashboard.ids import frame as frame_ids

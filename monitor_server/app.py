@@ -22,9 +22,9 @@ from monitor_server.access.rate_limits import RateLimits
 from monitor_server.access.sessions import Delegation
 from monitor_server.action_links.issuing import PATH
 from monitor_server.api.error_handlers import install_error_handlers
+from monitor_server.api.example_runs.collapse import BATCH_SECONDS, SamplePlayer
 from monitor_server.api.routes import ingest
-from monitor_server.api.samples.collapse import BATCH_SECONDS, SamplePlayer
-from monitor_server.api.served_routes import API, check_routes_of, serve_routes
+from monitor_server.api.routes_by_role import API, check_routes_of, serve_routes
 from monitor_server.api.services.collector import Collector
 from monitor_server.detection import engine as detection
 from monitor_server.errors import StartupError

@@ -9,6 +9,8 @@ from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.action_links.lookup import LinkLookup
 from monitor_server.action_links.signing import LinkSecrets
+from monitor_server.action_requests.due_requests import RequestDelivery
+from monitor_server.action_requests.outcomes import RequestOutcomes
 from monitor_server.alerts.clock import SteadyClock
 from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.live_events.broadcast import Broadcast
@@ -44,8 +46,6 @@ from monitor_server.step_processing.steps.detection import EngineFactory, Tracke
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
-from monitor_server.trainer_requests.delivery import RequestDelivery
-from monitor_server.trainer_requests.request_outcomes import RequestOutcomes
 
 __all__ = ["build_collector"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from monitor_server.api.samples.collapse import BATCH_SECONDS
+from monitor_server.api.example_runs.collapse import BATCH_SECONDS
 from monitor_server.settings import Settings
 from tests import compiled_statements, warm
 from tests.databases import migrated_postgres, migrated_sqlite, postgres_collector

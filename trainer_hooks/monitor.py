@@ -22,11 +22,11 @@ from trainer_hooks.delivery import (
 )
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.probes.paired import Paired
+from trainer_hooks.recording.action_requests import RequestReceiver
 from trainer_hooks.recording.batches import BatchBuilder
 from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.records import Measurement, RecordBuilder
-from trainer_hooks.recording.requests import RequestReceiver
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.wire import ActionReport, AlertNotice, Receipt, RunEnd, decode_batch, run_id

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self, cast
 
-from dashboard.api.requests import Requests
+from dashboard.api.http_requests import Requests
 from dashboard.api.resources.alerts import Alerts
+from dashboard.api.resources.example_runs import ExampleRuns
 from dashboard.api.resources.keys import Keys
 from dashboard.api.resources.notifications import Notifications
 from dashboard.api.resources.responses import Responses
 from dashboard.api.resources.retention import Retention
 from dashboard.api.resources.rules import Rules
 from dashboard.api.resources.runs import Runs
-from dashboard.api.resources.samples import Samples
 from dashboard.api.resources.views import Views
 from dashboard.api.types.administration import AuditItem
 
@@ -40,7 +40,7 @@ class ApiClient:
         self.keys = Keys(self._requests)
         self.retention = Retention(self._requests)
         self.views = Views(self._requests)
-        self.samples = Samples(self._requests)
+        self.samples = ExampleRuns(self._requests)
 
     async def __aenter__(self) -> Self:
         await self._requests.__aenter__()

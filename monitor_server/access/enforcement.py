@@ -1,7 +1,8 @@
 """Checks every request before its body is read: who sends it, whether they may, and how much they have sent.
 
-This is the only place that does so. A route says nothing about keys: `route_table` does, and what stands in none of its
-rows is closed. Routes that concern several projects read the caller, whom this module puts into the request's scope.
+This is the only place that does so. A route says nothing about keys: `route_scopes` does, and what stands in none of
+its rows is closed. Routes that concern several projects read the caller, whom this module puts into the
+request's scope.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from monitor_server.access.callers import Caller
 from monitor_server.access.cursors import CURSOR_SECRET
 from monitor_server.access.identification import Identification
 from monitor_server.access.rate_limits import RateLimits
-from monitor_server.access.route_table import UNKNOWN, Access, Reach, find_access
+from monitor_server.access.route_scopes import UNKNOWN, Access, Reach, find_access
 from monitor_server.errors import (
     CollectorError,
     KeyRequired,

@@ -9,13 +9,13 @@ from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.action_links.issuing import LinkAction
 from monitor_server.action_links.signing import LinkSecrets, confirmation, hash_token, is_confirmed, is_signed, is_token
+from monitor_server.action_requests.requesting import RequestableAction, request_action
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.durations import HOUR_SECONDS
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_links import StoredLink
 from monitor_server.store.repositories.alerts import Alert, alert_of
 from monitor_server.store.repositories.silences import Silence
-from monitor_server.trainer_requests.requesting import RequestableAction, request_action
 
 __all__ = ["FoundLink", "LinkState", "LinkUse", "check_link", "read_link", "use_link"]
 

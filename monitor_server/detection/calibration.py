@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.expected_ranges import ExpectedRange, RunValues
-from monitor_server.detection.page_budget import Warranty
+from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import SEEN_SHARE, Finding, Observation, Severity
 from monitor_server.detection.statistics.robust import noise_scale
 from monitor_server.detection.statistics.state import Stateful

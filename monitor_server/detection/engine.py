@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from monitor_server.detection.base_classes.detector import DetectorGroup, StreamDetector
 from monitor_server.detection.calibration import BUILTIN, Calibration, Gate
+from monitor_server.detection.false_alarm_budget import FalseAlarmBudget
 from monitor_server.detection.forecast.forecaster import Forecaster
-from monitor_server.detection.page_budget import PageBudget
 from monitor_server.detection.phases import PhaseMachine
 from monitor_server.detection.protocol import (
     Acknowledgement,
@@ -48,7 +48,7 @@ class Engine:
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
         self._gate = Gate(calibration)
         self._warranty = calibration.warranty
-        self._page_budget = PageBudget(calibration.warranty) if calibration.warranty else None
+        self._page_budget = FalseAlarmBudget(calibration.warranty) if calibration.warranty else None
         self._detectors = build_detectors()
         self._group = DetectorGroup(self._detectors.values())
         self._phases = PhaseMachine()

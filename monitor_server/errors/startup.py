@@ -22,7 +22,7 @@ class KeysMissing(StartupError):
 
 
 class UndeclaredRoute(StartupError):
-    """A route has no scope in `access.route_table`."""
+    """A route has no scope in `access.route_scopes`."""
 
 
 class AddressUnusable(StartupError):

@@ -34,7 +34,7 @@ from monitor_server.errors import (
     UnsupportedMediaType,
 )
 from monitor_server.http_server.bodies import HeldBodies, LimitedRequest, too_large
-from monitor_server.http_server.direct_routes import DirectRoutes, Endpoint
+from monitor_server.http_server.routing_shortcut import DirectRoutes, Endpoint
 from monitor_server.instrumentation.request_ids import HEADER, REQUEST_ID, choose_id
 from monitor_server.refusal import refuse
 from monitor_server.text_safety.patterns import WITHOUT_NUL

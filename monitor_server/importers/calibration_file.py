@@ -9,7 +9,7 @@ from typing import Any
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.calibration import BUILTIN, Calibration, Profile
 from monitor_server.detection.expected_ranges import MAX_SIGNALS, ExpectedRange
-from monitor_server.detection.page_budget import Warranty
+from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.errors import StartupError
 
 __all__ = ["load_calibration"]

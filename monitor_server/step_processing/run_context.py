@@ -7,6 +7,7 @@ afterwards in one short transaction, so that ingest never waits for detection.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from monitor_server.action_requests.requesting import record_answer
 from monitor_server.alerts.lifecycle import Lifecycle
 from monitor_server.settings import Deadlines
 from monitor_server.step_processing.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
@@ -14,7 +15,6 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.steps import Step
-from monitor_server.trainer_requests.requesting import record_answer
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["Key", "RunContext"]

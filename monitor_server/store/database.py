@@ -23,7 +23,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
-from monitor_server.store.notifications import Notifications
+from monitor_server.store.listen_notify import Notifications
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
 from monitor_server.store.write_turns import Turns
 

@@ -6,7 +6,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from monitor_server.access.route_table import ROUTES
+from monitor_server.access.route_scopes import ROUTES
 from monitor_server.settings import Settings
 from tests.deploy.conftest import ROOT
 

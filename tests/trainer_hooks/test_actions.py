@@ -6,7 +6,7 @@ import pytest
 
 from trainer_hooks import ConfigurationError
 from trainer_hooks.actions import UNSTATED_SECONDS, ActionPolicy
-from trainer_hooks.recording.requests import RequestReceiver
+from trainer_hooks.recording.action_requests import RequestReceiver
 from trainer_hooks.wire import ActionRequest, AlertNotice
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.detection.warranty.page_strengths import RunPages, open_rows
-from monitor_server.detection.page_budget import Warranty
+from monitor_server.detection.false_alarm_budget import Warranty
 
 __all__ = ["STOPPING_TIMES", "Fleet", "Moment", "Pool", "draw_fleet", "split_at_random", "split_by_source"]
 

@@ -13,7 +13,7 @@ from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.recordings import recordings
 from benchmarks.detection.runs import Group, LabelledRun
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.page_budget import PageBudget, Warranty
+from monitor_server.detection.false_alarm_budget import FalseAlarmBudget, Warranty
 from monitor_server.detection.protocol import Finding, Severity
 
 __all__ = ["LEVELS", "RunPages", "authored_pages", "open_rows", "real_pages", "recorded_pages"]
@@ -76,7 +76,7 @@ def open_rows(run: RunPages, level: str, warranty: Warranty | None) -> list[int]
     """Return the rows at which a run's pages open under a warranty; None is no budget."""
     if not run.alarms[level]:
         return []
-    budget = PageBudget(warranty or Warranty(steps_per_page=math.inf))
+    budget = FalseAlarmBudget(warranty or Warranty(steps_per_page=math.inf))
     opened, before = [], -2
     for row, strength in run.alarms[level]:
         follows, before = row == before + 1, row

@@ -18,7 +18,7 @@ from benchmarks.detection.warranty.fleets import (
     split_by_source,
 )
 from benchmarks.detection.warranty.page_strengths import LEVELS, open_rows
-from monitor_server.detection.page_budget import Warranty
+from monitor_server.detection.false_alarm_budget import Warranty
 
 __all__ = ["Plan", "suite_section"]
 

@@ -4,7 +4,7 @@ from typing import cast
 
 from dashboard.api.answers import to_floats
 from dashboard.api.errors import refused
-from dashboard.api.requests import PAGE_ITEMS, Query, Requests, item_path
+from dashboard.api.http_requests import PAGE_ITEMS, Query, Requests, item_path
 from dashboard.api.types.alerts import AlertItem, HistoryItem, JudgementItem
 from dashboard.api.types.responses import Attribution
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import cast
 
-from dashboard.api.requests import Requests, item_path
+from dashboard.api.http_requests import Requests, item_path
 from dashboard.api.types.administration import KeyItem
 
 __all__ = ["Keys"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import cast
 from urllib.parse import quote
 
-from dashboard.api.requests import Requests
+from dashboard.api.http_requests import Requests
 from dashboard.api.types.administration import ChannelItem, CheckedFile, NotificationSettings, VersionItem
 
 __all__ = ["Notifications"]

@@ -3,7 +3,7 @@
 from typing import Final, cast
 
 from dashboard.api.answers import to_floats
-from dashboard.api.requests import Query, Requests, item_path
+from dashboard.api.http_requests import Query, Requests, item_path
 from dashboard.api.types.responses import ResponseItem, ResponsePairs
 
 __all__ = ["Responses"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import cast
 
-from dashboard.api.requests import Requests
+from dashboard.api.http_requests import Requests
 from dashboard.api.types.administration import LimitItem, RemovalItem
 
 __all__ = ["Retention"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from dashboard.api.answers import to_floats
-from dashboard.api.requests import PAGE_ITEMS, Requests, item_path
+from dashboard.api.http_requests import PAGE_ITEMS, Requests, item_path
 from dashboard.api.types.rules import DryRunItem, RuleItem, RunRuleItem
 
 __all__ = ["Rules"]

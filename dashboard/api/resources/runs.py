@@ -5,7 +5,7 @@ from typing import Final, cast
 from urllib.parse import quote
 
 from dashboard.api.answers import to_floats
-from dashboard.api.requests import PAGE_ITEMS, Query, Requests, item_path
+from dashboard.api.http_requests import PAGE_ITEMS, Query, Requests, item_path
 from dashboard.api.types.alerts import ActionItem, ForkItem, JudgementItem, WarrantyItem
 from dashboard.api.types.runs import (
     MAX_RUNS,

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from dashboard.api.requests import PAGE_ITEMS, Requests, item_path
+from dashboard.api.http_requests import PAGE_ITEMS, Requests, item_path
 from dashboard.api.types.administration import ViewItem
 
 __all__ = ["Views"]

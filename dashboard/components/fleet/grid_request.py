@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dashboard.api.requests import Query
+from dashboard.api.http_requests import Query
 
 __all__ = ["STATES", "Controls", "sort_of", "wanted_runs"]
 

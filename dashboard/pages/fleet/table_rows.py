@@ -11,7 +11,7 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.api.requests import Query
+from dashboard.api.http_requests import Query
 from dashboard.components.fleet.grid_request import Controls, sort_of, wanted_runs
 from dashboard.components.fleet.group_places import row_count, rows_between
 from dashboard.components.fleet.rows import fleet_row, group_key, group_row

@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
+from monitor_server.action_requests.requesting import RequestableAction, RequestState
 from monitor_server.alerts.transitions import Stage
 from monitor_server.api.schemas.base import Schema
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.encoding.stored_json import read_object, showable
-from monitor_server.trainer_requests.requesting import RequestableAction, RequestState
 from trainer_hooks.wire import ActionOutcome, ReportedAction, spell_non_finite
 
 __all__ = [

@@ -9,6 +9,7 @@ from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.action_links.lookup import LinkLookup
 from monitor_server.action_links.signing import LinkSecrets
+from monitor_server.action_requests.due_requests import RequestDelivery
 from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
@@ -31,7 +32,6 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing.projector import Projector
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
-from monitor_server.trainer_requests.delivery import RequestDelivery
 
 __all__ = ["Collector"]
 

@@ -2,8 +2,8 @@
 
 It reads runs as `backtest` does, scores each with the engine at its built-in thresholds, and writes the thresholds of
 the conformal rule in `monitor_server.detection.calibration`. With a budget of false pages it also writes what those
-runs allow to spend, by `monitor_server.detection.page_budget`. The file holds the expected ranges of the signals as
-well, which charts show.
+runs allow to spend, by `monitor_server.detection.false_alarm_budget`. The file holds the expected ranges of the signals
+as well, which charts show.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from monitor_server.detection.calibration import (
 )
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.expected_ranges import LEAST_RUNS, ExpectedRange, expected_ranges
-from monitor_server.detection.page_budget import Warranty
+from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import Observation
 from monitor_server.durations import HOUR_SECONDS
 from monitor_server.importers.mapping import NameMapping

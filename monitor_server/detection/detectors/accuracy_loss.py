@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from monitor_server.detection.base_classes.lasting_loss import LastingLoss
 from monitor_server.detection.base_classes.readings import finite
-from monitor_server.detection.collapse_measures.lasting_loss import LastingLoss
 from monitor_server.detection.protocol import Finding, Observation
 
 __all__ = ["AccuracyLoss"]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import finite
-from monitor_server.detection.collapse_measures.reward_loss import RewardLoss as LossOfReward
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.rare_loss import RareLoss
 
 __all__ = ["RewardLoss"]
 
@@ -34,7 +34,7 @@ class RewardLoss(StreamDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loss = LossOfReward(self.SHARE)
+        self.loss = RareLoss(self.SHARE)
         self.from_level = 0.0
         self.rarest = 1.0
         self.opened: int | None = None

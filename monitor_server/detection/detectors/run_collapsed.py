@@ -8,11 +8,11 @@ from typing import Any
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import LARGEST, finite
-from monitor_server.detection.collapse_measures.mechanisms import Mechanisms
-from monitor_server.detection.collapse_measures.reward_loss import RewardLoss
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.shared_measures.mechanisms import Mechanisms
 from monitor_server.detection.statistics.departure import Departure, Size
+from monitor_server.detection.statistics.rare_loss import RareLoss
 from monitor_server.detection.statistics.robust import median, sorted_median
 from monitor_server.detection.statistics.streaming import Ema
 
@@ -65,7 +65,7 @@ class RunCollapsed(StreamDetector):
         super().__init__()
         self.rewards: deque[float] = deque(maxlen=REWARDS)
         self.fast = Departure(FAST)
-        self.loss = RewardLoss(self.SHARE)
+        self.loss = RareLoss(self.SHARE)
         self.groups = Departure(Size(least=0.2))
         self.mechanisms = Mechanisms()
         self.averages = {name: Ema(0.2) for name in SINCE_BEST}

@@ -1,9 +1,9 @@
 """Verdict gap: correct responses are no longer likelier than incorrect ones, so that the grader is to be doubted."""
 
+from monitor_server.detection.base_classes.lasting_loss import LastingLoss
 from monitor_server.detection.base_classes.readings import finite
-from monitor_server.detection.collapse_measures.lasting_loss import LastingLoss
-from monitor_server.detection.collapse_measures.reward_loss import WINDOW
 from monitor_server.detection.protocol import Observation
+from monitor_server.detection.statistics.rare_loss import WINDOW
 from monitor_server.detection.statistics.rarity import MOST_ROWS
 from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median
 

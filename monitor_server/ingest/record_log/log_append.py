@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from monitor_server.action_requests.due_requests import end_requests_of_process
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import RecordError
 from monitor_server.ingest.record_log.config_changes import describe_changes
@@ -22,7 +23,6 @@ from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.runs import Extension, Run
-from monitor_server.trainer_requests.delivery import end_requests_of_process
 from trainer_hooks import wire
 
 __all__ = ["Appended", "Log", "LogMoved"]

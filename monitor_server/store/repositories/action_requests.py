@@ -20,7 +20,7 @@ class StoredRequest:
 
     Attributes:
         attempt: The attempt whose trainer is asked.
-        state: A `RequestState` of `monitor_server.trainer_requests.requesting`.
+        state: A `RequestState` of `monitor_server.action_requests.requesting`.
         changed_at: Since when it has its state.
         step: The step of the trainer's answer.
         phase: The run's phase at that time.

@@ -18,7 +18,7 @@ action_requests = Table(
     Column("requested_by", String, nullable=False),
     Column("note", Text, nullable=False),
     Column("expires_at", Float, nullable=False),
-    Column("state", String, nullable=False),  # `trainer_requests.requesting` defines the states
+    Column("state", String, nullable=False),  # `action_requests.requesting` defines the states
     Column("changed_at", Float, nullable=False),
     Column("step", BigInteger),  # of the trainer's answer
     Column("phase", String),  # of the run, when the trainer answered

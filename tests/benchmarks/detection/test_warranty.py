@@ -16,7 +16,7 @@ from benchmarks.detection.warranty.page_strengths import LEVELS, RunPages, open_
 from benchmarks.detection.warranty.report import Plan, suite_section
 from monitor_server.detection.calibration import Calibration
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.page_budget import Warranty
+from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import Severity
 from tests.monitor_server.detection.test_engine import spiral
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from monitor_server.access import route_table
+from monitor_server.access import route_scopes
 from monitor_server.access.callers import Scope
-from monitor_server.access.route_table import ROUTES, Reach, check_routes, find_access
+from monitor_server.access.route_scopes import ROUTES, Reach, check_routes, find_access
 from monitor_server.app import create_app
 from monitor_server.errors import UndeclaredRoute
 from monitor_server.settings import Settings
@@ -182,7 +182,7 @@ def test_a_route_without_a_scope_ends_the_start(monkeypatch, tmp_path):
     with pytest.raises(UndeclaredRoute, match="GET /api/v1/new"):
         check_routes([("GET", "/api/v1/new"), ("GET", "/healthz")])
     missing = {route: access for route, access in ROUTES.items() if route != ("GET", "/api/v1/alerts")}
-    monkeypatch.setattr(route_table, "ROUTES", missing)
+    monkeypatch.setattr(route_scopes, "ROUTES", missing)
     with pytest.raises(UndeclaredRoute, match="GET /api/v1/alerts"):
         create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))
     assert list(tmp_path.iterdir()) == []

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.detection.base_classes.example_episodes import episodes
-from monitor_server.detection.collapse_measures.reward_loss import RewardLoss as LossOfReward
 from monitor_server.detection.detectors.entropy_collapse import EntropyCollapse
 from monitor_server.detection.detectors.loss_explosion import LossExplosion
 from monitor_server.detection.detectors.reward_fall import RewardFall
 from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.detectors.run_collapsed import RunCollapsed
+from monitor_server.detection.statistics.rare_loss import RareLoss
 from monitor_server.detection.statistics.rarity import rarity
 
 
@@ -87,7 +87,7 @@ def test_entropy_that_dies_within_a_hundred_rows_is_warned_and_one_that_learns_i
 def test_loss_of_reward_is_counted_from_the_floor_of_the_run():
     """Rewards from −3 to 3: a fall from 2.5 to 1.5 keeps four fifths of the way, a fall to −2 a sixth."""
     for low, is_lost in ((1.5, False), (-2.0, True)):
-        loss = LossOfReward(share=0.6)
+        loss = RareLoss(share=0.6)
         loss.update(-3.0)
         for reward in [2.5, 2.4, 2.6] * 6:
             loss.update(reward)

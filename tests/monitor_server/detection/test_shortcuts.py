@@ -5,11 +5,11 @@ import statistics
 
 import pytest
 
-from monitor_server.detection.collapse_measures.reward_loss import RewardLoss
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.departure import Departure, Size
 from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.rare_loss import RareLoss
 from monitor_server.detection.statistics.rarity import is_rarer, rarity
 
 SIZES = (
@@ -87,7 +87,7 @@ def test_a_loss_is_as_rare_as_by_its_definition(share):
     """The largest reward decides most rows, and an ordered baseline the others."""
     found = set()
     for seed in range(6):
-        loss, values, floor = RewardLoss(share), [], 0.0
+        loss, values, floor = RareLoss(share), [], 0.0
         for reward in wander(seed):
             values.append(reward)
             floor, least, is_high = min(floor, reward), 1.0, reward >= statistics.median(values[-46:])

@@ -2,7 +2,7 @@
 
 import logging
 
-from monitor_server.access.route_table import ROUTES
+from monitor_server.access.route_scopes import ROUTES
 from monitor_server.commands.main import main
 from tests.databases import sqlite_only
 from tests.live import eventually

@@ -1,7 +1,7 @@
 """The answers to requests, without threads and without HTTP."""
 
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.recording.requests import MAX_REPORTS, RequestReceiver
+from trainer_hooks.recording.action_requests import MAX_REPORTS, RequestReceiver
 from trainer_hooks.wire import ActionRequest, AlertNotice
 
 ALERT = AlertNotice(id="a", kind="k", severity="critical", opened_step=1, summary="s")

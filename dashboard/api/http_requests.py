@@ -1,4 +1,4 @@
-"""Sends requests to one collector and checks that its answers are JSON."""
+"""Sends HTTP requests to one collector and checks that its answers are JSON."""
 
 import re
 from collections.abc import AsyncIterator

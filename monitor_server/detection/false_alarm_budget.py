@@ -29,7 +29,7 @@ from typing import Self
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.detection.statistics.state import Stateful
 
-__all__ = ["PageBudget", "Warranty"]
+__all__ = ["FalseAlarmBudget", "Warranty"]
 
 # The power of the strength in the e-value. Any power is valid. Beside one healthy run that paged, a page of twice its
 # strength has 0.94 of the whole budget at this power, and one of half its strength 0.06.
@@ -111,7 +111,7 @@ class Warranty:
         return f"no warranty yet: {runs}, with {self.steps:,} of {self.steps_per_page:,.0f} steps"
 
 
-class PageBudget(Stateful):
+class FalseAlarmBudget(Stateful):
     """The ledger of one run: decides which pages may open, and counts what was spent.
 
     A page here is an episode, from the first critical finding until none holds. Findings that become critical in an

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from monitor_server.api.samples.collapse import PROJECT
+from monitor_server.api.example_runs.collapse import PROJECT
 from monitor_server.api.services.collector import Collector
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.mapping import NameMapping

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor_server.detection.calibration import Calibration
 from monitor_server.detection.engine import Engine, EngineFactory
-from monitor_server.detection.page_budget import PageBudget, Warranty
+from monitor_server.detection.false_alarm_budget import FalseAlarmBudget, Warranty
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from tests.monitor_server.detection.test_engine import GOLDEN, first_steps, spiral
 
@@ -33,7 +33,7 @@ def page(step, strength, kind="death_spiral"):
 
 def opened(warranty, strengths):
     """Return the number of pages that a run has opened after each of its rows."""
-    budget, pages = PageBudget(warranty), []
+    budget, pages = FalseAlarmBudget(warranty), []
     for step, strength in enumerate(strengths):
         budget.update([page(step, strength)] if strength else [])
         pages.append(budget.pages)
@@ -78,7 +78,7 @@ def test_the_strength_needed_is_where_the_first_page_opens(history, strength):
 
 def test_a_page_that_cannot_be_paid_is_a_warning_with_its_reason():
     """One healthy run of strength 2 makes a page of strength 1.5 too dear, and one of strength 4 payable."""
-    budget = PageBudget(Warranty.of_runs(1000.0, [(400, 0.0), (400, 2.0), (400, 0.0)]))
+    budget = FalseAlarmBudget(Warranty.of_runs(1000.0, [(400, 0.0), (400, 2.0), (400, 0.0)]))
     (held,) = budget.update([page(1, 1.5)])
     assert held.severity is Severity.WARNING
     assert "held back as a warning: the budget of one false page in 1,000 recorded steps" in held.evidence["warranty"]
@@ -90,7 +90,7 @@ def test_a_page_that_cannot_be_paid_is_a_warning_with_its_reason():
 
 def test_an_open_page_costs_once_and_a_second_one_again():
     """Kinds that join an open page are free; after it has ended, 1,200 healthy steps pay no second page in 1,000."""
-    budget = PageBudget(ENOUGH)
+    budget = FalseAlarmBudget(ENOUGH)
     for step in range(3):
         found = budget.update([page(step, 2.0), page(step, 3.0, "run_collapsed")])
         assert {finding.severity for finding in found} == {Severity.CRITICAL}
@@ -101,7 +101,7 @@ def test_an_open_page_costs_once_and_a_second_one_again():
 
 def test_a_value_that_is_no_number_is_neither_held_back_nor_counted():
     """NaN is a fact and not a judgement, so the budget does not concern it."""
-    budget = PageBudget(ENOUGH)
+    budget = FalseAlarmBudget(ENOUGH)
     budget.pages = 9
     (found,) = budget.update([page(1, math.inf, "non_finite")])
     assert found.severity is Severity.CRITICAL
@@ -111,7 +111,7 @@ def test_a_value_that_is_no_number_is_neither_held_back_nor_counted():
 def test_without_enough_healthy_runs_every_page_opens_and_says_so():
     """No silent guarantee: the evidence names how many of how many healthy runs there are."""
     few = Warranty.of_runs(10_000.0, [(300, 0.0)] * 12)
-    (found,) = PageBudget(few).update([page(1, 1.1)])
+    (found,) = FalseAlarmBudget(few).update([page(1, 1.1)])
     assert found.severity is Severity.CRITICAL
     assert found.evidence["warranty"] == ("no warranty yet: 12 of about 34 healthy runs, with 3,600 of 10,000 steps")
     loud = Warranty.of_runs(10_000.0, [(1000, 0.0)] * 9 + [(1000, 4.0)])

@@ -2,12 +2,12 @@
 
 from typing import cast
 
-from dashboard.api.requests import Requests
+from dashboard.api.http_requests import Requests
 
-__all__ = ["Samples"]
+__all__ = ["ExampleRuns"]
 
 
-class Samples:
+class ExampleRuns:
     """Recorded runs that come with the collector.
 
     Args:

@@ -1,4 +1,4 @@
-"""Loss of reward: the newest rewards all lie far below those before, and rarely if ever did so before."""
+"""A rare loss: the newest values of a reward or of a share all lie far below those before, which rarely happened."""
 
 import math
 from bisect import bisect_right, insort_left
@@ -10,14 +10,14 @@ from monitor_server.detection.statistics.rarity import MOST_ROWS
 from monitor_server.detection.statistics.robust import sorted_median
 from monitor_server.detection.statistics.state import Stateful
 
-__all__ = ["RewardLoss"]
+__all__ = ["RareLoss"]
 
 WINDOW = 40  # rows of baseline
 LEAST = 4
 LEAST_SPAN = 0.02  # of the baseline above the floor, in the unit of the reward: less is nothing to lose
 
 
-class RewardLoss(Stateful):
+class RareLoss(Stateful):
     """How improbable the newest 2 to 6 rewards are, of which each must lie under a share of the baseline.
 
     For each m from 2 to 6 the baseline b is the median of up to 40 rewards before the newest m. Each of the m must lie
@@ -27,7 +27,7 @@ class RewardLoss(Stateful):
     Args:
         share: What is left of the baseline at most.
 
-    >>> loss = RewardLoss(share=0.6)
+    >>> loss = RareLoss(share=0.6)
     >>> [round(loss.update(reward), 6) for reward in [0.9, 0.8, 1.0, 0.9, 0.8, 0.9, 0.3, 0.1, 0.2]][-3:]
     [1.0, 0.015625, 0.001953]
     """

@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from fastapi import APIRouter, FastAPI, Request
 from starlette.routing import BaseRoute, Match, Route
 
-from monitor_server.access.route_table import ROUTES as KNOWN_ROUTES
-from monitor_server.access.route_table import check_routes
+from monitor_server.access.route_scopes import ROUTES as KNOWN_ROUTES
+from monitor_server.access.route_scopes import check_routes
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS
 from monitor_server.api.routes import (
     action_links,
+    action_requests,
     alert_history,
-    alert_requests,
     alerts,
     audit,
     deletion,
+    example_runs,
     expected_ranges,
     export,
+    false_alarm_budget,
     forecast,
     health,
     ingest,
@@ -32,13 +34,11 @@ from monitor_server.api.routes import (
     run_labels,
     run_list,
     runs,
-    sample,
     saved_views,
     session,
     silences,
     status,
     stream,
-    warranty,
 )
 from monitor_server.errors import MethodNotAllowed, UnknownPath
 
@@ -49,7 +49,7 @@ READERS = (
     run_list,
     runs,
     forecast,
-    warranty,
+    false_alarm_budget,
     expected_ranges,
     marks,
     run_labels,
@@ -57,7 +57,7 @@ READERS = (
     deletion,
     export,
     alert_history,
-    alert_requests,
+    action_requests,
     alerts,
     judgements,
     silences,
@@ -75,7 +75,7 @@ READERS = (
 )
 # Health and metrics are served in every role.
 ROUTES = {
-    "all": (ingest, *READERS, sample),
+    "all": (ingest, *READERS, example_runs),
     "ingest": (ingest, status),
     "projector": (status,),
     "web": READERS,

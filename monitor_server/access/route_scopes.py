@@ -182,5 +182,5 @@ def check_routes(served: Iterable[tuple[str, str]]) -> None:
     missing = sorted(f"{method} {path}" for method, path in served if (method, path) not in ROUTES)
     if missing:
         raise UndeclaredRoute(
-            f"each route needs a scope in monitor_server/access/route_table.py, these have none: {', '.join(missing)}"
+            f"each route needs a scope in monitor_server/access/route_scopes.py, these have none: {', '.join(missing)}"
         )

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request, status
 
 from monitor_server.access.audit.entries import commit_change
 from monitor_server.api.dependencies import Asking, Serving
-from monitor_server.api.samples.ablation import store_ablation
-from monitor_server.api.samples.collapse import PROJECT, SamplePlayer
+from monitor_server.api.example_runs.ablation import store_ablation
+from monitor_server.api.example_runs.collapse import PROJECT, SamplePlayer
 from monitor_server.api.schemas import Schema
 
 __all__ = ["router"]

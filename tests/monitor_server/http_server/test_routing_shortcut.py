@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from monitor_server.http_server.direct_routes import DirectRoutes
+from monitor_server.http_server.routing_shortcut import DirectRoutes
 from monitor_server.settings import Settings
 from tests.live import serving
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from monitor_server.trainer_requests.request_outcomes import RequestOutcomes
-from monitor_server.trainer_requests.requesting import ANSWER_SECONDS, REQUEST_SECONDS
+from monitor_server.action_requests.outcomes import RequestOutcomes
+from monitor_server.action_requests.requesting import ANSWER_SECONDS, REQUEST_SECONDS
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
-from tests.monitor_server.trainer_requests.conftest import Asked
+from tests.monitor_server.action_requests.conftest import Asked
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.ranks.agreement import SingleProcessCoordinator
 

@@ -6,14 +6,14 @@ from typing import ClassVar
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
-from monitor_server.detection.collapse_measures.reward_loss import RewardLoss
 from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.statistics.rare_loss import RareLoss
 
 __all__ = ["LastingLoss"]
 
 
 class LastingLoss(StreamDetector):
-    """Reports 2 to 6 successive values under a share of their baseline, by the measure `RewardLoss`.
+    """Reports 2 to 6 successive values under a share of their baseline, by the measure `RareLoss`.
 
     Under 1 in 10,000 by ranks it warns, under 1 in 100,000 it is critical. A subclass may also measure the loss in
     deviations, and is critical beyond a bound of them. The finding ends when the value is back above three quarters of
@@ -37,7 +37,7 @@ class LastingLoss(StreamDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loss = RewardLoss(self.share)
+        self.loss = RareLoss(self.share)
         self.from_level = 0.0
         self.rarest = 1.0
         self.errors = 0.0

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from monitor_server.action_requests.requesting import ANSWER_SECONDS, end_request
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import Unavailable
 from monitor_server.settings import Deadlines
@@ -14,7 +15,6 @@ from monitor_server.store.repositories.action_requests import StoredRequest
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.run_status import run_status
 from monitor_server.store.repositories.runs import Run
-from monitor_server.trainer_requests.requesting import ANSWER_SECONDS, end_request
 
 __all__ = ["RequestOutcomes"]
 

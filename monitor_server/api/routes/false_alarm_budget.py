@@ -5,8 +5,8 @@ from fastapi import APIRouter
 
 from monitor_server.api.dependencies import Reading, require_run
 from monitor_server.api.error_handlers import NOT_FOUND
-from monitor_server.api.schemas.warranty import WarrantyItem
-from monitor_server.detection.page_budget import Warranty
+from monitor_server.api.schemas.false_alarm_budget import WarrantyItem
+from monitor_server.detection.false_alarm_budget import Warranty
 
 __all__ = ["router"]
 

@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
+from monitor_server.action_requests.requesting import RequestableAction
 from monitor_server.api.body_fields import By, Note
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
@@ -10,7 +11,6 @@ from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import RequestItem
 from monitor_server.api.use_cases.request_action import request_trainer_action
 from monitor_server.store.repositories.action_requests import StoredRequest
-from monitor_server.trainer_requests.requesting import RequestableAction
 
 __all__ = ["router"]
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
+from monitor_server.action_requests.requesting import REQUEST_SECONDS, end_request
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
-from monitor_server.trainer_requests.requesting import REQUEST_SECONDS, end_request
 from trainer_hooks import wire
 
 __all__ = ["RequestDelivery", "end_requests_of_process"]
