@@ -65,7 +65,7 @@ class LinkIssuer:
 
         Args:
             repositories: An open transaction.
-            alerts: From `notifications.messages.alert_items`.
+            alerts: From `notifications.messages.content.alert_items`.
             message_id: The message.
             channel: To which it goes.
             now: Seconds since the epoch.

@@ -31,7 +31,7 @@ COMMANDS = {
     "silence": ("collector.silence", "Silence alerts, list silences, or end one."),
     "rules": ("collector.rules", "Check, try, apply and list rules of your own."),
     "warranty": ("collector.warranty", "Print what a run has spent of its budget of false pages."),
-    "reassess": ("collector.reassess", "Replay judged runs with this version's detectors, and compare."),
+    "reassess": ("collector.reassess.command", "Replay judged runs with this version's detectors, and compare."),
     "incident": ("collector.incident", "Download the report of an alert as one HTML file."),
     "keys": ("collector.keys", "Make, list and revoke the keys of a collector."),
     "notifications": ("collector.notifications", "List the channels of notifications, test one, or reload them."),

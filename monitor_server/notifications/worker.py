@@ -25,8 +25,8 @@ from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, Limits, NotificationFile
 from monitor_server.notifications.delivery.channels import CLAIM_SECONDS, deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
-from monitor_server.notifications.forming import form_message
-from monitor_server.notifications.pictures import draw_picture
+from monitor_server.notifications.messages.assembly import form_message
+from monitor_server.notifications.messages.chart import draw_picture
 from monitor_server.notifications.planning import next_message_at, retry_delay
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories

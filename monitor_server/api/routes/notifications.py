@@ -19,7 +19,7 @@ from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
 from monitor_server.notifications.delivery.channels import deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
-from monitor_server.notifications.messages import build_body
+from monitor_server.notifications.messages.content import build_body
 
 __all__ = ["router"]
 

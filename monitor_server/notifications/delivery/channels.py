@@ -14,7 +14,7 @@ from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile, WebhookChannel
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed, post_webhook
-from monitor_server.notifications.messages import markdown, text, title
+from monitor_server.notifications.messages.content import markdown, text, title
 
 __all__ = ["CLAIM_SECONDS", "check_channels", "deliver"]
 

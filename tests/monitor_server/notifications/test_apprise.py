@@ -14,7 +14,7 @@ from PIL import Image
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.loading import load_notifications
 from monitor_server.notifications.delivery.channels import check_channels
-from monitor_server.notifications.messages import harmless
+from monitor_server.notifications.messages.content import harmless
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import written

@@ -1,11 +1,11 @@
-"""The picture of a message: the vital signs of the run of its most urgent alert, around the alert."""
+"""The chart in a message: which curves show the vital signs of the run of its most urgent alert, around the alert."""
 
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
 from monitor_server.attribution.vitals import VITALS
-from monitor_server.notifications.delivery.drawing import Curve, can_draw, draw
+from monitor_server.notifications.messages.png_drawing import Curve, can_draw, draw
 from monitor_server.store.database import Store
 from monitor_server.store.downsampling import downsample
 from monitor_server.store.encoding.stored_json import read_object
@@ -28,7 +28,7 @@ def draw_picture(store: Store, message: Mapping[str, Any]) -> bytes | None:
 
     Args:
         store: The database.
-        message: From `messages.build_body`.
+        message: From `messages.content.build_body`.
     """
     alerts = message["alerts"]
     if not alerts or not can_draw():

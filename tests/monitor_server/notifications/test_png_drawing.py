@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from monitor_server.notifications.delivery.drawing import ALERT, LINE, PANEL, TOP, WIDTH, Curve, draw
+from monitor_server.notifications.messages.png_drawing import ALERT, LINE, PANEL, TOP, WIDTH, Curve, draw
 
 BLUE = tuple(int(LINE[place : place + 2], 16) for place in (1, 3, 5))
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.commands.collector.judged_history import Alarms, JudgedRun, find_worse, measure, page_episodes
+from monitor_server.commands.collector.reassess.alarm_comparison import (
+    Alarms,
+    JudgedRun,
+    find_worse,
+    measure,
+    page_episodes,
+)
 
 NONE = Alarms(pages=[], is_warned=False)
 

@@ -11,7 +11,7 @@ import typer
 
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.commands.client import DEFAULT_URL, download, fetch_items, fetch_json
-from monitor_server.commands.collector.judged_history import (
+from monitor_server.commands.collector.reassess.alarm_comparison import (
     Alarms,
     JudgedRun,
     Measures,

@@ -4,7 +4,7 @@ import json
 import uuid
 
 from monitor_server.action_links.issuing import LinkIssuer
-from monitor_server.notifications.messages import alert_items, build_body, most_severe
+from monitor_server.notifications.messages.content import alert_items, build_body, most_severe
 from monitor_server.store.encoding.stored_json import showable
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_queue import WaitingEvents
