@@ -2,8 +2,8 @@
 
 Both sample from the same tiny random Qwen2, with the same prompts and the same number of new tokens, batched with a
 cache of keys and values, at temperature 1 over the whole vocabulary, in turn in one process on one thread. As in a
-rollout batch of GRPO, eight responses share a prompt. Our sampler also does what a search world needs: it reads every
-token for tags and keeps a mask. There are two measurements: responses of one length, and responses that end at random,
+rollout batch of GRPO, eight responses share a prompt. Our sampler also does what a search environment needs: it reads
+every token for tags and keeps a mask. There are two measurements: responses of one length, and responses that end at random,
 as those of a policy do. There one token in 32 ends a response, and tokens after it are not counted. Time is processor
 time, which a busy machine lengthens for both. Read the ratios.
 """
@@ -32,7 +32,7 @@ Sampler = Callable[[], int]
 
 
 class Silent:
-    """A world with one action per episode, up to its end or a given length, and no feedback."""
+    """An environment with one action per episode, up to its end or a given length, and no feedback."""
 
     questions: Sequence[TextQuestion] = ()
     control_ids: Sequence[int] = ()
@@ -76,7 +76,7 @@ def samplers(
     model = Qwen2ForCausalLM(config).eval()  # type: ignore[no-untyped-call]
     policy = HuggingFacePolicy(model, CONTEXT)
     prompts = torch.randint(1, VOCABULARY, (rows // GROUP, prompt)).repeat_interleave(GROUP, dim=0)
-    world = Silent(prompts.tolist(), new_tokens, ending)
+    environment = Silent(prompts.tolist(), new_tokens, ending)
     generator = torch.Generator().manual_seed(0)
     plain = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=new_tokens,
@@ -90,7 +90,7 @@ def samplers(
         return int((ended == 0).sum() + (ended.amax(dim=1) > 0).sum())
 
     def ours() -> int:
-        rollout = policy.sample(world, [world.episode(row) for row in range(rows)], generator=generator)
+        rollout = policy.sample(environment, [environment.episode(row) for row in range(rows)], generator=generator)
         return int(rollout.mask.sum())
 
     return {"transformers.generate": theirs, "our sampler": ours}

@@ -12,9 +12,9 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.custom_task.tool import ToolError
 from trainer_hooks.reference.distributed import Ranks, device_of
 from trainer_hooks.reference.policy.warm_start import warm_start
-from trainer_hooks.reference.policy_and_world import build_policy_and_world
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
+from trainer_hooks.reference.task_choice import build_policy_and_environment
 
 __all__ = ["main"]
 
@@ -58,8 +58,8 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
         warm_start(config, report=report)
     # The other ranks read the warm start that rank 0 has written.
     ranks.barrier()
-    policy, world = build_policy_and_world(config, report=report)
-    trainer = Trainer(config, policy.to(device_of(config.device, ranks)), world, ranks=ranks)
+    policy, environment = build_policy_and_environment(config, report=report)
+    trainer = Trainer(config, policy.to(device_of(config.device, ranks)), environment, ranks=ranks)
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
     monitor = trainer_hooks.connect(
         config.url,

@@ -12,7 +12,7 @@ _SECTIONS = {
     "steps": "the run",
     "lr": "the objective",
     "questions_per_step": "the batch",
-    "world_seed": "the built-in world",
+    "world_seed": "the built-in environment",
     "model": "your own model and data",
     "width": "the built-in model and its warm start",
     "url": "telemetry",

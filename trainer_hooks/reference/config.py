@@ -33,7 +33,7 @@ def _option(default: Any, text: str) -> Any:  # noqa: ANN401 - a field of any ty
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Settings of one run. Everything random derives from ``seed``, except the world and the warm start.
+    """Settings of one run. Everything random derives from ``seed``, except the environment and the warm start.
 
     Raises:
         ValueError: If a setting cannot work; the message names it.
@@ -92,9 +92,9 @@ class Config:
     decompose_every: int = _option(
         0, "steps between decompositions of the updates by their causes, in a single process; 0 is never"
     )
-    # The world.
+    # The environment.
     world_seed: int = _option(12345, "seed of the facts")
-    entities: int = _option(96, "entities in the world")
+    entities: int = _option(96, "entities in the environment")
     train_questions: int = _option(400, "questions to train on")
     long_form: float = _option(
         0.3, "share of questions whose answer needs the family name too; nothing in the question shows which"
@@ -136,7 +136,7 @@ class Config:
     project: str = _option("reference", "project under which the run appears")
     run: str | None = _option(None, "name of the run; default: made from method, λ and seed")
     log: Path | None = _option(None, "file to append each step's numbers to, one JSON object a line")
-    texts: bool = _option(False, "send the texts of sampled responses too, where the world has words of its own")
+    texts: bool = _option(False, "send the texts of sampled responses too, where the environment has words of its own")
     # Checkpoints, and what to do when the collector reports a collapse.
     checkpoints: Path | None = _option(None, "folder of checkpoints; default: under the cache, by the run's name")
     checkpoint_every: int = _option(0, "steps between checkpoints; 0 keeps none")
@@ -191,7 +191,7 @@ class Config:
 
     def _check_effect(self) -> None:
         """Raise an error where a requested part would silently have no effect."""
-        self._check_world()
+        self._check_task()
         if self.lambda_ is not None and not self.optimises.has_weight:
             weighed = ", ".join(name for name, method in METHODS.items() if method.has_weight)
             raise ValueError(f"lambda_ must be given with a method that it weighs ({weighed}), got {self.method!r}")
@@ -214,10 +214,10 @@ class Config:
                 "advantage 0 and teaches nothing; raise it, or use the method ppo"
             )
 
-    def _check_world(self) -> None:
+    def _check_task(self) -> None:
         if (self.model is None) != (self.questions is None):
             raise ValueError(
-                "model and questions go together: the built-in model knows the built-in world's words only"
+                "model and questions go together: the built-in model knows the built-in environment's words only"
             )
         if self.protocol_steps and self.model is None:
             raise ValueError("protocol_steps must be given with a model of your own; the built-in one has warm_steps")

@@ -1,7 +1,7 @@
-"""The interfaces of a policy, a world and an episode, so that any policy works with any world.
+"""The interfaces of a policy, an environment and an episode, so that any policy works with any environment.
 
-A policy computes hidden states and logits and samples responses. A world has questions, parses actions, answers them
-and rewards them. The two exchange token ids and nothing else.
+A policy computes hidden states and logits and samples responses. An environment has questions, parses actions, answers
+them and rewards them. The two exchange token ids and nothing else.
 """
 
 import random
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Demonstration", "Episode", "Policy", "Rollout", "World"]
+__all__ = ["Demonstration", "Environment", "Episode", "Policy", "Rollout"]
 
 
 class Episode(Protocol):
@@ -68,7 +68,7 @@ class Episode(Protocol):
         ...
 
 
-class World(Protocol):
+class Environment(Protocol):
     """A source of questions that also answers actions with feedback."""
 
     @property
@@ -85,7 +85,7 @@ class World(Protocol):
         """Draw questions that are never used for training."""
         ...
 
-    def episode(self, question: Any) -> Episode:  # noqa: ANN401 - a question is the world's own
+    def episode(self, question: Any) -> Episode:  # noqa: ANN401 - a question is the environment's own
         """Begin an episode."""
         ...
 
@@ -150,7 +150,7 @@ class Policy(nn.Module):
     @abstractmethod
     def sample(
         self,
-        world: World,
+        environment: Environment,
         episodes: Sequence[Episode],
         *,
         generator: torch.Generator,
@@ -160,8 +160,8 @@ class Policy(nn.Module):
         """Sample every episode to its end, or to the length of the context.
 
         Args:
-            world: Answers the actions.
-            episodes: Fresh episodes of that world, one a row; played in place.
+            environment: Answers the actions.
+            episodes: Fresh episodes of that environment, one a row; played in place.
             generator: The only source of randomness.
             temperature: Above 0; 1 samples from the policy as it is.
             top_p: Mass of the most probable tokens that are drawn from, in (0, 1]; 1 is all.

@@ -118,11 +118,11 @@ def _garble(
 
 def _sample(trainer: Trainer, policy: Policy, temperature: float, step: int) -> TrainingBatch:
     """Sample other responses of the same policy, with draws of their own, so that the run stays as it is."""
-    config, world = trainer.config, trainer.world
+    config, environment = trainer.config, trainer.environment
     draw, generator = random.Random(step), torch.Generator().manual_seed(1000 * config.seed + step)  # noqa: S311
-    asked = draw.sample(world.questions, config.questions_per_step)
-    episodes = [world.episode(question) for question in asked for _ in range(config.group_size)]
-    rollout = policy.sample(world, episodes, generator=generator, temperature=temperature)
+    asked = draw.sample(environment.questions, config.questions_per_step)
+    episodes = [environment.episode(question) for question in asked for _ in range(config.group_size)]
+    rollout = policy.sample(environment, episodes, generator=generator, temperature=temperature)
     return prepare(policy, rollout, config, generator=generator)
 
 

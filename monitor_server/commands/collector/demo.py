@@ -78,7 +78,7 @@ def run(
 
 
 def _trainer_command(url: str, name: str, options: Mapping[str, object]) -> list[str]:
-    # The built-in world's words are made up, so --texts sends nobody's data.
+    # The built-in environment's words are made up, so --texts sends nobody's data.
     command = ["-m", "trainer_hooks.reference", "--url", url, "--project", PROJECT, "--run", name, "--texts"]
     for option, value in options.items():
         command += [] if value is None else [f"--{option}", str(value)]

@@ -1,4 +1,4 @@
-"""The chart in a message: which curves show the vital signs of the run of its most urgent alert, around the alert."""
+"""The chart in a message: the vital signs of the run of its most urgent alert, around the alert."""
 
 import logging
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A world and a configuration small enough for tests to train in a second."""
+"""An environment and a configuration small enough for tests to train in a second."""
 
 import pytest
 import torch

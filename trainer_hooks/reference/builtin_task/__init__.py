@@ -1,1 +1,1 @@
-"""The built-in task: a world of facts, its questions, search tool, episodes and demonstrations."""
+"""The built-in task: facts, questions about them, search tool, episodes and demonstrations."""

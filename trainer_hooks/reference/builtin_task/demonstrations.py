@@ -43,7 +43,7 @@ def demonstrate(
     """Demonstrate an episode, with flaws, to its end or to ``max_actions``.
 
     Args:
-        facts: The world.
+        facts: The environment.
         question: Its question.
         draw: The only source of randomness.
         flaws: How often the demonstration goes wrong.

@@ -1,4 +1,4 @@
-"""The rules of the built-in world: where an action ends, what the tool answers, when the episode ends, and its reward.
+"""The rules of the built-in environment: where an action ends, what the tool answers, when an episode ends, its reward.
 
 An action is text that ends with ``</search>`` or ``</answer>``, or with its token limit. The environment answers
 every action except a last one; the reward is exact match of the first answer. This module uses no model and no tensor.
@@ -35,7 +35,7 @@ class FactsEpisode:
     first_search: Fact | None = None
     answers: int = 0
     answer_mask: list[bool] = field(default_factory=list)
-    tool_calls_empty: int = 0  # the tool of this world always finds something
+    tool_calls_empty: int = 0  # the tool of this environment always finds something
     _action: list[int] = field(default_factory=list)
 
     @property

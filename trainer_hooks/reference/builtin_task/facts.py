@@ -1,4 +1,4 @@
-"""A small world of facts: questions of one and two hops, and a search tool.
+"""A small set of invented facts: questions of one and two hops, and a search tool.
 
 All of it is generated from a seed. The rules of an episode are in `episode`, examples of good responses in
 `demonstrations`.

@@ -24,7 +24,7 @@ _LOOK_BACK = 2 * len(_SEARCHED)
 
 @dataclass(frozen=True)
 class Rules:
-    """What all episodes of a world share.
+    """What all episodes of an environment share.
 
     Attributes:
         piece: Gives the text of one token id.
@@ -69,7 +69,7 @@ class SearchEpisode:
     _is_answering: bool = False
 
     def step(self, token: int) -> bool:
-        """Take one sampled token; return whether it ended the action, which the world then answers.
+        """Take one sampled token; return whether it ended the action, which the environment then answers.
 
         Raises:
             ValueError: If the episode is over.

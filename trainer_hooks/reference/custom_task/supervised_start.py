@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.custom_task.environment import SearchEnvironment
 from trainer_hooks.reference.custom_task.questions import TextQuestion
-from trainer_hooks.reference.custom_task.world import SearchWorld
 from trainer_hooks.reference.policy.supervised_training import (
     cached_weights,
     read_or_train,
@@ -19,10 +19,12 @@ __all__ = ["demonstrate", "teach_protocol"]
 
 _BATCH: Final = 8
 _VERSION: Final = 1
-"""Increased with each change to this module or to the world that makes kept weights stale."""
+"""Increased with each change to this module or to the environment that makes kept weights stale."""
 
 
-def teach_protocol(policy: Policy, world: SearchWorld, config: Config, *, report: Callable[[str], None]) -> None:
+def teach_protocol(
+    policy: Policy, environment: SearchEnvironment, config: Config, *, report: Callable[[str], None]
+) -> None:
     """Train a policy on demonstrations for ``protocol_steps``, or read the weights of an earlier run from the cache.
 
     The weights depend on the model, the questions, the prompt, the corpus and the settings of these steps, and never on
@@ -36,7 +38,7 @@ def teach_protocol(policy: Policy, world: SearchWorld, config: Config, *, report
     def train() -> None:
         train_on_demonstrations(
             policy,
-            lambda: demonstrate(world, draw.choices(world.questions, k=_BATCH)),
+            lambda: demonstrate(environment, draw.choices(environment.questions, k=_BATCH)),
             steps=config.protocol_steps,
             lr=config.protocol_lr,
             context=config.context,
@@ -46,24 +48,24 @@ def teach_protocol(policy: Policy, world: SearchWorld, config: Config, *, report
     read_or_train(policy, _path(config), train, report=report)
 
 
-def demonstrate(world: SearchWorld, questions: Sequence[TextQuestion]) -> list[Demonstration]:
+def demonstrate(environment: SearchEnvironment, questions: Sequence[TextQuestion]) -> list[Demonstration]:
     """Play an episode of each question: a search with the question itself, then its first golden answer.
 
     Raises:
         ToolError: If the search tool does not answer.
     """
-    episodes = [world.episode(question) for question in questions]
+    episodes = [environment.episode(question) for question in questions]
     played = [Demonstration(list(each.prompt), [False] * len(each.prompt)) for each in episodes]
     for kind in ("search", "answer"):
         for episode, demonstration in zip(episodes, played, strict=True):
             question = episode.question
             text = question.question if kind == "search" else question.golden_answers[0]
-            for token in world.encode(f"<{kind}>{text}</{kind}>"):
+            for token in environment.encode(f"<{kind}>{text}</{kind}>"):
                 demonstration.tokens.append(token)
                 demonstration.is_action.append(True)
                 if episode.step(token):
                     break
-        for demonstration, feedback in zip(played, world.feedback(episodes), strict=True):
+        for demonstration, feedback in zip(played, environment.feedback(episodes), strict=True):
             demonstration.tokens.extend(feedback)
             demonstration.is_action.extend([False] * len(feedback))
     return played

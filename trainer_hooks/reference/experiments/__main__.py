@@ -182,8 +182,8 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
 def _draw(name: str, given: argparse.Namespace) -> None:
     """Draw what is recorded of an experiment."""
     try:
-        from trainer_hooks.reference.experiments.figure_files import write_page, write_picture  # noqa: PLC0415
         from trainer_hooks.reference.experiments.figures.draw import draw  # noqa: PLC0415 - plotly is optional
+        from trainer_hooks.reference.experiments.figures.saving import write_page, write_picture  # noqa: PLC0415
     except ImportError:
         print("no figure: plotly is missing, pip install 'rlvitals[dashboard]'", file=sys.stderr)  # noqa: T201
         return

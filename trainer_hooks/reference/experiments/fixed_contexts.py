@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trainer_hooks.reference.builtin_task.world import FactsWorld
+from trainer_hooks.reference.builtin_task.environment import FactsEnvironment
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy
@@ -30,12 +30,12 @@ class FixedContexts:
 
     @classmethod
     def sampled(cls, config: Config, model: Policy) -> "FixedContexts":
-        """Sample 192 responses and select the correct ones. The same for every seed of a world and a warm start."""
-        world = FactsWorld(config)
-        questions = world.held_out(random.Random(_SEED), RESPONSES)
+        """Sample 192 responses and select the correct ones. The same for every seed of one environment."""
+        environment = FactsEnvironment(config)
+        questions = environment.held_out(random.Random(_SEED), RESPONSES)
         rollout = model.sample(
-            world,
-            [world.episode(question) for question in questions],
+            environment,
+            [environment.episode(question) for question in questions],
             generator=torch.Generator().manual_seed(_SEED),
         )
         right = rollout.rewards > 0

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trainer_hooks.reference.config import Precision
 from trainer_hooks.reference.huggingface.decoders import decoder_for
 from trainer_hooks.reference.huggingface.rollout import play
-from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
+from trainer_hooks.reference.protocols import Environment, Episode, Policy, Rollout
 
 __all__ = ["HuggingFacePolicy", "load_tokenizer"]
 
@@ -90,7 +90,7 @@ class HuggingFacePolicy(Policy):
     @torch.no_grad()
     def sample(
         self,
-        world: World,
+        environment: Environment,
         episodes: Sequence[Episode],
         *,
         generator: torch.Generator,
@@ -102,7 +102,7 @@ class HuggingFacePolicy(Policy):
         return play(
             self,
             decoder,
-            world,
+            environment,
             episodes,
             context=self.context,
             generator=generator,

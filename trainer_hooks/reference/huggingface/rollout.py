@@ -13,7 +13,7 @@ from torch import Tensor
 
 from trainer_hooks.reference.huggingface.decoders import Decoder
 from trainer_hooks.reference.policy.token_sampling import draw, sampler_logprobs
-from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
+from trainer_hooks.reference.protocols import Environment, Episode, Policy, Rollout
 
 __all__ = ["play"]
 
@@ -62,7 +62,7 @@ class _Row:
 def play(
     policy: Policy,
     decoder: Decoder,
-    world: World,
+    environment: Environment,
     episodes: Sequence[Episode],
     *,
     context: int,
@@ -75,7 +75,7 @@ def play(
     Args:
         policy: Maps the decoder's hidden states to logits.
         decoder: Fresh.
-        world: Answers the actions.
+        environment: Answers the actions.
         episodes: One a row; played in place.
         context: Most tokens of a response, with its prompt.
         generator: The only source of randomness.
@@ -104,7 +104,7 @@ def play(
             sampled = zip(alive, drawn.tolist(), strict=True)
             stopped = [row.append_token(token) for row, token in sampled if row.is_generating]
             if any(stopped):
-                alive = _settle(decoder, world, alive)
+                alive = _settle(decoder, environment, alive)
             if len(stopped) == len(alive) and not any(stopped):
                 # Each row has exactly one new token to feed.
                 hidden = decoder.feed(drawn[:, None], [1] * len(alive))[:, 0]
@@ -114,11 +114,11 @@ def play(
     return _rollout(rows, is_policy=is_policy)
 
 
-def _settle(decoder: Decoder, world: World, alive: list[_Row]) -> list[_Row]:
+def _settle(decoder: Decoder, environment: Environment, alive: list[_Row]) -> list[_Row]:
     """Ask the tool if enough rows wait for it, drop the rows that are done if they are many, and give the rest."""
     if sum(row.is_generating for row in alive) <= _MIN_GENERATING * len(alive):
         waiting = [row for row in alive if row.is_waiting]
-        feedback = world.feedback([row.episode for row in waiting]) if waiting else []
+        feedback = environment.feedback([row.episode for row in waiting]) if waiting else []
         for row, ids in zip(waiting, feedback, strict=True):
             row.append_feedback(ids)
     kept = [index for index, row in enumerate(alive) if row.is_generating or row.is_waiting]

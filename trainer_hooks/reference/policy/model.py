@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 
 from trainer_hooks.reference.policy.rollout import sample
-from trainer_hooks.reference.protocols import Episode, Policy, Rollout, World
+from trainer_hooks.reference.protocols import Environment, Episode, Policy, Rollout
 
 __all__ = ["Cache", "PolicyModel", "Shape"]
 
@@ -124,7 +124,7 @@ class PolicyModel(Policy):
 
     def sample(
         self,
-        world: World,
+        environment: Environment,
         episodes: Sequence[Episode],
         *,
         generator: torch.Generator,
@@ -132,7 +132,7 @@ class PolicyModel(Policy):
         top_p: float = 1.0,
     ) -> Rollout:
         """Play every episode to its end, all rows one position at a time."""
-        return sample(self, world, episodes, generator=generator, temperature=temperature, top_p=top_p)
+        return sample(self, environment, episodes, generator=generator, temperature=temperature, top_p=top_p)
 
     def empty_cache(self, batch: int) -> Cache:
         """Return a cache for so many rows."""

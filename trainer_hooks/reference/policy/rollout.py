@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from trainer_hooks.reference.policy.token_sampling import draw, sampler_logprobs
-from trainer_hooks.reference.protocols import Episode, Rollout, World
+from trainer_hooks.reference.protocols import Environment, Episode, Rollout
 
 __all__ = ["Decoder", "sample"]
 
@@ -37,7 +37,7 @@ class Decoder(Protocol):
 @torch.no_grad()
 def sample(
     model: Decoder,
-    world: World,
+    environment: Environment,
     episodes: Sequence[Episode],
     *,
     generator: torch.Generator,
@@ -71,7 +71,7 @@ def sample(
                 sampled.append(not episodes[row].is_over)
                 if sampled[-1] and episodes[row].step(token):
                     ended.append(row)
-        for row, feedback in zip(ended, world.feedback([episodes[row] for row in ended]), strict=True):
+        for row, feedback in zip(ended, environment.feedback([episodes[row] for row in ended]), strict=True):
             forced[row].extend(feedback)
         rows = torch.tensor(alive)
         fed = torch.tensor(column)

@@ -1,4 +1,4 @@
-"""Supervised warm start of the built-in model on demonstrations of the built-in world."""
+"""Supervised warm start of the built-in model on demonstrations of the built-in environment."""
 
 import random
 from collections.abc import Callable
@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from trainer_hooks.reference.builtin_task.demonstrations import Flaws, demonstrate
+from trainer_hooks.reference.builtin_task.environment import vocabulary_of
 from trainer_hooks.reference.builtin_task.facts import Facts
-from trainer_hooks.reference.builtin_task.world import vocabulary_of
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.model import PolicyModel, Shape
 from trainer_hooks.reference.policy.supervised_training import (
@@ -22,7 +22,7 @@ __all__ = ["shape_of", "warm_start"]
 
 _BATCH = 32
 _VERSION = 3
-"""Increased with each change to the world, the model or this module that makes cached warm starts stale."""
+"""Increased with each change to the environment, the model or this module that makes cached warm starts stale."""
 
 
 def shape_of(config: Config) -> Shape:
@@ -33,8 +33,8 @@ def shape_of(config: Config) -> Shape:
 def warm_start(config: Config, *, report: Callable[[str], None] = lambda _: None) -> PolicyModel:
     """Return the model that GRPO starts from: read from the cache, or trained now and written there.
 
-    Every batch comes from a world of its own, so the model learns to search, read and copy, and not the facts.
-    The warm start depends on the configuration's world and model alone, never on its ``seed``.
+    Every batch comes from an environment of its own, so the model learns to search, read and copy, and not the facts.
+    The warm start depends on the configuration's environment and model alone, never on its ``seed``.
     """
     model = _fresh(config)
     read_or_train(model, _path(config), lambda: _train(model, config, report), report=report)

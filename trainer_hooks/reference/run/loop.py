@@ -116,7 +116,7 @@ class Loop:
             rollouts=rollouts(
                 result,
                 clip=self.trainer.learner.config.reported_clip,
-                vocabulary=getattr(self.trainer.world, "texts", None),
+                vocabulary=getattr(self.trainer.environment, "texts", None),
             ),
             grad_norm=result.grad_norm if self.ranks.rank == 0 else None,
             actions=self._take_reports(),

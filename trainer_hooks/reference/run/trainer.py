@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from trainer_hooks.reference.builtin_task.world import FactsWorld
+from trainer_hooks.reference.builtin_task.environment import FactsEnvironment
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.measurements.decomposition import Decomposition
@@ -24,7 +24,7 @@ from trainer_hooks.reference.measurements.question_probe import (
     probe_signals,
 )
 from trainer_hooks.reference.measurements.siblings import sibling_signals
-from trainer_hooks.reference.protocols import Policy, Rollout, World
+from trainer_hooks.reference.protocols import Environment, Policy, Rollout
 from trainer_hooks.reference.updates.adjustment import Adjustment
 from trainer_hooks.reference.updates.batch import TrainingBatch, prepare, select
 from trainer_hooks.reference.updates.learner import Learner
@@ -63,12 +63,12 @@ class StepResult:
 
 
 class Trainer:
-    """One policy trained in one world.
+    """One policy trained in one environment.
 
     Args:
         config: Every setting.
         model: The policy, trained in place, on its device.
-        world: The world of its episodes; default the built-in one.
+        environment: Has the questions of its episodes and answers their actions; default the built-in one.
         ranks: The processes that train it together.
 
     Raises:
@@ -76,7 +76,7 @@ class Trainer:
     """
 
     def __init__(
-        self, config: Config, model: Policy, world: World | None = None, *, ranks: Ranks = SINGLE_PROCESS
+        self, config: Config, model: Policy, environment: Environment | None = None, *, ranks: Ranks = SINGLE_PROCESS
     ) -> None:
         if not config.split_groups and config.questions_per_step % (config.minibatches * ranks.size):
             raise ValueError(
@@ -90,7 +90,7 @@ class Trainer:
         self.ranks = ranks
         self.learner = Learner(config, model, ranks)
         self.generator = torch.Generator(next(model.parameters()).device).manual_seed(config.seed)
-        self.world = world or FactsWorld(config)
+        self.environment = environment or FactsEnvironment(config)
         self.draw = random.Random(config.seed)
         self.step_number = 0
 
@@ -103,8 +103,8 @@ class Trainer:
 
         Raises:
             TrainingError: If no response has an action token.
-            Exception: Any error of the world, such as a tool that does not answer; the trainer's state is then that of
-                the last step, generators included.
+            Exception: Any error of the environment, such as a tool that does not answer; the trainer's state is then
+                that of the last step, generators included.
         """
         drawn = self.generator.get_state(), self.draw.getstate()
         try:
@@ -155,7 +155,7 @@ class Trainer:
             grad_norm=grad_norm,
             scalars=scalars,
             skipped=(sum(not math.isfinite(update["grad/norm"]) for update in updates), len(updates)),
-            control_ids=self.world.control_ids,
+            control_ids=self.environment.control_ids,
             probes=probes,
         )
 
@@ -184,12 +184,12 @@ class Trainer:
     def _sample(self) -> tuple[Rollout, Rollout]:
         config = self.config
         self.model.eval()
-        asked = self.draw.sample(self.world.questions, config.questions_per_step)
-        unseen = self.world.held_out(self.draw, config.held_out)
+        asked = self.draw.sample(self.environment.questions, config.questions_per_step)
+        unseen = self.environment.held_out(self.draw, config.held_out)
         questions = [question for question in asked for _ in range(config.group_size)] + unseen
         rollout = self.model.sample(
-            self.world,
-            [self.world.episode(question) for question in questions],
+            self.environment,
+            [self.environment.episode(question) for question in questions],
             generator=self.generator,
             temperature=config.temperature,
             **({} if config.top_p == 1.0 else {"top_p": config.top_p}),

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from trainer_hooks.reference.builtin_task.demonstrations import Flaws, demonstrate
+from trainer_hooks.reference.builtin_task.environment import vocabulary_of
 from trainer_hooks.reference.builtin_task.facts import Facts, Vocabulary
-from trainer_hooks.reference.builtin_task.world import vocabulary_of
 from trainer_hooks.reference.policy.warm_start import shape_of
 
 
@@ -57,7 +57,7 @@ def test_wordings_differ_and_each_word_has_four_successors(tiny):
     assert max(map(len, follows.values())) == 4
 
 
-def test_without_it_the_world_is_as_it_was(tiny):
+def test_without_it_the_environment_is_as_it_was(tiny):
     """No further words, and the same demonstrations."""
     words = vocabulary_of(tiny)
     assert words.fillers == 0

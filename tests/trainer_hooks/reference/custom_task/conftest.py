@@ -9,7 +9,7 @@ from tests.trainer_hooks.reference.custom_task.making import (
     CAPITALS,
     PROMPT,
     corpus,
-    world_of,
+    environment_of,
     write_lines,
 )
 from trainer_hooks.reference.config import Config
@@ -91,11 +91,11 @@ def search_config(model_folder, questions_file, corpus_file, prompt_file, tmp_pa
 def taught_folder(model_folder, tokenizer, tmp_path_factory):
     """The same model after it was taught to search and then to answer, which it does most of the time."""
     torch.set_num_threads(1)
-    world = world_of(tokenizer, corpus())
+    environment = environment_of(tokenizer, corpus())
     policy = HuggingFacePolicy.load(model_folder, context=160)
     train_on_demonstrations(
         policy,
-        lambda: demonstrate(world, world.questions),
+        lambda: demonstrate(environment, environment.questions),
         steps=150,
         lr=1e-2,
         context=160,

@@ -1,4 +1,4 @@
-"""What the tests of the search world make their small data with."""
+"""What the tests of the search environment make their small data with."""
 
 import json
 import threading
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from trainer_hooks.reference.custom_task.bm25 import Bm25Corpus
+from trainer_hooks.reference.custom_task.environment import SearchEnvironment
 from trainer_hooks.reference.custom_task.questions import TextQuestion
-from trainer_hooks.reference.custom_task.world import SearchWorld
 
 CAPITALS = {
     "France": "Paris",
@@ -40,22 +40,22 @@ def corpus():
     return Bm25Corpus([f"The capital of {country} is {city}." for country, city in CAPITALS.items()], topk=1)
 
 
-def world_of(tokenizer, tool, **changes):
-    """A world of short prompts."""
+def environment_of(tokenizer, tool, **changes):
+    """An environment of short prompts."""
     settings = {
         "context": 160, "max_actions": 3, "max_action_tokens": 48, "max_feedback_tokens": 24, "tool_seconds": 5.0,
         "prompt": PROMPT,
     }  # fmt: skip
-    return SearchWorld(questions(), tool, tokenizer, **(settings | changes))
+    return SearchEnvironment(questions(), tool, tokenizer, **(settings | changes))
 
 
-def say(world, episode, text):
+def say(environment, episode, text):
     """Pass a text token by token, and return the feedback as text; None where the action has not ended."""
-    tokenizer = world._tokenizer
+    tokenizer = environment._tokenizer
     is_due = False
     for token in tokenizer(text, add_special_tokens=False)["input_ids"]:
         is_due = episode.step(token)
-    return tokenizer.decode(world.feedback([episode])[0]) if is_due else None
+    return tokenizer.decode(environment.feedback([episode])[0]) if is_due else None
 
 
 @contextmanager

@@ -21,7 +21,7 @@ def options(search_config, taught_folder):
 
 
 def test_a_model_is_trained_on_questions_and_a_corpus(options, corpus_file, collector, tmp_path, capsys):
-    """Two steps of LLDS, NTHR, KL and the probe stream and are logged with the signals of the built-in world."""
+    """Two steps of LLDS, NTHR, KL and the probe stream and are logged with the signals of the built-in environment."""
     log = tmp_path / "log.jsonl"
     losses = ["--method", "llds-ma", "--kl", "0.01", "--probe-every", "1"]
     run = ["--corpus", str(corpus_file), "--log", str(log), "--url", collector.url, "--run", "own-model"]

@@ -2,34 +2,34 @@
 
 import pytest
 
-from tests.trainer_hooks.reference.custom_task.making import corpus, questions, say, world_of
+from tests.trainer_hooks.reference.custom_task.making import corpus, environment_of, questions, say
 
 
 @pytest.fixture
-def world(tokenizer):
-    return world_of(tokenizer, corpus())
+def environment(tokenizer):
+    return environment_of(tokenizer, corpus())
 
 
 @pytest.fixture
-def episode(world):
-    return world.episode(questions()[0])
+def episode(environment):
+    return environment.episode(questions()[0])
 
 
-def test_a_search_is_answered_and_an_answer_ends_the_episode(world, episode):
+def test_a_search_is_answered_and_an_answer_ends_the_episode(environment, episode):
     """Search, passages between information tags, answer, reward 1."""
-    feedback = say(world, episode, "<think>who knows</think><search>capital of France</search>")
+    feedback = say(environment, episode, "<think>who knows</think><search>capital of France</search>")
     assert feedback == "\n\n<information>Doc 1: The capital of France is Paris.</information>\n\n"
     assert not episode.is_over
-    assert say(world, episode, "<answer> the Paris </answer>") == ""
+    assert say(environment, episode, "<answer> the Paris </answer>") == ""
     assert (episode.is_over, episode.reward, episode.actions) == (True, 1.0, 2)
     assert (episode.tool_calls, episode.tool_calls_valid) == (1, 1)
     with pytest.raises(ValueError, match="over"):
         episode.step(5)
 
 
-def test_a_wrong_answer_ends_the_episode_without_reward(world, episode):
+def test_a_wrong_answer_ends_the_episode_without_reward(environment, episode):
     """One answer, no second chance."""
-    assert say(world, episode, "<answer>Berlin</answer>") == ""
+    assert say(environment, episode, "<answer>Berlin</answer>") == ""
     assert (episode.is_over, episode.reward) == (True, 0.0)
 
 
@@ -45,21 +45,21 @@ def test_a_wrong_answer_ends_the_episode_without_reward(world, episode):
         "hm " * 60,
     ],
 )
-def test_an_action_that_cannot_be_read_is_answered_so(world, episode, action):
+def test_an_action_that_cannot_be_read_is_answered_so(environment, episode, action):
     """Missing tags, empty bodies, an empty response and endless talk are counted, answered and survived."""
     feedback = None
-    for token in world._tokenizer(action, add_special_tokens=False)["input_ids"]:
+    for token in environment._tokenizer(action, add_special_tokens=False)["input_ids"]:
         if episode.step(token):
-            feedback = world._tokenizer.decode(world.feedback([episode])[0])
+            feedback = environment._tokenizer.decode(environment.feedback([episode])[0])
             break
     assert "could not be read" in feedback
     assert (episode.is_over, episode.tool_calls, episode.tool_calls_valid) == (False, 1, 0)
     assert episode.first_feedback == -1
 
 
-def test_the_innermost_query_counts(world, episode):
+def test_the_innermost_query_counts(environment, episode):
     """An opening tag that is never closed does not swallow the query after it."""
-    assert "Rome" in say(world, episode, "<search>x <answer>y <search>capital of Italy</search>")
+    assert "Rome" in say(environment, episode, "<search>x <answer>y <search>capital of Italy</search>")
 
 
 def test_an_episode_ends_at_its_last_action(tokenizer):
@@ -69,33 +69,33 @@ def test_an_episode_ends_at_its_last_action(tokenizer):
         def search(self, queries):
             raise AssertionError(queries)
 
-    world = world_of(tokenizer, Never(), max_actions=1)
-    episode = world.episode(questions()[0])
-    assert say(world, episode, "<search>capital of France</search>") == ""
+    environment = environment_of(tokenizer, Never(), max_actions=1)
+    episode = environment.episode(questions()[0])
+    assert say(environment, episode, "<search>capital of France</search>") == ""
     assert (episode.is_over, episode.reward) == (True, 0.0)
 
 
-def test_answer_tokens_run_from_the_opening_tag_to_the_end_of_the_action(world, episode):
+def test_answer_tokens_run_from_the_opening_tag_to_the_end_of_the_action(environment, episode):
     """Tags of many tokens are marked whole, and nothing before them is."""
-    say(world, episode, "<search>capital of Spain</search>")
+    say(environment, episode, "<search>capital of Spain</search>")
     assert not any(episode.answer_mask)
     before = len(episode.answer_mask)
-    ids = world._tokenizer("<think>so</think><answer>Lima</answer>", add_special_tokens=False)["input_ids"]
+    ids = environment._tokenizer("<think>so</think><answer>Lima</answer>", add_special_tokens=False)["input_ids"]
     for token in ids:
         episode.step(token)
     assert len(episode.answer_mask) == before + len(ids)
     marked = [token for token, inside in zip(ids, episode.answer_mask[before:], strict=True) if inside]
-    text = world._tokenizer.decode(marked)
+    text = environment._tokenizer.decode(marked)
     assert text.endswith("<answer>Lima</answer>")
     assert len(text) <= len("<answer>Lima</answer>") + 1
 
 
-def test_equal_first_feedback_has_equal_numbers(world):
+def test_equal_first_feedback_has_equal_numbers(environment):
     """Two episodes whose first searches bring the same share a number; another has another; no search has −1."""
     numbers = []
     for text in ("capital of France", "France", "capital of Peru", "zzz"):
-        episode = world.episode(questions()[0])
-        say(world, episode, f"<search>{text}</search>")
+        episode = environment.episode(questions()[0])
+        say(environment, episode, f"<search>{text}</search>")
         numbers.append(episode.first_feedback)
     assert numbers[0] == numbers[1] >= 0
     assert numbers[2] not in (numbers[0], -1)

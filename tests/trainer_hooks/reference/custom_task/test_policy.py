@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from tests.trainer_hooks.reference.custom_task.making import corpus, questions, world_of
+from tests.trainer_hooks.reference.custom_task.making import corpus, environment_of, questions
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy, load_tokenizer
 from trainer_hooks.reference.policy import token_statistics as statistics
 from trainer_hooks.reference.policy.token_statistics import token_statistics
@@ -18,28 +18,28 @@ def policy(taught_folder):
 
 
 @pytest.fixture
-def world(tokenizer):
-    return world_of(tokenizer, corpus())
+def environment(tokenizer):
+    return environment_of(tokenizer, corpus())
 
 
-def sampled(policy, world, *, group=4, seed=0):
+def sampled(policy, environment, *, group=4, seed=0):
     """Four responses to each question."""
-    episodes = [world.episode(question) for question in questions() for _ in range(group)]
-    return policy.sample(world, episodes, generator=torch.Generator().manual_seed(seed))
+    episodes = [environment.episode(question) for question in questions() for _ in range(group)]
+    return policy.sample(environment, episodes, generator=torch.Generator().manual_seed(seed))
 
 
-def test_the_mask_holds_sampled_tokens_and_never_prompt_or_feedback(policy, world):
+def test_the_mask_holds_sampled_tokens_and_never_prompt_or_feedback(policy, environment):
     """Replaying the mask's tokens through fresh episodes gives exactly the prompt and feedback in between."""
-    rollout = sampled(policy, world)
+    rollout = sampled(policy, environment)
     assert 0 < rollout.rewards.mean() < 1
     assert sum(episode.tool_calls_valid for episode in rollout.episodes) > 12
     for row, played in enumerate(rollout.episodes):
-        again = world.episode(played.question)
+        again = environment.episode(played.question)
         forced = list(again.prompt)
         for token, is_action in zip(rollout.tokens[row].tolist(), rollout.mask[row].tolist(), strict=True):
             if is_action:
                 assert not forced
-                forced = world.feedback([again])[0] if again.step(token) else []
+                forced = environment.feedback([again])[0] if again.step(token) else []
             elif forced:
                 assert token == forced.pop(0)
             else:
@@ -48,40 +48,40 @@ def test_the_mask_holds_sampled_tokens_and_never_prompt_or_feedback(policy, worl
         assert bool(rollout.truncated[row]) is not again.is_over
 
 
-def test_answer_tokens_are_action_tokens_of_responses_that_answer(policy, world):
+def test_answer_tokens_are_action_tokens_of_responses_that_answer(policy, environment):
     """Every marked token is sampled, and every response that answered has some."""
-    rollout = sampled(policy, world)
+    rollout = sampled(policy, environment)
     marked = answer_tokens(rollout)
     assert not (marked & ~rollout.mask).any()
     for row, episode in enumerate(rollout.episodes):
         assert marked[row].any() or episode.answer is None
 
 
-def test_the_same_generator_samples_the_same_and_no_other_is_drawn_from(policy, world):
+def test_the_same_generator_samples_the_same_and_no_other_is_drawn_from(policy, environment):
     """Twice the same seed, the same tokens; the global generator stays."""
     before = torch.get_rng_state()
-    one, two = sampled(policy, world, seed=3), sampled(policy, world, seed=3)
+    one, two = sampled(policy, environment, seed=3), sampled(policy, environment, seed=3)
     assert torch.equal(one.tokens, two.tokens)
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_a_context_that_is_too_short_cuts_the_response_and_says_so(taught_folder, world):
+def test_a_context_that_is_too_short_cuts_the_response_and_says_so(taught_folder, environment):
     """The mark is set, nothing is earned, and no row is longer than the context."""
-    rollout = sampled(HuggingFacePolicy.load(taught_folder, context=16), world)
+    rollout = sampled(HuggingFacePolicy.load(taught_folder, context=16), environment)
     assert rollout.tokens.shape[1] == 16
     assert rollout.truncated.all()
     assert not rollout.rewards.any()
 
 
-def test_a_prompt_without_room_to_answer_is_refused(taught_folder, world):
+def test_a_prompt_without_room_to_answer_is_refused(taught_folder, environment):
     """Both lengths stand in the message."""
     with pytest.raises(ValueError, match="leave room to answer in 4, got"):
-        sampled(HuggingFacePolicy.load(taught_folder, context=4), world)
+        sampled(HuggingFacePolicy.load(taught_folder, context=4), environment)
 
 
-def test_statistics_in_parts_are_those_of_the_whole(policy, world, monkeypatch):
+def test_statistics_in_parts_are_those_of_the_whole(policy, environment, monkeypatch):
     """Log-probabilities, entropies and gradients agree with one projection of all positions."""
-    rollout = sampled(policy, world, group=1)
+    rollout = sampled(policy, environment, group=1)
     found = []
     for most in (2**26, 2000):
         monkeypatch.setattr(statistics, "_MOST_LOGITS", most)
@@ -93,9 +93,9 @@ def test_statistics_in_parts_are_those_of_the_whole(policy, world, monkeypatch):
         assert torch.allclose(whole, parts, atol=1e-4, rtol=1e-4)
 
 
-def test_statistics_of_a_model_in_bfloat16_are_float32_and_near(taught_folder, policy, world):
+def test_statistics_of_a_model_in_bfloat16_are_float32_and_near(taught_folder, policy, environment):
     """The same responses scored at both precisions: close, and never NaN."""
-    rollout = sampled(policy, world, group=1)
+    rollout = sampled(policy, environment, group=1)
     half = HuggingFacePolicy.load(taught_folder, context=160, precision="bfloat16")
     with torch.no_grad():
         one, _ = token_statistics(policy, rollout.tokens, rollout.mask)

@@ -18,9 +18,12 @@ def test_second_tokens_come_as_often_as_the_forward_says():
         )  # fmt: skip
         model = Qwen2ForCausalLM(config).eval()
     prompt, count = [3, 1, 4], 8000
-    world = Silent([prompt], 2, [])
+    environment = Silent([prompt], 2, [])
     sampled = HuggingFacePolicy(model, 16).sample(
-        world, [world.episode(0) for _ in range(count)], generator=torch.Generator().manual_seed(0), temperature=0.8
+        environment,
+        [environment.episode(0) for _ in range(count)],
+        generator=torch.Generator().manual_seed(0),
+        temperature=0.8,
     )
     with torch.no_grad():
         first = (model(torch.tensor([prompt])).logits[0, -1] / 0.8).softmax(dim=0)

@@ -5,17 +5,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.trainer_hooks.reference.custom_task.making import corpus, questions, world_of
+from tests.trainer_hooks.reference.custom_task.making import corpus, environment_of, questions
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.custom_task.supervised_start import demonstrate
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
-from trainer_hooks.reference.policy_and_world import build_policy_and_world
+from trainer_hooks.reference.task_choice import build_policy_and_environment
 
 
 def test_a_demonstration_searches_with_the_question_and_then_answers(tokenizer):
     """The actions alone are marked; what the tool found stands between them and is not."""
-    world = world_of(tokenizer, corpus())
-    for question, shown in zip(questions(), demonstrate(world, questions()), strict=True):
+    environment = environment_of(tokenizer, corpus())
+    for question, shown in zip(questions(), demonstrate(environment, questions()), strict=True):
         actions = [token for token, is_action in zip(shown.tokens, shown.is_action, strict=True) if is_action]
         answer = question.golden_answers[0]
         assert tokenizer.decode(actions) == f"<search>{question.question}</search><answer>{answer}</answer>"
@@ -24,15 +24,15 @@ def test_a_demonstration_searches_with_the_question_and_then_answers(tokenizer):
 
 def test_a_demonstration_that_an_action_has_no_room_for_ends_where_the_action_is_cut(tokenizer):
     """What the episode takes is what is learnt."""
-    world = world_of(tokenizer, corpus(), max_action_tokens=5)
-    (shown,) = demonstrate(world, questions()[:1])
+    environment = environment_of(tokenizer, corpus(), max_action_tokens=5)
+    (shown,) = demonstrate(environment, questions()[:1])
     assert sum(shown.is_action) == 10
 
 
 def start(config):
     """Return what was reported and the weights of the policy that a run begins with."""
     lines = []
-    policy, _ = build_policy_and_world(config, report=lines.append)
+    policy, _ = build_policy_and_environment(config, report=lines.append)
     return lines, policy.state_dict()
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import torch
 
+from trainer_hooks.reference.builtin_task.environment import FactsEnvironment, vocabulary_of
 from trainer_hooks.reference.builtin_task.episode import FactsEpisode
-from trainer_hooks.reference.builtin_task.world import FactsWorld, vocabulary_of
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.policy.model import Cache, PolicyModel, Shape
 from trainer_hooks.reference.policy.token_statistics import token_statistics
@@ -14,9 +14,9 @@ from trainer_hooks.reference.updates.batch import answer_tokens, prepare
 
 
 def rollout_of(config, model, *, seed=0, rows=24):
-    world = FactsWorld(config)
-    episodes = [world.episode(question) for question in world.held_out(random.Random(seed), rows)]
-    return model.sample(world, episodes, generator=torch.Generator().manual_seed(seed))
+    environment = FactsEnvironment(config)
+    episodes = [environment.episode(question) for question in environment.held_out(random.Random(seed), rows)]
+    return model.sample(environment, episodes, generator=torch.Generator().manual_seed(seed))
 
 
 def test_decoding_with_the_cache_equals_the_full_forward():
@@ -81,11 +81,11 @@ def test_the_same_generator_samples_the_same(tiny, model):
 def test_tokens_are_sampled_from_the_policy_at_temperature_one(tiny):
     """Frequencies of 4,000 first tokens match the model's probabilities within four standard errors."""
     torch.manual_seed(0)
-    world = FactsWorld(replace(tiny, entities=4))
-    model = PolicyModel(Shape(len(world.facts.vocabulary), positions=6, width=16, layers=1, heads=2)).eval()
-    question = next(question for question in world.questions if len(question.prompt) == 5)
-    episodes = [world.episode(question) for _ in range(4000)]
-    rollout = model.sample(world, episodes, generator=torch.Generator().manual_seed(0))
+    environment = FactsEnvironment(replace(tiny, entities=4))
+    model = PolicyModel(Shape(len(environment.facts.vocabulary), positions=6, width=16, layers=1, heads=2)).eval()
+    question = next(question for question in environment.questions if len(question.prompt) == 5)
+    episodes = [environment.episode(question) for _ in range(4000)]
+    rollout = model.sample(environment, episodes, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = model.logits(model.hidden(torch.tensor([question.prompt])))[0, -1].softmax(dim=0)
     counted = torch.bincount(rollout.tokens[:, 5], minlength=len(expected)) / 4000

@@ -8,7 +8,7 @@ import torch
 import trainer_hooks
 from tests.bad_collectors import BAD_COLLECTORS
 from tests.live import PATIENCE_SECONDS
-from trainer_hooks.reference.builtin_task.world import FactsWorld
+from trainer_hooks.reference.builtin_task.environment import FactsEnvironment
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.loop import Loop
@@ -185,8 +185,8 @@ def test_a_run_that_was_rolled_back_resumes_treated(tiny, collector, connect, tm
     assert torch.equal(again.trainer.generator.get_state(), once.generator.get_state())
 
 
-class Failing(FactsWorld):
-    """The built-in world, until its tool raises at a given call."""
+class Failing(FactsEnvironment):
+    """The built-in environment, until its tool raises at a given call."""
 
     def __init__(self, config, calls):
         super().__init__(config)
@@ -205,7 +205,7 @@ def test_a_tool_that_fails_ends_the_run_where_it_can_go_on_to_the_last_bit(tiny,
     config = replace(tiny, steps=3, checkpoints=tmp_path, checkpoint_every=100)
     straight = trainer_of(config)
     calls = CountingWorld(config)
-    straight.world = calls
+    straight.environment = calls
     for _ in range(2):
         straight.step()
     after_two = calls.calls
@@ -221,8 +221,8 @@ def test_a_tool_that_fails_ends_the_run_where_it_can_go_on_to_the_last_bit(tiny,
     assert torch.equal(weights(again.trainer), weights(straight))
 
 
-class CountingWorld(FactsWorld):
-    """The built-in world, counting how often it is asked for feedback."""
+class CountingWorld(FactsEnvironment):
+    """The built-in environment, counting how often it is asked for feedback."""
 
     calls = 0
 

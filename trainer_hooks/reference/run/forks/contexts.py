@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trainer_hooks.forks import ForkMeasurement
 from trainer_hooks.reference.policy.token_statistics import token_statistics
-from trainer_hooks.reference.protocols import Policy, Rollout, World
+from trainer_hooks.reference.protocols import Environment, Policy, Rollout
 
 __all__ = ["ForkContexts"]
 
@@ -24,7 +24,7 @@ class ForkContexts:
     The draws have a generator of their own, so that those of the run stay as they are.
     """
 
-    world: World
+    environment: Environment
     questions: Sequence[Any]
     tokens: Tensor
     mask: Tensor
@@ -34,14 +34,14 @@ class ForkContexts:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model: Policy, world: World, count: int) -> "ForkContexts":
+    def of(cls, model: Policy, environment: Environment, count: int) -> "ForkContexts":
         """Let the healthy checkpoint answer so many questions, and score its responses."""
-        questions = world.held_out(random.Random(_SEED), count)
-        rollout = _answers(model, world, questions)
+        questions = environment.held_out(random.Random(_SEED), count)
+        rollout = _answers(model, environment, questions)
         device = next(model.parameters()).device
         tokens, mask = rollout.tokens.to(device), rollout.mask.to(device)
         right = rollout.rewards.to(device) > 0
-        return cls(world, questions, tokens, mask, right, *token_statistics(model, tokens, mask))
+        return cls(environment, questions, tokens, mask, right, *token_statistics(model, tokens, mask))
 
     @torch.no_grad()
     def measure(self, name: str, steps: int, model: Policy) -> ForkMeasurement:
@@ -54,13 +54,13 @@ class ForkContexts:
         return ForkMeasurement(
             name=name,
             steps=steps,
-            rewards=_answers(model, self.world, self.questions).rewards.tolist(),
+            rewards=_answers(model, self.environment, self.questions).rewards.tolist(),
             displacements=moved.tolist(),
             entropy_changes=changed.tolist(),
         )
 
 
-def _answers(model: Policy, world: World, questions: Sequence[Any]) -> Rollout:
+def _answers(model: Policy, environment: Environment, questions: Sequence[Any]) -> Rollout:
     generator = torch.Generator(next(model.parameters()).device).manual_seed(_SEED)
     model.eval()
-    return model.sample(world, [world.episode(question) for question in questions], generator=generator)
+    return model.sample(environment, [environment.episode(question) for question in questions], generator=generator)

@@ -96,7 +96,7 @@ class Forking:
 
         Raises:
             ValueError: If a checkpoint of the plan cannot be read.
-            Exception: Any error of the world, such as a tool that does not answer; `finish` can be called again.
+            Exception: Any error of the environment, such as a tool that does not answer; `finish` can be called again.
         """
         plan: dict[str, Any] = json.loads(self._plan_path.read_text(encoding="utf-8"))
         trainer, present = self._trainer, self._checkpoints.directory / plan["present"]
@@ -107,7 +107,7 @@ class Forking:
         begun_at, asked_at = trainer.step_number, int(plan["at"])
         config = trainer.config
         steps = min(max(config.fork_steps, asked_at - begun_at), LONGEST * config.fork_steps)
-        contexts = ForkContexts.of(trainer.model, trainer.world, config.fork_questions)
+        contexts = ForkContexts.of(trainer.model, trainer.environment, config.fork_questions)
         for name, adjustment in treated.items():
             if not self._result(name).exists():
                 self._checkpoints.load(trainer, healthy)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from tests.trainer_hooks.reference.custom_task.making import corpus, questions, say, world_of
+from tests.trainer_hooks.reference.custom_task.making import corpus, environment_of, questions, say
 from trainer_hooks.reference.custom_task.tool import ToolError
 
 
@@ -21,10 +21,10 @@ class Recording:
         return [[f"about {query}"] for query in queries]
 
 
-def waiting(world, text):
+def waiting(environment, text):
     """An episode whose action has just ended."""
-    episode = world.episode(questions()[0])
-    for token in world._tokenizer(text, add_special_tokens=False)["input_ids"]:
+    episode = environment.episode(questions()[0])
+    for token in environment._tokenizer(text, add_special_tokens=False)["input_ids"]:
         episode.step(token)
     return episode
 
@@ -32,14 +32,14 @@ def waiting(world, text):
 def test_all_that_wait_are_asked_for_at_once_each_query_once(tokenizer):
     """Three searches, two of them alike, an answer and nonsense: one call with two queries."""
     tool = Recording()
-    world = world_of(tokenizer, tool)
+    environment = environment_of(tokenizer, tool)
     texts = ["<search>a</search>", "<search>b</search>", "<search>a</search>", "<answer>c</answer>", "d</answer>"]
-    feedback = [tokenizer.decode(ids) for ids in world.feedback([waiting(world, text) for text in texts])]
+    feedback = [tokenizer.decode(ids) for ids in environment.feedback([waiting(environment, text) for text in texts])]
     assert tool.asked == [["a", "b"]]
     assert ["about a" in feedback[0], "about b" in feedback[1], "about a" in feedback[2]] == [True] * 3
     assert feedback[3] == ""
     assert "could not be read" in feedback[4]
-    assert world.feedback([]) == []
+    assert environment.feedback([]) == []
     assert len(tool.asked) == 1
 
 
@@ -50,8 +50,8 @@ def test_what_is_found_is_cut_between_its_tags(tokenizer):
         def search(self, queries):
             return [["word " * 500] for _ in queries]
 
-    world = world_of(tokenizer, Long(), max_feedback_tokens=7)
-    [feedback] = world.feedback([waiting(world, "<search>a</search>")])
+    environment = environment_of(tokenizer, Long(), max_feedback_tokens=7)
+    [feedback] = environment.feedback([waiting(environment, "<search>a</search>")])
     around = sum(len(tokenizer(tag)["input_ids"]) for tag in ("\n\n<information>", "</information>\n\n"))
     assert len(feedback) == 7 + around
     assert tokenizer.decode(feedback).endswith("</information>\n\n")
@@ -59,19 +59,19 @@ def test_what_is_found_is_cut_between_its_tags(tokenizer):
 
 def test_nothing_found_is_reported(tokenizer):
     """A query that matches nothing is a valid search."""
-    world = world_of(tokenizer, corpus())
-    episode = world.episode(questions()[0])
-    assert "Nothing was found." in say(world, episode, "<search>zzz</search>")
+    environment = environment_of(tokenizer, corpus())
+    episode = environment.episode(questions()[0])
+    assert "Nothing was found." in say(environment, episode, "<search>zzz</search>")
     assert (episode.tool_calls_valid, episode.tool_calls_empty) == (1, 1)
 
 
 def test_held_out_questions_are_never_trained_on(tokenizer):
     """Of six questions the last is held out; drawing more than there are repeats it."""
-    world = world_of(tokenizer, corpus())
-    drawn = world.held_out(random.Random(0), 3)
+    environment = environment_of(tokenizer, corpus())
+    drawn = environment.held_out(random.Random(0), 3)
     assert len(drawn) == 3
-    assert not set(drawn) & set(world.questions)
-    assert len(world.questions) == 5
+    assert not set(drawn) & set(environment.questions)
+    assert len(environment.questions) == 5
 
 
 def test_a_prompt_longer_than_the_context_is_located(tokenizer):
@@ -79,9 +79,9 @@ def test_a_prompt_longer_than_the_context_is_located(tokenizer):
     with pytest.raises(
         ValueError, match=r"q:1: the prompt must leave room to answer in a context of 5 tokens.*--context"
     ):
-        world_of(tokenizer, corpus(), context=5)
+        environment_of(tokenizer, corpus(), context=5)
     with pytest.raises(ValueError, match=r"must hold .question."):
-        world_of(tokenizer, corpus(), prompt="Answer!")
+        environment_of(tokenizer, corpus(), prompt="Answer!")
 
 
 def test_a_chat_template_is_used_where_there_is_one(tokenizer):
@@ -91,8 +91,8 @@ def test_a_chat_template_is_used_where_there_is_one(tokenizer):
         "{% for message in messages %}[{{ message.role }}]{{ message.content }}{% endfor %}"
         "{% if add_generation_prompt %}[assistant]{% endif %}"
     )
-    world = world_of(tokenizer, corpus())
-    assert tokenizer.decode(world.episode(questions()[0]).prompt) == "[user]Q: capital of France?\n[assistant]"
+    environment = environment_of(tokenizer, corpus())
+    assert tokenizer.decode(environment.episode(questions()[0]).prompt) == "[user]Q: capital of France?\n[assistant]"
 
 
 def test_a_tool_that_raises_hangs_or_miscounts_stops_the_step(tokenizer):
@@ -120,7 +120,7 @@ def test_a_tool_that_raises_hangs_or_miscounts_stops_the_step(tokenizer):
         (Miscounting(), 5.0, "must answer each of 1 queries, got 0 answers"),
         (hanging, 0.05, "must answer within 0.05 s"),
     ):
-        world = world_of(tokenizer, tool, tool_seconds=seconds)
+        environment = environment_of(tokenizer, tool, tool_seconds=seconds)
         with pytest.raises(ToolError, match=message):
-            world.feedback([waiting(world, "<search>a</search>")])
+            environment.feedback([waiting(environment, "<search>a</search>")])
     hanging.release.set()

@@ -5,19 +5,19 @@ from pathlib import Path
 
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.custom_task.bm25 import Bm25Corpus
+from trainer_hooks.reference.custom_task.environment import PROMPT, SearchEnvironment
 from trainer_hooks.reference.custom_task.questions import read_questions
 from trainer_hooks.reference.custom_task.server import RetrievalServer
 from trainer_hooks.reference.custom_task.supervised_start import teach_protocol
 from trainer_hooks.reference.custom_task.tool import SearchTool, ToolError, within
-from trainer_hooks.reference.custom_task.world import PROMPT, SearchWorld
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy, load_tokenizer
 
-__all__ = ["build_search_policy_and_world"]
+__all__ = ["build_search_policy_and_environment"]
 
 
-def build_search_policy_and_world(
+def build_search_policy_and_environment(
     config: Config, *, report: Callable[[str], None]
-) -> tuple[HuggingFacePolicy, SearchWorld]:
+) -> tuple[HuggingFacePolicy, SearchEnvironment]:
     """Build what ``--model``, ``--questions`` and ``--corpus`` or ``--retriever`` name.
 
     Raises:
@@ -29,7 +29,7 @@ def build_search_policy_and_world(
     tool = _tool(config, questions[0].question)
     policy = HuggingFacePolicy.load(config.model, context=config.context, precision=config.precision)
     tokenizer = load_tokenizer(config.model)
-    world = SearchWorld(
+    environment = SearchEnvironment(
         questions,
         tool,
         tokenizer,
@@ -40,20 +40,20 @@ def build_search_policy_and_world(
         tool_seconds=config.tool_timeout,
         prompt=PROMPT if config.prompt is None else _text(config.prompt),
     )
-    if max(*world.episode(questions[0]).prompt, tokenizer.eos_token_id) >= policy.vocabulary:
+    if max(*environment.episode(questions[0]).prompt, tokenizer.eos_token_id) >= policy.vocabulary:
         raise ValueError(
             f"the tokenizer in {config.model} must be the model's, got tokens beyond the model's {policy.vocabulary}"
         )
-    if len(world.questions) < config.questions_per_step:
+    if len(environment.questions) < config.questions_per_step:
         raise ValueError(
             f"{config.questions} must hold at least questions_per_step ({config.questions_per_step}) questions besides "
-            f"the held-out tenth, got {len(world.questions)}"
+            f"the held-out tenth, got {len(environment.questions)}"
         )
     size = sum(weight.numel() for weight in policy.parameters())
-    report(f"model {config.model}: {size:,} weights; {len(world.questions)} questions to train on")
+    report(f"model {config.model}: {size:,} weights; {len(environment.questions)} questions to train on")
     if config.protocol_steps:
-        teach_protocol(policy, world, config, report=report)
-    return policy, world
+        teach_protocol(policy, environment, config, report=report)
+    return policy, environment
 
 
 def _tool(config: Config, question: str) -> SearchTool:

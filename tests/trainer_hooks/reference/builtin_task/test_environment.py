@@ -35,7 +35,7 @@ def episode(facts, question, *, retry=False, max_actions=4):
     return FactsEpisode(facts, question, max_actions=max_actions, max_action_tokens=8, retry=retry)
 
 
-def test_the_same_seed_makes_the_same_world():
+def test_the_same_seed_makes_the_same_environment():
     """Facts, passages and questions depend on the seed alone."""
     one, two, other = Facts(WORDS, seed=5), Facts(WORDS, seed=5), Facts(WORDS, seed=6)
     query = (WORDS.entity(0), WORDS.relation(0))

@@ -1,4 +1,4 @@
-"""Questions in plain text with a search tool as a world (`protocols.World`), in the protocol of Search-R1."""
+"""The environment of your own questions in plain text and a search tool, in the protocol of Search-R1."""
 
 import functools
 import random
@@ -9,7 +9,7 @@ from trainer_hooks.reference.custom_task.episode import TAGS, Rules, SearchEpiso
 from trainer_hooks.reference.custom_task.questions import TextQuestion
 from trainer_hooks.reference.custom_task.tool import SearchTool, ToolError, within
 
-__all__ = ["PROMPT", "SearchWorld"]
+__all__ = ["PROMPT", "SearchEnvironment"]
 
 PROMPT = """\
 Answer the question below. Think between <think> and </think> whenever you have learned something. If you lack \
@@ -28,7 +28,7 @@ _HELD_OUT = 10
 """Every tenth question is held out."""
 
 
-class SearchWorld:
+class SearchEnvironment:
     """A question set, a tokenizer and a search tool.
 
     Args:

@@ -1,4 +1,4 @@
-"""The built-in world: questions over generated facts and a search tool that never fails; nothing is downloaded."""
+"""The built-in environment: questions over generated facts, and a search tool that never fails. Downloads nothing."""
 
 import random
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from trainer_hooks.reference.builtin_task.episode import FactsEpisode
 from trainer_hooks.reference.builtin_task.facts import Facts, Question, Vocabulary
 from trainer_hooks.reference.config import Config
 
-__all__ = ["FactsWorld", "vocabulary_of"]
+__all__ = ["FactsEnvironment", "vocabulary_of"]
 
 FILLERS = 32
 """Words of free-form thought, where there is any."""
@@ -20,8 +20,8 @@ def vocabulary_of(config: Config) -> Vocabulary:
     return Vocabulary(entities=config.entities, fillers=FILLERS if config.thought_words else 0)
 
 
-class FactsWorld:
-    """The facts and the rules of a configuration, as the trainer asks for them (`protocols.World`)."""
+class FactsEnvironment:
+    """The facts and the rules of a configuration, as the trainer asks for them (`protocols.Environment`)."""
 
     def __init__(self, config: Config) -> None:
         words = vocabulary_of(config)
@@ -33,7 +33,7 @@ class FactsWorld:
         self._rules = (config.max_actions, config.max_action_tokens, config.retry)
 
     def held_out(self, draw: random.Random, count: int) -> list[Question]:
-        """Draw fresh questions; the world has so many that a repetition is rare."""
+        """Draw fresh questions; the environment has so many that a repetition is rare."""
         return [self.facts.question(draw) for _ in range(count)]
 
     def episode(self, question: Question) -> FactsEpisode:
