@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.safe_text import printable
 from trainer_hooks.wire import ALERT_KINDS, Action, ActionOutcome, ActionReport, ActionRequest, AlertNotice, Severity
 
-__all__ = ["Action", "ActionPolicy", "Decision", "printable"]
+__all__ = ["Action", "ActionPolicy", "Decision"]
 
 # What people may ask for. Of `notify` and `skip_update` a person has nothing once the message has been read.
 REQUESTABLE: tuple[Action, ...] = ("stop", "rollback", "checkpoint", "enable_llds")
@@ -163,8 +164,3 @@ class ActionPolicy:
 def _drain(decisions: deque[Decision]) -> list[Decision]:
     """Remove and return everything in a queue that another thread may be filling."""
     return [decisions.popleft() for _ in range(len(decisions))]
-
-
-def printable(text: str) -> str:
-    """Return a text from the collector with escapes for what would steer a terminal or begin a line of a log."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

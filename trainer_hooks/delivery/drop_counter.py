@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
-__all__ = ["DROPPED_RECORD_REASONS", "DropCounter", "Reason", "shown", "text_of"]
+from trainer_hooks.safe_text import LONGEST_TEXT_CHARS, describe_error
+
+__all__ = ["DROPPED_RECORD_REASONS", "DropCounter", "Reason"]
 
 logger = logging.getLogger("trainer_hooks")
 
@@ -37,9 +39,6 @@ DROPPED_RECORD_REASONS: tuple[Reason, ...] = (
     "unsent",
 )
 LOG_INTERVAL_SECONDS = 60.0
-# What is logged may hold what a user's object says of itself.
-LONGEST_DETAIL_CHARS = 2_000
-SHOWN_CHARS = 80
 
 
 class DropCounter:
@@ -79,7 +78,7 @@ class DropCounter:
 
     def count_error(self, error: Exception, *, lost: Reason | None = None, by: int = 1) -> None:
         """Count an error of ours, which must not reach the training, and the records that it cost."""
-        detail = f"{type(error).__name__}: {text_of(error)}"
+        detail = f"{type(error).__name__}: {describe_error(error)}"
         if lost and by:
             self._counts[lost] += by
             detail = f"{by} records were lost ({lost}): {detail}"
@@ -92,20 +91,4 @@ class DropCounter:
             self._logged_at[topic] = math.inf if once else now
             # A handler or a filter of the user's may raise.
             with contextlib.suppress(Exception):
-                logger.warning("rlvitals: %s", detail[:LONGEST_DETAIL_CHARS])
-
-
-def shown(given: object) -> str:
-    """Return the beginning of an object's representation; a class of the user's may raise instead of having one."""
-    try:
-        return repr(given)[:SHOWN_CHARS]
-    except Exception:  # noqa: BLE001 - whatever it raises
-        return f"a {type(given).__name__} that cannot be shown"
-
-
-def text_of(error: Exception) -> str:
-    """Return the text of an error; a class of the user's may raise instead of having one."""
-    try:
-        return str(error)[:LONGEST_DETAIL_CHARS]
-    except Exception:  # noqa: BLE001 - whatever it raises
-        return "(its text cannot be read)"
+                logger.warning("rlvitals: %s", detail[:LONGEST_TEXT_CHARS])

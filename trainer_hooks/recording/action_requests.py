@@ -5,7 +5,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, get_args
 
-from trainer_hooks.actions import ActionPolicy, printable
+from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.safe_text import printable
 from trainer_hooks.wire import Action, ActionOutcome, ActionReport, ActionRequest
 
 __all__ = ["MAX_REPORTS", "RequestReceiver"]

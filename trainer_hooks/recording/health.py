@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.delivery.drop_counter import text_of
+from trainer_hooks.safe_text import describe_error
 from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt
 
 __all__ = ["UNHEALTHY_PHASES", "RunHealth"]
@@ -118,7 +118,7 @@ class RunHealth:
         try:
             listener(notice)
         except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
-            self._drops.count("internal_errors", f"on_alert raised {type(error).__name__}: {text_of(error)}")
+            self._drops.count("internal_errors", f"on_alert raised {type(error).__name__}: {describe_error(error)}")
 
     def _is_about_this_process(self, receipt: Receipt) -> bool:
         """Whether detection has processed a step of this process; an earlier process may have had the same attempt.

@@ -12,12 +12,12 @@ from numpy import ndarray
 from trainer_hooks.arrays import HOST, Array, ArrayLibrary, Pending, library_of
 from trainer_hooks.arrays.copies import Copies, CopyPool
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.delivery.drop_counter import shown, text_of
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.recording.responses.candidates import gather_candidates
 from trainer_hooks.recording.responses.selection import Candidates, SamplingInterval
 from trainer_hooks.rollouts import Rollouts
+from trainer_hooks.safe_text import describe_error, describe_object
 from trainer_hooks.signals import FamiliarTokens, Reduced, fetch, reduce
 from trainer_hooks.signals.families import paired as paired_family
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
@@ -84,7 +84,7 @@ class InputReader:
                 else:
                     tokens = self._read_tokens(rollouts, now)
             except (RolloutsError, TypeError) as error:
-                self._drops.count("rollouts", f"rollouts were left out: {text_of(error)}")
+                self._drops.count("rollouts", f"rollouts were left out: {describe_error(error)}")
             except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
                 self._drops.count_error(error)
         reduced = tokens if type(tokens) is Reduced else None
@@ -141,7 +141,9 @@ class InputReader:
                     # A tensor that needs gradients warns when it is made a float.
                     numbers[name] = float(getattr(value, "detach", value.__float__)())
             except Exception as error:  # noqa: BLE001 - a value that is not a number may raise anything
-                self._drops.count("scalars", f"scalar {shown(name)} must be a number: {text_of(error)}")
+                self._drops.count(
+                    "scalars", f"scalar {describe_object(name)} must be a number: {describe_error(error)}"
+                )
         return numbers, waiting
 
 

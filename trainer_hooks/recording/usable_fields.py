@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, SupportsInt
 
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.delivery.drop_counter import shown
+from trainer_hooks.safe_text import describe_object
 from trainer_hooks.wire import LARGEST_INTEGER, LONGEST_NAME_CHARS, MAX_RECORD_SIGNALS, is_clean_name
 
 __all__ = ["UsableFields"]
@@ -42,7 +42,7 @@ class UsableFields:
                 self._drops.count(
                     "scalars",
                     f"a step must have at most {MAX_RECORD_SIGNALS} signals, and those beyond are left out, such as "
-                    f"{shown(text)}; log fewer names",
+                    f"{describe_object(text)}; log fewer names",
                     once="signals",
                 )
                 continue
@@ -57,8 +57,8 @@ class UsableFields:
         if text is None or len(text) > LONGEST_NAME_CHARS or not text.isprintable():
             self._drops.warn(
                 "data_version",
-                f"data_version must have at most {LONGEST_NAME_CHARS} printable characters, got {shown(given)}; it is "
-                "left out",
+                f"data_version must have at most {LONGEST_NAME_CHARS} printable characters, "
+                f"got {describe_object(given)}; it is left out",
                 once=True,
             )
             return None
@@ -75,7 +75,7 @@ class UsableFields:
         if not 0 <= number <= LARGEST_INTEGER:
             self._drops.warn(
                 "policy_version",
-                f"policy_version must lie in 0 to 2**53, got {shown(given)}; it is left out",
+                f"policy_version must lie in 0 to 2**53, got {describe_object(given)}; it is left out",
                 once=True,
             )
             return None
@@ -87,7 +87,7 @@ class UsableFields:
             self._drops.count(
                 "scalars",
                 f"a scalar's name must have 1 to {LONGEST_NAME_CHARS} printable characters and no blanks around them, "
-                f"got {shown(name)}; it is left out, and hooks/rejected_scalars counts it",
+                f"got {describe_object(name)}; it is left out, and hooks/rejected_scalars counts it",
                 once="names",
             )
             return None

@@ -1,0 +1,29 @@
+"""Foreign texts for logs and messages: of a user's objects and errors, which may raise, and of the collector."""
+
+from typing import Final
+
+__all__ = ["LONGEST_TEXT_CHARS", "describe_error", "describe_object", "printable"]
+
+LONGEST_TEXT_CHARS: Final = 2_000  # of one log line, which may hold what a user's object says of itself
+OBJECT_CHARS: Final = 80
+
+
+def describe_object(given: object) -> str:
+    """Return the beginning of an object's representation; a class of the user's may raise instead of having one."""
+    try:
+        return repr(given)[:OBJECT_CHARS]
+    except Exception:  # noqa: BLE001 - whatever it raises
+        return f"a {type(given).__name__} that cannot be shown"
+
+
+def describe_error(error: Exception) -> str:
+    """Return the text of an error; a class of the user's may raise instead of having one."""
+    try:
+        return str(error)[:LONGEST_TEXT_CHARS]
+    except Exception:  # noqa: BLE001 - whatever it raises
+        return "(its text cannot be read)"
+
+
+def printable(text: str) -> str:
+    """Return a text from the collector with escapes for what would steer a terminal or begin a line of a log."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
