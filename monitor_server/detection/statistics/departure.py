@@ -7,7 +7,7 @@ matters. Four rows of baseline are enough, because half of the failures in real 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import islice
 from typing import Any
 
 from monitor_server.detection.statistics.rarity import is_rarer
@@ -22,7 +22,6 @@ SMALLEST_DEVIATION = 1e-12  # keeps the score of a constant signal finite
 # Rows for which one look at the baseline serves: each row moves a median by one place at most.
 ROWS_PER_LOOK = 16
 ROUNDING = 1e-9  # relative; far more than the rounding of a difference
-_TURNS = cycle(range(8))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +89,8 @@ class Departure(Stateful):
         self._rows_left = 0  # for which the limit holds
         self._passing = 0  # rows in which one that passed the limit is still among the newest
         self._departed: tuple[float, float] | None = None  # level and baseline of a row that departs by them
-        # The first look serves for fewer rows, so that not all departures look at their baselines on the same row.
-        self._rows_per_look = ROWS_PER_LOOK - next(_TURNS)
+        # The first look serves for fewer rows, by the size, so that not all departures of a run look on the same row.
+        self._rows_per_look = ROWS_PER_LOOK - hash(size) % 8
 
     def update(self, x: float) -> bool:
         """Add one finite value and return whether the signal has departed.

@@ -7,10 +7,12 @@ import pytest
 
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
+from monitor_server.detection.registry import build_detectors
 from monitor_server.detection.statistics.departure import Departure, Size
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.rare_loss import RareLoss
 from monitor_server.detection.statistics.rarity import is_rarer, rarity
+from monitor_server.detection.statistics.state import Stateful
 
 SIZES = (
     Size(factor=2.0, least=0.1, rows=2, rarity=0.02),
@@ -70,9 +72,22 @@ def test_a_departure_is_found_at_the_rows_of_its_definition(size):
     assert found > 10
 
 
-def test_departures_look_at_their_baselines_on_different_rows():
-    """A row on which all of them do it would be one of the slowest."""
-    signals, looks = [Departure(Size()) for _ in range(32)], []
+def _departures(owner):
+    """Return the departures among the attributes of an object, and among those of what it holds."""
+    if isinstance(owner, dict | list | tuple):
+        held = owner.values() if isinstance(owner, dict) else owner
+    else:
+        held = vars(owner).values() if isinstance(owner, Stateful) else ()
+    found = {id(owner): owner} if isinstance(owner, Departure) else {}
+    for each in held:
+        found |= _departures(each)
+    return found
+
+
+def test_the_departures_of_a_run_look_at_their_baselines_on_different_rows():
+    """A row on which many of them do it would be one of the slowest."""
+    signals, looks = list(_departures(build_detectors()).values()), []
+    assert len(signals) > 32
     for value in wander(1):
         before = [signal._rows_left for signal in signals]
         for signal in signals:
