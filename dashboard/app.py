@@ -34,7 +34,7 @@ from dashboard.pages.fleet import curves as fleet_curves
 from dashboard.pages.fleet import page as fleet
 from dashboard.pages.fleet import table_rows as fleet_rows
 from dashboard.pages.fleet import views as fleet_views
-from dashboard.pages.rules import form, listed
+from dashboard.pages.rules import form, rule_buttons
 from dashboard.pages.rules.page import rules_page
 from dashboard.pages.settings import (
     channel_buttons,
@@ -191,7 +191,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     alert.register(app, api_url)
     judgement.register(app, api_url)
     settings = (keys, channels, channel_form, route_form, filled_forms, channel_buttons, projects, retention)
-    for section in (*settings, form, listed):
+    for section in (*settings, form, rule_buttons):
         section.register(app, api_url)
     return DashRequests(FirstAnswer(delivered, FirstView(api_url, delivered.style)), app)
 

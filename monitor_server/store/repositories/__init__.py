@@ -34,7 +34,7 @@ from monitor_server.store.repositories.series.reading import Series
 from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.repositories.steps import Steps
 from monitor_server.store.repositories.trainer_actions import Actions
-from monitor_server.store.repositories.waiting import Waiting
+from monitor_server.store.repositories.waiting_steps import Waiting
 
 __all__ = ["STATEMENT_ERRORS", "Repositories"]
 

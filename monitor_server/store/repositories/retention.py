@@ -32,7 +32,7 @@ from monitor_server.store.repositories.run_status import is_active_column, statu
 from monitor_server.store.repositories.saved_views import SavedViews
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
-from monitor_server.store.repositories.waiting import Waiting
+from monitor_server.store.repositories.waiting_steps import Waiting
 from monitor_server.store.statements import MAX_PARAMETERS
 from monitor_server.store.tables import (
     alerts,
