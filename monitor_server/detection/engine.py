@@ -48,7 +48,7 @@ class Engine:
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
         self._gate = Gate(calibration)
         self._warranty = calibration.warranty
-        self._false_alarm_budget = FalseAlarmBudget(calibration.warranty) if calibration.warranty else None
+        self._budget = FalseAlarmBudget(calibration.warranty) if calibration.warranty else None
         self._detectors = build_detectors()
         self._group = DetectorGroup(self._detectors.values())
         self._phases = PhaseMachine()
@@ -69,10 +69,8 @@ class Engine:
             self._phase = self._phases.update(observation.signals, self._findings)
             self._capability = self._phases.capability
             self._forecast = self._forecaster.forecast(self._detectors, self._findings, self._phase, self._capability)
-            if (
-                self._false_alarm_budget is not None
-            ):  # last: a page that is held back changes neither phase nor forecast
-                self._findings = self._false_alarm_budget.update(self._findings)
+            if self._budget is not None:  # last: a page that is held back changes neither phase nor forecast
+                self._findings = self._budget.update(self._findings)
             for kind in observation.acknowledged:
                 self.acknowledge(Acknowledgement(kind=kind, attempt=observation.attempt, step=observation.step))
         return Assessment(
@@ -110,8 +108,8 @@ class Engine:
             "findings": [_saved_finding(finding) for finding in self._findings],
             "newest": list(self._newest) if self._newest else None,
         }
-        if self._false_alarm_budget is not None and self._warranty is not None:
-            state["page_budget"] = self._false_alarm_budget.state() | {"warranty": dataclasses.asdict(self._warranty)}
+        if self._budget is not None and self._warranty is not None:
+            state["page_budget"] = self._budget.state() | {"warranty": dataclasses.asdict(self._warranty)}
         return state
 
     @classmethod
@@ -122,8 +120,8 @@ class Engine:
             if name in engine._detectors:
                 engine._detectors[name].load(saved)
         engine._gate.load(state.get("gate", {}))
-        if engine._false_alarm_budget is not None:
-            engine._false_alarm_budget.load(state.get("page_budget", {}))
+        if engine._budget is not None:
+            engine._budget.load(state.get("page_budget", {}))
         engine._phases.load(state["phases"])
         engine._capability = engine._phases.capability
         engine._forecaster.load(state.get("forecaster", {}))
