@@ -6,7 +6,8 @@ from them together, so that a crash repeats nothing and skips nothing. The trans
 the revision that the snapshot had; if another projector was faster, nothing is written.
 
 The log is read batch by batch, and what is complete after a batch is completed before the next one is read: the result
-depends on the order of the log alone, and not on where a slice ends.
+depends on the order of the log alone, and not on where a slice ends. One thing is not in the log: a rank that announces
+a larger world size than others of its attempt did makes every step that is not complete yet wait for as many ranks.
 """
 
 from collections.abc import Callable
