@@ -1,12 +1,15 @@
 """Makes JSON answers safe to show, and their numbers floats."""
 
 import math
+import re
 from typing import Final
 
-__all__ = ["printable_tree", "to_floats"]
+__all__ = ["meant_texts", "printable_tree", "to_floats"]
 
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 MODEL_TEXTS: Final = frozenset({"text", "pieces"})  # what a model wrote: line ends and tabs stay
+ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4}|[nrt])")
+LETTERS: Final = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 
 
 def to_floats(value: object) -> object:
@@ -49,3 +52,10 @@ def _printable(text: str, kept: str) -> str:
         character if character in kept or character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def meant_texts(shown: str) -> list[str]:
+    """Return the texts that `printable_tree` shows as this one, but for those that no address can hold."""
+    meant = ESCAPE.sub(lambda found: LETTERS.get(found[0]) or chr(int(found[0].lstrip("\\xuU"), 16)), shown)
+    is_held = not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in meant)
+    return [shown, meant] if meant != shown and is_held else [shown]

@@ -6,6 +6,7 @@
   const SPARKLINE_POINTS = 40;
   const KEPT_STEPS = 500; // the newest ones of as many runs
   const LONGEST_READ_MS = 5000;
+  const MOST_CLOSED = 100; // groups, as many as the collector takes
   const REMEMBERED = "rlvitals-fleet";
   const FILTERS = { run: "fleet-text", project: "fleet-project", state: "fleet-status", group: "fleet-group", curve: "fleet-curve" };
   const EMPTY = { run: "", project: null, state: "all", group: null, curve: "" };
@@ -48,6 +49,7 @@
 
   function toggleFleetGroup(key) {
     if (!collapsed.delete(key)) collapsed.add(key);
+    if (collapsed.size > MOST_CLOSED) collapsed.delete(collapsed.values().next().value);
     setProps("fleet-collapsed", { data: [...collapsed] });
   }
 

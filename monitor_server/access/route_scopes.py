@@ -59,6 +59,7 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("POST", "/api/v1/ingest"): _INGEST,
     ("GET", "/api/v1/runs"): _LIST,
     ("GET", "/api/v1/runs/groups"): _LIST,
+    ("GET", "/api/v1/runs/rows"): _LIST,
     ("GET", "/api/v1/runs/{run_id}"): _RUN,
     ("GET", "/api/v1/runs/{run_id}/attempts"): _RUN,
     ("GET", "/api/v1/runs/{run_id}/series"): _RUN,

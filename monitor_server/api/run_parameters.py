@@ -4,7 +4,7 @@ import re
 from typing import Annotated, Final, Literal, cast
 
 from fastapi import Depends, Query
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from monitor_server.api.dependencies import Asking
 from monitor_server.api.schemas import Status
@@ -12,12 +12,13 @@ from monitor_server.detection.protocol import Phase
 from monitor_server.store.repositories.run_filter import Condition, RunFilter, Sorting
 from monitor_server.store.repositories.run_order import NUMBERS, SORTED_BY, TEXTS
 
-__all__ = ["GroupedBy", "Offset", "Sort", "Wanted"]
+__all__ = ["Closed", "GroupedBy", "Offset", "Sort", "Wanted"]
 
 MAX_TEXT: Final = 200  # letters
 MAX_WORDS: Final = 10  # each is looked for in every run
 MAX_CONDITIONS: Final = 8
 MAX_SORTED: Final = 4
+MAX_CLOSED: Final = 100
 NUMBER: Final = r"-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?"  # each is finite
 
 # For the OpenAPI document; what does not match is refused by the functions below, in words.
@@ -28,6 +29,21 @@ WORDS: Final = rf"^\s*(\S+(\s+\S+){{0,{MAX_WORDS - 1}}}\s*)?$"
 
 GroupedBy = Literal["project", "phase", "status", "setting", "tag", "owner"]
 Offset = Annotated[int, Query(ge=0, le=1_000_000, description="How many of the first ones are left out")]
+
+
+async def _closed(
+    closed: Annotated[
+        list[Annotated[str, Field(max_length=MAX_TEXT)]] | None,
+        Query(
+            max_length=MAX_CLOSED,
+            description="Names of groups whose runs are left out; empty for the runs without a value",
+        ),
+    ] = None,
+) -> list[str]:
+    return closed or []
+
+
+Closed = Annotated[list[str], Depends(_closed)]
 
 
 def read_sort(stated: str) -> str:

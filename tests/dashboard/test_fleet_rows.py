@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from dashboard.api.answers import printable_tree
 from dashboard.components.fleet.filters import FleetCounts, fleet_filters, fleet_summary
-from dashboard.components.fleet.grid_request import Controls, sort_of, wanted_runs
-from dashboard.components.fleet.group_places import row_count, rows_between
-from dashboard.components.fleet.rows import fleet_row, group_row
+from dashboard.components.fleet.grid_request import Controls, asked_closed, sort_of, wanted_runs
+from dashboard.components.fleet.rows import fleet_row, grouped_row
 from dashboard.pages.fleet.table_rows import csv_cell
 
 
@@ -49,39 +49,30 @@ def test_one_run_needs_no_filters():
     assert not fleet_filters(FleetCounts([], [group("p", 1), group("q", 1)])).hidden
 
 
-def test_a_grouped_table_shows_heads_and_open_groups():
-    """Heads stand before their runs, and the runs of a closed group keep their places in the list of all runs."""
-    groups = [group("one", 3), group("two", 2), group(None, 2)]
-    assert row_count(groups, {"two"}) == 8
-    assert list(rows_between(groups, {"two"}, range(100))) == [
-        groups[0],
-        range(3),
-        groups[1],
-        groups[2],
-        range(5, 7),
-    ]
-
-
-@pytest.mark.parametrize("closed", [(), ("b",), ("a", "c"), ("",)])
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_parts_of_a_grouped_table_join_to_the_whole(closed, size):
-    """Wherever they are cut."""
-    groups = [group("a", 3), group("b", 1), group("c", 4), group(None, 2)]
-
-    def rows(part):
-        for each in rows_between(groups, closed, part):
-            yield from each if isinstance(each, range) else [each["name"]]
-
-    count = row_count(groups, closed)
-    parts = [row for first in range(0, count, size) for row in rows(range(first, first + size))]
-    assert parts == list(rows(range(count)))
-    assert len(parts) == count
-
-
 def test_a_group_without_a_name_is_named():
     """It can be closed like the others."""
-    row = group_row(group(None, 2, warning=1), "owner", is_open=False)
+    head = {"group": group(None, 2, warning=1), "run": None}
+    row = grouped_row(head, "owner", closed=[""])
     assert (row["group"], row["key"], row["is_open"], row["counts"]["warning"]) == ("no owner", "", False, 1)
+    assert grouped_row(head, "owner", closed=["other"])["is_open"]
+
+
+def test_as_many_groups_are_closed_as_the_collector_takes():
+    """The newest ones: by their number, and by what their names take in an address."""
+    assert asked_closed([str(place) for place in range(300)]) == [str(place) for place in range(299, 199, -1)]
+    assert asked_closed(["a" * 200, "", "b" * 201, 5, None]) == ["", "a" * 200]
+    long = [f"{'🔥' * 198}{place:02}" for place in range(90)]
+    sent = asked_closed(long)
+    assert sent == long[: -len(sent) - 1 : -1]
+    assert 10 < len(sent) < 20
+
+
+def test_a_group_whose_name_has_a_character_that_is_shown_as_an_escape_is_closed():
+    """The browser knows what is shown alone, so that both texts are sent."""
+    shown = printable_tree("\U0001f469\u200d\U0001f4bb")
+    assert shown == "\U0001f469\\u200d\U0001f4bb"
+    assert asked_closed([shown]) == [shown, "\U0001f469\u200d\U0001f4bb"]
+    assert asked_closed([r"a\x00b", r"C:\ud800"]) == [r"C:\ud800", r"a\x00b"]
 
 
 def test_the_order_is_that_of_the_headings_by_the_names_of_the_api():

@@ -16,6 +16,7 @@ from dashboard.api.types.runs import (
     RunDetail,
     RunGroupItem,
     RunItem,
+    RunRow,
     SeriesItem,
 )
 
@@ -61,6 +62,27 @@ class Runs:
         for run in runs:
             _restore_sparkline(run)
         return runs, cast("int", answer["total"])
+
+    async def rows(
+        self, wanted: Query, *, sort: str, group_by: str, closed: Sequence[str], offset: int, limit: int
+    ) -> tuple[list[RunRow], int, int]:
+        """Read rows of a table of runs in groups, how many it has, and how many runs match.
+
+        Args:
+            wanted: The filters, by the names of the API's parameters.
+            sort: The columns to sort the runs of a group by, as the API states them.
+            group_by: What the runs of a group have in common.
+            closed: The names of the groups whose runs have no rows; empty for the runs without a value.
+            offset: How many of the first rows are left out.
+            limit: The most rows, 1,000 at most.
+        """
+        asked: Query = {"sort": sort, "group_by": group_by, "closed": list(closed), "offset": offset, "limit": limit}
+        answer = await self._requests.get("/runs/rows", wanted | asked)
+        rows = cast("list[RunRow]", answer["items"])
+        for row in rows:
+            if row["run"]:
+                _restore_sparkline(row["run"])
+        return rows, cast("int", answer["rows"]), cast("int", answer["total"])
 
     async def groups(self, by: str, wanted: Query) -> list[RunGroupItem]:
         """Count runs by what they have in common, the group of the most urgent run first."""

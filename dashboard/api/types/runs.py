@@ -16,6 +16,7 @@ __all__ = [
     "RunDetail",
     "RunGroupItem",
     "RunItem",
+    "RunRow",
     "SeriesItem",
     "Sparkline",
 ]
@@ -86,6 +87,13 @@ class RunGroupItem(TypedDict):
     last_seen: float
     phase: str
     alerts: AlertCounts
+
+
+class RunRow(TypedDict):
+    """A row of a table of runs in groups: the head of a group, or a run; the other one is None."""
+
+    group: RunGroupItem | None
+    run: RunItem | None
 
 
 class RunDetail(RunItem, total=False):

@@ -4,10 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 
+from dashboard.api.answers import meant_texts
 from dashboard.api.http_requests import Query
 
-__all__ = ["STATES", "Controls", "sort_of", "wanted_runs"]
+__all__ = ["STATES", "Controls", "asked_closed", "sort_of", "wanted_runs"]
 
 NAMES: Final = {"step": "last_step", "change": "reward_change", "lead": "leading_alert", "gpu_hours": "alert_gpu_hours"}
 STATES: Final = {"running": ["running"], "silent": ["stalled", "lost"], "ended": ["finished", "stopped"]}
@@ -15,7 +17,8 @@ URGENCY: Final = "urgency"
 UNSORTED: Final = ("sparkline", "tags")  # cells of several values, which an address may name all the same
 FAR: Final = 1e99
 # What the collector accepts at most.
-MAX_SORTED, MAX_CONDITIONS, MAX_WORDS, MAX_LETTERS = 4, 8, 10, 200
+MAX_SORTED, MAX_CONDITIONS, MAX_WORDS, MAX_LETTERS, MAX_CLOSED = 4, 8, 10, 200, 100
+MAX_CLOSED_BYTES: Final = 32_000  # of all names in an address; the collector takes a head of 64 KiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,20 @@ def sort_of(request: Mapping[str, Any]) -> str:
         if each["colId"] not in UNSORTED
     )
     return ",".join(list(columns)[:MAX_SORTED]) or URGENCY
+
+
+def asked_closed(closed: Sequence[object]) -> list[str]:
+    """Return the groups that are closed, as many of the newest ones as the collector takes at once."""
+    asked: list[str] = []
+    size = 0
+    for shown in reversed(closed):
+        meant = meant_texts(shown) if isinstance(shown, str) else []
+        names = [name for name in meant if len(name) <= MAX_LETTERS]
+        size += sum(len(quote(name, errors="replace")) + len("&closed=") for name in names)
+        if size > MAX_CLOSED_BYTES or len(asked) + len(names) > MAX_CLOSED:
+            break
+        asked += names
+    return asked
 
 
 def wanted_runs(request: Mapping[str, Any], controls: Controls) -> Query:

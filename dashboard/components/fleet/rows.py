@@ -1,12 +1,12 @@
 """Turns runs and groups of runs into the rows of the fleet's table."""
 
 import math
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final, cast
 
-from dashboard.api.types.runs import RunGroupItem, RunItem
+from dashboard.api.types.runs import RunItem, RunRow
 
-__all__ = ["fleet_row", "group_key", "group_row", "state_of", "thinned"]
+__all__ = ["fleet_row", "grouped_row", "state_of", "thinned"]
 
 SPARKLINE_POINTS: Final = 40
 FAILING: Final = frozenset({"decay", "acceleration", "collapsed"})  # phases that the head of a group names
@@ -54,18 +54,20 @@ def fleet_row(run: RunItem) -> Row:
     }
 
 
-def group_key(group: RunGroupItem) -> str:
-    """Return by what a group is told from others; empty for the runs without a value, because no name is empty."""
-    return group["name"] or ""
+def grouped_row(row: RunRow, by: str, closed: Collection[str] = ()) -> Row:
+    """Return a row of a table that is grouped: the head of a group, which is open unless it is closed, or a run.
 
-
-def group_row(group: RunGroupItem, by: str, *, is_open: bool) -> Row:
-    """Return the row that heads a group."""
+    The key of a group is its name, empty for the runs without a value, because no name is empty.
+    """
+    group = row["group"]
+    if group is None:
+        return fleet_row(cast("RunItem", row["run"]))
+    key = group["name"] or ""
     return {
-        "id": f"group {group_key(group)}",
+        "id": f"group {key}",
         "is_head": True,
-        "is_open": is_open,
-        "key": group_key(group),
+        "is_open": key not in closed,
+        "key": key,
         "group": group["name"] or f"no {by}",
         "count": group["runs"],
         "counts": group["alerts"],

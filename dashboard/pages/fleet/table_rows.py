@@ -1,10 +1,8 @@
 """The callbacks that read the rows of the fleet's table: those that come into view, and all of them as CSV."""
 
-import asyncio
 import csv
 import io
-from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dash import Dash, Input, Output, State, no_update
@@ -12,9 +10,8 @@ from dash import Dash, Input, Output, State, no_update
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.api.http_requests import Query
-from dashboard.components.fleet.grid_request import Controls, sort_of, wanted_runs
-from dashboard.components.fleet.group_places import row_count, rows_between
-from dashboard.components.fleet.rows import fleet_row, group_key, group_row
+from dashboard.components.fleet.grid_request import Controls, asked_closed, sort_of, wanted_runs
+from dashboard.components.fleet.rows import fleet_row, grouped_row
 from dashboard.components.fleet.table import COLUMNS
 from dashboard.components.page_frame import waiting
 from dashboard.ids import fleet as fleet_ids
@@ -84,38 +81,18 @@ def register(app: Dash, api_url: str) -> None:
 
 
 async def _rows(
-    api: ApiClient, request: Mapping[str, Any], wanted: Query, group_by: str | None, closed: Collection[str]
+    api: ApiClient, request: Mapping[str, Any], wanted: Query, group_by: str | None, closed: Sequence[str]
 ) -> tuple[list[Row], int, int]:
     """Return the rows of a request of the table, how many rows the table has, and how many runs match."""
     first, end, sort = int(request["startRow"]), int(request["endRow"]), sort_of(request)
-    if group_by:
-        return await _grouped_rows(api, wanted, sort, group_by, closed=closed, rows=range(first, end))
-    runs, total = await api.runs.part(wanted, sort=sort, offset=first, limit=end - first)
-    return [fleet_row(run) for run in runs], total, total
-
-
-async def _grouped_rows(
-    api: ApiClient, wanted: Query, sort: str, by: str, *, closed: Collection[str], rows: range
-) -> tuple[list[Row], int, int]:
-    groups = await api.runs.groups(by, wanted)
-    shown = list(rows_between(groups, closed, rows))
-    spans: list[range] = []  # of the list of all runs
-    for span in (each for each in shown if isinstance(each, range)):
-        if spans and spans[-1].stop == span.start:
-            spans[-1] = range(spans[-1].start, span.stop)
-        else:
-            spans.append(span)
-    parts = await asyncio.gather(
-        *(api.runs.part(wanted, sort=sort, offset=span.start, limit=len(span), group_by=by) for span in spans)
+    if not group_by:
+        runs, total = await api.runs.part(wanted, sort=sort, offset=first, limit=end - first)
+        return [fleet_row(run) for run in runs], total, total
+    closed = asked_closed(closed)
+    rows, count, total = await api.runs.rows(
+        wanted, sort=sort, group_by=group_by, closed=closed, offset=first, limit=end - first
     )
-    runs = iter([run for part, _ in parts for run in part])
-    drawn: list[Row] = []
-    for each in shown:
-        if isinstance(each, range):
-            drawn += [fleet_row(run) for run in islice(runs, len(each))]  # fewer where a run is gone meanwhile
-        else:
-            drawn.append(group_row(each, by, is_open=group_key(each) not in closed))
-    return drawn, row_count(groups, closed), sum(group["runs"] for group in groups)
+    return [grouped_row(row, group_by, closed) for row in rows], count, total
 
 
 async def _csv(api: ApiClient, asked: Mapping[str, Any], controls: Controls) -> str:

@@ -8,8 +8,8 @@ from pydantic import Field
 from monitor_server.access.cursors import hide
 from monitor_server.api.dependencies import Collector, Reading, Serving
 from monitor_server.api.pagination import Cursor, ItemList, Limit
-from monitor_server.api.run_parameters import GroupedBy, Offset, Sort, Wanted
-from monitor_server.api.schemas import RunGroupItem, RunItem, group_item, run_item
+from monitor_server.api.run_parameters import Closed, GroupedBy, Offset, Sort, Wanted
+from monitor_server.api.schemas import RunGroupItem, RunItem, RunRow, group_item, row_item, run_item
 from monitor_server.errors import InvalidField
 
 __all__ = ["router"]
@@ -21,6 +21,13 @@ class RunList(ItemList[RunItem]):
     """One part of a list of runs."""
 
     total: int | None = Field(default=None, description="How many runs match; null where the list goes on by a cursor")
+
+
+class RunRowList(ItemList[RunRow]):
+    """One part of a table of runs in groups."""
+
+    rows: int = Field(description="How many rows the whole table has")
+    total: int = Field(description="How many runs match")
 
 
 @router.get("")
@@ -42,10 +49,7 @@ def runs(
     Runs that have no value are last in both directions. A list in another order than the newest first is read as it is
     at each request, so a run may be in two parts of it.
     """
-    if cursor is not None and offset:
-        raise InvalidField(
-            "query.offset: cannot be given with a cursor, which says where the list goes on; leave one out"
-        )
+    _check_beginning(cursor, offset)
     if wanted is None:
         return RunList(items=[], total=0)
     is_ordered = bool(sort) or group_by is not None
@@ -84,9 +88,46 @@ def groups(
     if wanted is None:
         return ItemList(items=[])
     first = cursor or 0
-    rows = reading.run_views.groups(wanted, by, limit=limit + 1, offset=first, **_moment(collector))
+    rows = reading.run_groups.page(wanted, by, limit=limit + 1, offset=first, **_moment(collector))
     following = str(hide(first + limit)) if len(rows) > limit else None
     return ItemList(items=[group_item(row) for row in rows[:limit]], next=following)
+
+
+@router.get("/rows")
+def rows(
+    *,
+    collector: Serving,
+    reading: Reading,
+    wanted: Wanted,
+    sort: Sort,
+    group_by: GroupedBy,
+    closed: Closed,
+    cursor: Cursor,
+    offset: Offset = 0,
+    limit: Limit = 100,
+) -> RunRowList:
+    """List the rows of a table of runs in groups: the head of each group, and below it its runs in the order of `sort`.
+
+    The groups come in the order of `GET /runs/groups`. An answer is one state of the store, so a run stands below the
+    head of its own group.
+    """
+    _check_beginning(cursor, offset)
+    if wanted is None:
+        return RunRowList(items=[], rows=0, total=0)
+    first = offset if cursor is None else cursor
+    read = reading.run_groups.rows(
+        wanted, group_by, sort, limit=limit, offset=first, closed=closed, **_moment(collector)
+    )
+    items = [row_item(row.group, row.run) for row in read.rows]
+    following = str(hide(first + limit)) if first + limit < read.row_count else None
+    return RunRowList(items=items, next=following, rows=read.row_count, total=read.run_count)
+
+
+def _check_beginning(cursor: int | None, offset: int) -> None:
+    if cursor is not None and offset:
+        raise InvalidField(
+            "query.offset: cannot be given with a cursor, which says where the list goes on; leave one out"
+        )
 
 
 def _moment(collector: Collector) -> dict[str, Any]:

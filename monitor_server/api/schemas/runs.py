@@ -20,12 +20,14 @@ __all__ = [
     "RunDetail",
     "RunGroupItem",
     "RunItem",
+    "RunRow",
     "SeriesItem",
     "Sparkline",
     "Status",
     "StepEvent",
     "StepItem",
     "group_item",
+    "row_item",
     "run_detail",
     "run_item",
 ]
@@ -111,6 +113,13 @@ class RunGroupItem(Schema):
     alerts: AlertCounts = Field(description="Firing ones")
 
 
+class RunRow(Schema):
+    """A row of a table of runs in groups: the head of a group, or a run; the other one is null."""
+
+    group: RunGroupItem | None = None
+    run: RunItem | None = None
+
+
 class AttemptItem(Schema):
     """One attempt of a run, counted from 1; ``number`` is what its trainer calls it (`RLVITALS_ATTEMPT`)."""
 
@@ -169,8 +178,13 @@ def run_detail(row: Mapping[str, Any], signals: Sequence[str]) -> RunDetail:
 
 
 def group_item(row: Mapping[str, Any]) -> RunGroupItem:
-    """Make a group's item from its row in ``RunViews.groups``."""
+    """Make a group's item from its row in ``RunGroups``."""
     return RunGroupItem.model_validate({**row, "alerts": {name: row[name] for name in SEVERITIES}})
+
+
+def row_item(group: Mapping[str, Any] | None, run: Mapping[str, Any] | None) -> RunRow:
+    """Make the item of a row that is the head of a group or a run, from its row in ``RunGroups`` or ``RunViews``."""
+    return RunRow(group=None if group is None else group_item(group), run=None if run is None else run_item(run))
 
 
 def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from monitor_server.store.repositories.retention import Retention
 from monitor_server.store.repositories.retention_counts import RetentionCounts
 from monitor_server.store.repositories.retention_limits import RetentionLimits
 from monitor_server.store.repositories.rules import Rules
+from monitor_server.store.repositories.run_groups import RunGroups
 from monitor_server.store.repositories.run_views import RunViews
 from monitor_server.store.repositories.runs import Runs
 from monitor_server.store.repositories.saved_views import SavedViews
@@ -49,6 +50,7 @@ class Repositories:
         self._connection = connection
         self.runs = Runs(connection)
         self.run_views = RunViews(connection)
+        self.run_groups = RunGroups(connection)
         self.attempts = Attempts(connection)
         self.projection_queue = ProjectionQueue(connection)
         self.records = Records(connection)

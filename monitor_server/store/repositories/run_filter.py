@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, func, or_
 from monitor_server.store.repositories.run_order import TEXTS, RunOrder
 from monitor_server.store.tables import runs
 
-__all__ = ["Condition", "RunFilter", "Sorting", "matching_runs"]
+__all__ = ["Condition", "RunFilter", "Sorting", "matching_runs", "sort_keys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,14 @@ def matching_runs(query: Select[Any], wanted: RunFilter, order: RunOrder, *, dia
         texts = (runs.c.search_text, order.phase, order.status)
         query = query.where(or_(*(text.contains(word.lower(), autoescape=True) for text in texts)))
     return query.where(*(_holds(condition, order) for condition in wanted.conditions))
+
+
+def sort_keys(order: RunOrder, sorting: Sorting) -> list[ColumnElement[Any]]:
+    """Return by what runs are sorted; those without a value are last in both directions."""
+    key = order.sort_key(sorting.column)
+    if sorting.column == "urgency" and sorting.is_descending:
+        return [key.desc(), runs.c.number.asc()]  # the fleet's order from its end
+    return [(key.desc() if sorting.is_descending else key.asc()).nulls_last()]
 
 
 def _holds(condition: Condition, order: RunOrder) -> ColumnElement[bool]:

@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, Connection, Float, Select, bindparam, func
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.removed_attempts import REMOVED
 from monitor_server.store.repositories.row_fields import row_fields
-from monitor_server.store.repositories.run_filter import RunFilter, Sorting, matching_runs
-from monitor_server.store.repositories.run_order import SEVERITIES, WORST_PHASES, RunOrder, firing_count
+from monitor_server.store.repositories.run_filter import RunFilter, Sorting, matching_runs, sort_keys
+from monitor_server.store.repositories.run_order import SEVERITIES, RunOrder
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.tables import alerts, attempts, phases, runs
 
@@ -51,17 +51,21 @@ class RunViews:
             limit: The most runs.
             before: Only runs whose number is lower.
             offset: How many runs are left out.
-            group_by: Keeps the runs of a group together, and the groups in the order of `groups`.
+            group_by: Keeps the runs of a group together, and the groups in the order of `RunGroups.page`.
         """
         order = RunOrder(now=now, deadlines=deadlines)
         keys = [] if group_by is None else _group_keys(order, group_by)
         for each in sorting:
-            keys += _sort_keys(order, each)
+            keys += sort_keys(order, each)
         # The numbers alone are sorted: a row is a hundred times as long.
         query = self._matching(select(runs.c.number), wanted, order).order_by(*keys, runs.c.number.desc())
         if before is not None:
             query = query.where(runs.c.number < before)
         numbers = list(self._connection.execute(query.limit(limit).offset(offset)).scalars())
+        return self.numbered(numbers, now=now, deadlines=deadlines)
+
+    def numbered(self, numbers: Sequence[int], *, now: float, deadlines: Deadlines) -> list[dict[str, Any]]:
+        """Return the runs of some numbers as readers see them, in the order of the numbers."""
         rows = self._rows(_view(now, deadlines).where(runs.c.number.in_(numbers))) if numbers else []
         found = {row["number"]: row for row in rows}
         return [found[number] for number in numbers]
@@ -70,25 +74,6 @@ class RunViews:
         """Return how many runs match."""
         query = self._matching(select(func.count()), wanted, RunOrder(now=now, deadlines=deadlines))
         return int(self._connection.execute(query).scalar_one())
-
-    def groups(
-        self, wanted: RunFilter, by: str, *, now: float, deadlines: Deadlines, limit: int, offset: int = 0
-    ) -> list[dict[str, Any]]:
-        """Return the groups of the runs that match, the one with the most urgent run first.
-
-        A group has its ``name`` (None for the runs without a value), its number of ``runs``, when one of them was
-        ``last_seen``, the worst ``phase``, and the number of firing alerts of each severity.
-        """
-        order = RunOrder(now=now, deadlines=deadlines)
-        name, worst = order.group(by), func.min(order.worst_phase).label("worst")
-        counts = [func.sum(firing_count(severity)).label(severity) for severity in SEVERITIES]
-        newest = func.max(runs.c.last_seen).label("last_seen")
-        columns = select(name.label("name"), func.count().label("runs"), newest, worst, *counts)
-        # Not by what changes with each record: a list that is read in parts would lose and repeat groups.
-        keys = (func.min(order.urgency), func.max(runs.c.number).desc(), name.asc().nulls_last())
-        query = self._matching(columns, wanted, order).group_by(name).order_by(*keys)
-        rows = self._connection.execute(query.limit(limit).offset(offset)).mappings()
-        return [row_fields(row) | {"phase": WORST_PHASES[row["worst"]]} for row in rows]
 
     def live(self, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
         """Return the runs that have not ended, the last heard first."""
@@ -129,14 +114,7 @@ def _group_keys(order: RunOrder, by: str) -> list[ColumnElement[Any]]:
     group = order.group(by)
     urgency = func.min(order.urgency).over(partition_by=group)
     newest = func.max(runs.c.number).over(partition_by=group)
-    return [urgency, newest.desc(), group.asc().nulls_last()]
-
-
-def _sort_keys(order: RunOrder, sorting: Sorting) -> list[ColumnElement[Any]]:
-    key = order.sort_key(sorting.column)
-    if sorting.column == "urgency" and sorting.is_descending:
-        return [key.desc(), runs.c.number.asc()]  # the fleet's order from its end
-    return [(key.desc() if sorting.is_descending else key.asc()).nulls_last()]
+    return [urgency, newest.desc()]
 
 
 def _view(now: float, deadlines: Deadlines) -> Select[Any]:

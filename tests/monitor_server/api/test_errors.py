@@ -5,8 +5,8 @@ import pytest
 from monitor_server import errors
 
 PATHS = [
-    "/runs", "/runs/groups", "/runs/{run_id}", "/runs/{run_id}/series", "/runs/{run_id}/steps", "/runs/{run_id}/phases",
-    "/runs/{run_id}/forecast", "/runs/{run_id}/warranty", "/runs/{run_id}/marks",
+    "/runs", "/runs/groups", "/runs/rows", "/runs/{run_id}", "/runs/{run_id}/series", "/runs/{run_id}/steps",
+    "/runs/{run_id}/phases", "/runs/{run_id}/forecast", "/runs/{run_id}/warranty", "/runs/{run_id}/marks",
     "/runs/{run_id}/expected-ranges",
     "/runs/{run_id}/responses", "/runs/{run_id}/actions", "/runs/{run_id}/alerts", "/alerts", "/alerts/{alert_id}",
     "/alerts/{alert_id}/attribution", "/alerts/{alert_id}/incident", "/alerts/{alert_id}/ack",
