@@ -14,6 +14,8 @@
   const pushed = new Map(); // id of a run -> its newest step that was pushed
   let openedFor = null; // the description of the table that is drawn
   let shownFor = null; // the filters whose rows the table shows
+  let closedFor = ""; // the groups that it shows closed
+  let changes = 0; // of the rows that are asked for, since the table is open
   let current = {}; // what is set above the table
   let isOpening = false; // the table does not have its columns yet
   let view = null; // the saved view that was opened last
@@ -33,13 +35,30 @@
     return "";
   }
 
-  /* What is shown stays until its successor is there. */
+  const askedOf = ({ run, project, state, group, archived }) => JSON.stringify([run, project, state, group, archived]);
+
+  /* What is shown stays until its successor is there; where that is something else, the table says that it loads. */
   function readAnew() {
     const api = grid();
-    const asked = JSON.stringify([current.run, current.project, current.state, current.group, current.archived]);
+    const asked = askedOf(current);
+    const closed = [...collapsed].join("\n");
     if (asked !== shownFor && api.getDisplayedRowCount()) api.ensureIndexVisible(0, "top");
+    if (asked !== shownFor || closed !== closedFor) beginLoading(api);
     shownFor = asked;
+    closedFor = closed;
     api.refreshInfiniteCache();
+  }
+
+  function beginLoading(api) {
+    changes += 1;
+    api.setGridOption("context", { change: changes }); // each request holds it, and the answer names it
+    api.setGridOption("loading", true);
+  }
+
+  /* The answer to an earlier question, or to none of the reader's, ends nothing. */
+  function endFleetLoading(change) {
+    if (grid() && change === changes) grid().setGridOption("loading", false);
+    return window.dash_clientside.no_update;
   }
 
   function readFleetAgain() {
@@ -94,6 +113,8 @@
   async function openFleet(table, library, views) {
     isOpening = true;
     openedFor = table;
+    changes = 0;
+    if (collapsed.size) setProps("fleet-collapsed", { data: [...collapsed] }); // another page was shown meanwhile
     const given = new URLSearchParams(window.location.search || localStorage.getItem(REMEMBERED) || "");
     view = views.find((each) => each.id === given.get("view")) || null;
     const asked = view ? new URLSearchParams(view.query) : given;
@@ -121,8 +142,10 @@
 
   function opened(api, asked) {
     api.rlvitalsColumns = shownColumns(api).join();
+    shownFor = askedOf(current);
     apply(api, asked);
     for (const event of ["sortChanged", "filterChanged", "columnMoved", "columnVisible"]) api.addEventListener(event, remember);
+    for (const event of ["sortChanged", "filterChanged"]) api.addEventListener(event, () => beginLoading(api));
     api.addEventListener("modelUpdated", appendPushed);
     window.rlvitals.curves.watch(api);
   }
@@ -246,6 +269,6 @@
   window.rlvitals = Object.assign(window.rlvitals || {}, { pushFleetStep, toggleFleetGroup });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, {
-    arrangeFleet, chooseFleetColumns, exportFleet, openFleetView, readFleetAgain, saveFleetView, toggleWall,
+    arrangeFleet, chooseFleetColumns, endFleetLoading, exportFleet, openFleetView, readFleetAgain, saveFleetView, toggleWall,
   });
 })();

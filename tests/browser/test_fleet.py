@@ -3,6 +3,7 @@
 import csv
 import re
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,95 @@ def test_runs_are_grouped_and_a_group_closes(fleet, visit):
     heads.first.click()
     expect(heads.first).to_have_attribute("aria-expanded", "false")
     expect(names(visit)).to_have_text(["r1-seed1", "r0-seed0"])
+
+
+@contextmanager
+def held_reads(visit):
+    """Keep the questions for rows from the server, and send them in their order when the block ends."""
+    held, is_over = [], []
+
+    def hold(route):
+        if not is_over and "getRowsRequest" in (route.request.post_data or ""):
+            held.append(route)
+        else:
+            route.continue_()
+
+    visit.page.route(re.compile("_dash-update-component"), hold)
+    yield held
+    is_over.append(True)
+    for route in held:
+        route.continue_()
+
+
+@pytest.mark.parametrize("change", ["group", "text", "sort", "filter", "close"])
+def test_the_table_says_that_it_loads_until_what_was_asked_for_is_there(fleet, visit, change):
+    """What it shows meanwhile is something else."""
+    open_fleet(fleet, visit, "?group=project")
+    loading = visit.page.locator(".ag-overlay-loading-center")
+    expect(names(visit)).to_have_count(5)
+    expect(loading).to_have_count(0)
+    with held_reads(visit) as held:
+        if change == "group":
+            choose(visit, "fleet-group", "by status")
+        elif change == "text":
+            visit.page.get_by_placeholder("Find a run").fill("r4")
+        elif change == "sort":
+            visit.page.get_by_role("columnheader", name="Reward", exact=True).locator(".ag-header-cell-text").click()
+        elif change == "filter":
+            model = {"reward": {"filterType": "number", "type": "greaterThan", "filter": 0.8}}
+            visit.page.evaluate("(model) => dash_ag_grid.getApi('fleet-grid').setFilterModel(model)", model)
+        else:
+            visit.page.locator(".fleet-group").first.click()
+        expect(loading).to_have_text("Loading...")
+        expect(loading).to_be_visible()
+        assert len(held) <= 1  # the next question waits for the answer to this one
+    expect(loading).to_have_count(0)
+    found = {"group": 5, "text": 1, "sort": 5, "filter": 1, "close": 2}
+    expect(names(visit)).to_have_count(found[change])
+
+
+def test_the_answer_to_an_earlier_question_does_not_end_the_loading(fleet, visit):
+    """A second change while the first one is loaded."""
+    open_fleet(fleet, visit)
+    expect(names(visit)).to_have_count(5)
+    with held_reads(visit) as held:
+        choose(visit, "fleet-group", "by project")
+        expect(visit.page.locator(".ag-overlay-loading-center")).to_be_visible()
+        choose(visit, "fleet-group", "by status")
+        with visit.page.expect_response(re.compile("_dash-update-component")):
+            held.pop(0).continue_()
+        expect(visit.page.locator(".ag-overlay-loading-center")).to_be_visible()
+    expect(visit.page.locator(".ag-overlay-loading-center")).to_have_count(0)
+    expect(visit.page.locator(".fleet-group")).to_have_text(["running5 runs"])
+
+
+def test_a_refresh_does_not_say_that_it_loads(start_collector, visit):
+    """The rows in view stay what they were asked to be."""
+    fleet = filled(start_collector(dashboard="dashboard.app:attach"))
+    open_fleet(fleet, visit)
+    expect(names(visit)).to_have_count(5)
+    expect(visit.page.locator(".ag-overlay-loading-center")).to_have_count(0)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    with held_reads(visit) as held:
+        fleet.run(run="new", project="one", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+        visit.page.wait_for_function("() => document.querySelector('.summary').textContent.startsWith('6')")
+        assert visit.page.locator(".ag-overlay-loading-center").count() == 0
+        assert held
+    expect(names(visit)).to_have_count(6)
+
+
+def test_a_group_that_was_closed_is_closed_when_the_reader_comes_back(fleet, visit):
+    """From the page of a run, in the same window."""
+    open_fleet(fleet, visit, "?group=project&sort=reward:desc")
+    head = visit.page.locator(".fleet-group", has_text="two")
+    head.click()
+    expect(names(visit)).to_have_text(["r1-seed1", "r0-seed0"])
+    names(visit).first.click()
+    expect(visit.page.locator("h1")).to_have_text("r1-seed1")
+    visit.page.go_back()
+    expect(names(visit)).to_have_text(["r1-seed1", "r0-seed0"])
+    head.click()
+    expect(names(visit)).to_have_count(5)
 
 
 def test_a_group_without_a_value_has_a_head_of_its_own(fleet, visit):

@@ -89,6 +89,8 @@ def fleet_table() -> dict[str, object]:
             # dash-ag-grid knows one request at a time.
             "maxConcurrentDatasourceRequests": 1,
             "blockLoadDebounceMillis": 60,
+            "loading": True,  # until rows are read; assets/fleet.js counts the changes of what is asked for
+            "context": {"change": 0},
             "rowHeight": ROW_PIXELS,
             "headerHeight": 38,
             "ensureDomOrder": True,

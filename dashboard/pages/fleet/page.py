@@ -37,6 +37,7 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
             html.H1("Runs", className="unseen"),
             dcc.Store(id=fleet_ids.REFRESH),
             dcc.Store(id=fleet_ids.REFRESHED),
+            dcc.Store(id=fleet_ids.READ),
             dcc.Store(id=fleet_ids.COUNT, data=counts.total),
             dcc.Store(id=fleet_ids.CSV_WANTED),
             dcc.Download(id=fleet_ids.DOWNLOAD),

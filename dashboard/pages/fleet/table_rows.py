@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dash import Dash, Input, Output, State, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
@@ -34,19 +34,20 @@ def register(app: Dash, api_url: str) -> None:
         *values: Any,  # noqa: ANN401 - of the controls
     ) -> tuple[object, ...]:
         if not request:
-            return (no_update,) * 5
+            return (no_update,) * 6
         controls = Controls(*values)
         wanted = wanted_runs(request, controls)
         try:
             async with ApiClient(api_url) as api:
                 rows, count, matches = await _rows(api, request, wanted, controls.group, closed or ())
         except ApiError as error:
-            return *(no_update,) * 4, waiting("The fleet cannot be shown", str(error))
+            return *(no_update,) * 5, waiting("The fleet cannot be shown", str(error))
         return (
             {"rowData": rows, "rowCount": count},
             {"--rows": count},
             count > 0,
             f"{matches:,} match" if wanted.keys() - {"archived"} else "",
+            (request.get("context") or {}).get("change"),
             no_update,
         )
 
@@ -69,12 +70,19 @@ def register(app: Dash, api_url: str) -> None:
         Output(fleet_ids.TABLE, "style"),
         Output(fleet_ids.NONE_MATCH, "hidden"),
         Output(fleet_ids.MATCHES, "children"),
+        Output(fleet_ids.READ, "data"),
         Output(fleet_ids.FLEET, "children", allow_duplicate=True),
         Input(fleet_ids.GRID, "getRowsRequest"),
         State(fleet_ids.COLLAPSED, "data"),
         *controls,
         prevent_initial_call=True,
     )(read)
+    app.clientside_callback(
+        ClientsideFunction("rlvitals", "endFleetLoading"),
+        Output(fleet_ids.READ, "modified_timestamp"),
+        Input(fleet_ids.READ, "data"),
+        prevent_initial_call=True,
+    )
     app.callback(
         Output(fleet_ids.DOWNLOAD, "data"), Input(fleet_ids.CSV_WANTED, "data"), *controls, prevent_initial_call=True
     )(export)
