@@ -11,14 +11,16 @@ from dash.development.base_component import Component
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.api.types.alerts import AlertItem
-from dashboard.api.types.runs import RunItem
-from dashboard.components.compare.controls import controls, run_names
+from dashboard.api.types.runs import RunDetail
+from dashboard.components.compare.controls import controls
 from dashboard.components.compare.tables import config_differences, legend, outcomes
 from dashboard.components.page_frame import message, waiting
+from dashboard.components.run_choice import run_options
 from dashboard.components.small_elements import remembering, save_buttons
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure
 from dashboard.ids import compare as compare_ids
 from dashboard.ids import frame as frame_ids
+from dashboard.pages import run_choice
 from dashboard.signal_definitions.lookup import define, unit_of
 
 __all__ = ["compare_page", "register"]
@@ -40,14 +42,17 @@ async def compare_page(api_url: str, query: str = "") -> Component:
     asked = parse_qs(query)
     try:
         async with ApiClient(api_url) as api:
-            runs = await api.runs.all()
+            offered, chosen = await asyncio.gather(
+                api.runs.matching(limit=run_choice.OFFERED),
+                api.runs.some(list(dict.fromkeys(asked.get("run", [])))[:MAX_RUNS]),
+            )
     except ApiError as error:
         return waiting("The runs cannot be shown", str(error))
     return html.Div(
         className="compare-page",
         children=[
             dcc.Store(id=frame_ids.LIVE, data={"page": "compare", "title": "Compare"}),
-            controls(runs, asked.get("run", [])[:MAX_RUNS], asked),
+            controls(offered, chosen, asked),
             html.Div(id=compare_ids.BODY, className="compare-body"),
         ],
     )
@@ -81,7 +86,9 @@ def register(app: Dash, api_url: str) -> None:
             for signal in names
             if any(signal in item.series for item in runs)
         ]
+        beyond = f"{len(chosen)} runs are chosen; the first {MAX_RUNS} are drawn." if len(chosen) > MAX_RUNS else ""
         parts = [
+            *([html.P(beyond, className="calm", role="status")] if beyond else []),
             legend(runs),
             html.Div(charts or html.P("No run has these signals.", className="calm"), className="compare-charts"),
             outcomes(runs, alerts),
@@ -94,8 +101,9 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update, no_update
         try:
             async with ApiClient(api_url) as api:
-                runs, chosen = await _add_example(api)
-            return run_names(runs), chosen, no_update
+                chosen = await _add_example(api)
+                options = run_options(await api.runs.matching(limit=run_choice.OFFERED), chosen)
+            return options, [run["id"] for run in chosen], no_update
         except ApiError as error:
             return no_update, no_update, f"The example cannot be added. {error}"
 
@@ -115,6 +123,7 @@ def register(app: Dash, api_url: str) -> None:
         Input(compare_ids.SMOOTHING, "value"),
     )
     app.callback(Output(compare_ids.BODY, "children"), Output(compare_ids.SIGNALS, "options"), *controls_)(draw)
+    run_choice.register(app, api_url, compare_ids.RUNS)
     app.clientside_callback(remembering(USUAL), Output(compare_ids.BODY, "title"), *controls_)
 
 
@@ -139,16 +148,16 @@ async def _read(
     return runs, {run["id"]: alerts for run, _, _, alerts in read}, names
 
 
-async def _add_example(api: ApiClient) -> tuple[list[RunItem], list[str]]:
-    """Add the example, wait a little until its steps can be read, and return all runs and the ids of the example's."""
+async def _add_example(api: ApiClient) -> list[RunDetail]:
+    """Add the example, wait a little until its steps can be read, and return its runs."""
     last_steps = await api.samples.add_ablation()
     for _ in range(EXAMPLE_READS):
-        runs = await api.runs.all()
+        runs = await api.runs.some(list(last_steps))
         reached = {run["id"]: run["last_step"] for run in runs}
         if all(reached.get(run_id) == step for run_id, step in last_steps.items()):
             break
         await asyncio.sleep(EXAMPLE_PAUSE_SECONDS)
-    return runs, list(last_steps)
+    return runs
 
 
 def _example() -> Component:

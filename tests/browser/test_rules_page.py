@@ -30,7 +30,7 @@ def test_a_rule_is_tried_saved_switched_changed_and_deleted(collector, visit):
     page.get_by_label("Value", exact=True).fill("0.95")
     page.get_by_label("For how long").fill("3")
     page.locator("#rule-tried-run").click()
-    page.get_by_text("<i>recorded</i> (p)").first.click()
+    page.get_by_text("<i>recorded</i> · p").first.click()
     page.get_by_role("button", name="Try it").click()
     tried = page.locator("#rule-tried")
     # Above 0.95 since step 10, so that it fires at step 13.

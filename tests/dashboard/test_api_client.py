@@ -39,12 +39,41 @@ def test_values_come_back_to_the_last_bit(collector, run_name):
 
 
 def test_every_page_of_a_list_is_followed(start_collector):
-    """205 runs are more than the 200 of one answer."""
+    """205 rules are more than the 200 of one answer."""
     live = start_collector()
-    for index in range(205):
-        live.run(run=f"run-{index}", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
-    runs = ask(live.url, lambda api: api.runs.all())
-    assert len({run["id"] for run in runs}) == 205
+
+    async def make(api):
+        for index in range(205):
+            rule = {
+                "name": f"rule-{index}",
+                "condition": "absence",
+                "signal": "a",
+                "for_steps": 5,
+                "project": f"p{index % 3}",
+            }
+            await api.rules.save(None, rule)
+        return await api.rules.all()
+
+    assert len({rule["id"] for rule in ask(live.url, make)}) == 205
+
+
+def test_the_newest_runs_that_match_a_text_are_read(start_collector):
+    """Each word is looked for; without a text the newest runs are all that match."""
+    live = start_collector()
+    for name in ("lr1-seed1", "lr2-seed1", "lr1-seed2"):
+        live.run(run=name, project="sweep", records=[{"step": 0, "scalars": {"reward/mean": "NaN"}}])
+    for text, found in {"lr1 sweep": ["lr1-seed2", "lr1-seed1"], "": ["lr1-seed2", "lr2-seed1"], "nobody": []}.items():
+        runs = ask(live.url, lambda api, text=text: api.runs.matching(text, limit=2))
+        assert [run["name"] for run in runs] == found
+
+
+def test_runs_are_read_in_the_order_of_their_ids_and_those_that_are_gone_are_left_out(collector, run_name):
+    """An id that nothing can have is that of a run that is gone."""
+    ids = [collector.run(run=f"{run_name}-{n}", records=[{"step": 0, "scalars": {"a": n}}]) for n in range(2)]
+    runs = ask(collector.url, lambda api: api.runs.some([ids[1], "0000", "../keys", ids[0]]))
+    assert [run["id"] for run in runs] == [ids[1], ids[0]]
+    with pytest.raises(UnreachableError):
+        ask("http://127.0.0.1:9", lambda api: api.runs.some(ids))
 
 
 def test_a_run_that_is_called_nan_keeps_its_name(collector):
@@ -81,7 +110,7 @@ def test_an_unknown_run_is_not_found(collector):
 def test_no_listener_is_unreachable():
     """The message names the address."""
     with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:9 does not answer"):
-        ask("http://127.0.0.1:9", lambda api: api.runs.all())
+        ask("http://127.0.0.1:9", lambda api: api.runs.get("a"))
 
 
 @pytest.mark.parametrize(
@@ -95,9 +124,9 @@ def test_no_listener_is_unreachable():
 def test_an_answer_that_cannot_be_used_is_explained(answer, message, serve):
     """A proxy's page, an overloaded collector, something else altogether."""
     app = FastAPI()
-    app.add_api_route("/api/v1/runs", lambda: answer)
+    app.add_api_route("/api/v1/runs/a", lambda: answer)
     with pytest.raises(ApiError, match=message):
-        ask(serve(app), lambda api: api.runs.all())
+        ask(serve(app), lambda api: api.runs.get("a"))
 
 
 def test_numbers_are_restored_wherever_they_stand():
@@ -127,7 +156,7 @@ def test_no_id_leads_to_another_route(collector, identity):
 def test_a_password_in_the_address_is_not_shown():
     """The message names the address without it."""
     with pytest.raises(UnreachableError) as caught:
-        ask("http://somebody:hunter2@127.0.0.1:9", lambda api: api.runs.all())
+        ask("http://somebody:hunter2@127.0.0.1:9", lambda api: api.runs.get("a"))
     assert "hunter2" not in str(caught.value)
     assert "http://127.0.0.1:9" in str(caught.value)
 

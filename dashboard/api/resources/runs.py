@@ -1,14 +1,15 @@
 """Runs, what is shown of each, and what its trainer reported."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final, cast
 from urllib.parse import quote
 
 from dashboard.api.answers import to_floats
+from dashboard.api.errors import NotFoundError
 from dashboard.api.http_requests import PAGE_ITEMS, Query, Requests, item_path
 from dashboard.api.types.alerts import ActionItem, ForkItem, JudgementItem, WarrantyItem
 from dashboard.api.types.runs import (
-    MAX_RUNS,
     ExpectedRangeItem,
     ForecastItem,
     MarkItem,
@@ -37,12 +38,29 @@ class Runs:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
-    async def all(self) -> list[RunItem]:
-        """Read all runs, `MAX_RUNS` at most."""
-        runs = cast("list[RunItem]", await self._requests.items("/runs", {"limit": RUN_PAGE_ITEMS}, most=MAX_RUNS))
+    async def matching(self, text: str = "", *, limit: int) -> list[RunItem]:
+        """Read the newest runs that have each word of a text in their name, title, project, tags, phase or status.
+
+        Args:
+            text: The words, ten at most; all runs match none.
+            limit: The most runs, 1,000 at most.
+        """
+        query: Query = {"limit": limit}
+        if text:
+            query["text"] = text
+        answer = await self._requests.get("/runs", query)
+        runs = cast("list[RunItem]", answer["items"])
         for run in runs:
             _restore_sparkline(run)
         return runs
+
+    async def some(self, run_ids: Sequence[str]) -> list[RunDetail]:
+        """Read runs by their ids, in this order; those that are not stored are left out."""
+        read = await asyncio.gather(*(self.get(run_id) for run_id in run_ids), return_exceptions=True)
+        for found in read:
+            if isinstance(found, BaseException) and not isinstance(found, NotFoundError):
+                raise found
+        return [found for found in read if not isinstance(found, BaseException)]
 
     async def part(
         self, wanted: Query, *, sort: str, offset: int = 0, limit: int = 100, group_by: str = ""

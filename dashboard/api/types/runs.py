@@ -1,9 +1,8 @@
 """Runs, their signals, phases, marks and forecast."""
 
-from typing import Final, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 __all__ = [
-    "MAX_RUNS",
     "AlertCounts",
     "DriverItem",
     "ExpectedRangeItem",
@@ -20,8 +19,6 @@ __all__ = [
     "SeriesItem",
     "Sparkline",
 ]
-
-MAX_RUNS: Final = 5000  # the newest runs, among which the pages but the fleet offer a choice
 
 
 class Sparkline(TypedDict):

@@ -7,25 +7,25 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.runs import RunItem
+from dashboard.components.run_choice import run_choice
 from dashboard.components.workspace import smoothing_of
 from dashboard.figures.overlay import ALIGNMENTS
 from dashboard.ids import compare as compare_ids
 
-__all__ = ["controls", "run_names"]
+__all__ = ["controls"]
 
 GROUPINGS: Final = {"runs": "each run", "seeds": "seeds as median and range"}
 SCALES: Final = {"linear": "linear", "log": "log"}
 
 
-def controls(runs: Sequence[RunItem], chosen: Sequence[str], query: Mapping[str, list[str]]) -> Component:
+def controls(offered: Sequence[RunItem], chosen: Sequence[RunItem], query: Mapping[str, list[str]]) -> Component:
     """Return the choice of runs and signals, the axis, the smoothing and the grouping, set by the address.
 
     Args:
-        runs: All runs.
-        chosen: The ids of those to compare.
+        offered: The runs that are offered before something is typed.
+        chosen: Those to compare.
         query: The query of the address.
     """
-    names = run_names(runs)
     signals = query.get("signal", [])
     align, scale, lines = (query.get(name, [""])[0] for name in ("x", "y", "lines"))
     return html.Section(
@@ -35,9 +35,7 @@ def controls(runs: Sequence[RunItem], chosen: Sequence[str], query: Mapping[str,
             _control(
                 "Runs (2 to 20)",
                 compare_ids.RUNS,
-                dcc.Dropdown(
-                    id=compare_ids.RUNS, options=names, value=[name for name in chosen if name in names], multi=True
-                ),
+                run_choice(compare_ids.RUNS, offered, chosen, is_multiple=True, placeholder="type a part of a name"),
             ),
             _control(
                 "Signals",
@@ -70,11 +68,6 @@ def controls(runs: Sequence[RunItem], chosen: Sequence[str], query: Mapping[str,
             ),
         ],
     )
-
-
-def run_names(runs: Sequence[RunItem]) -> dict[str, str]:
-    """Return the runs by their ids, as the choice of runs names them."""
-    return {run["id"]: f"{run['name']} · {run['project']}" for run in runs}
 
 
 def _control(label: str, name_of: str, control: Component, *, name: str = "wide") -> Component:

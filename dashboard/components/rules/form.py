@@ -1,4 +1,4 @@
-"""Draws the form of a rule, whose parts depend on the condition, and the choice of a run for the dry run."""
+"""Draws the form of a rule, whose parts depend on the condition, and the choices of runs."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard.api.types.runs import RunItem
 from dashboard.components.rules.form_values import fields_of
+from dashboard.components.run_choice import run_choice
 from dashboard.ids import rules as rule_ids
 
 __all__ = ["rule_form"]
@@ -31,16 +32,23 @@ SEVERITIES: Final = {"warning": "warning", "critical": "critical"}
 ENABLED: Final = {"on": "on", "off": "off"}
 
 
-def rule_form(runs: Sequence[RunItem]) -> Component:
-    """Return the fields of a rule, empty, with the buttons that try and save it."""
+def rule_form(offered: Sequence[RunItem]) -> Component:
+    """Return the fields of a rule, empty, with the buttons that try and save it.
+
+    Args:
+        offered: The runs that are offered before something is typed.
+    """
     start = fields_of({})
-    choices = {run["id"]: f"{run['name']} ({run['project']})" for run in runs}
 
     def text(name: str, label: str, **options: object) -> Component:
         return _field(label, dcc.Input(id=rule_ids.field(name), value="", autoComplete="off", **options))
 
     def choice(name: str, label: str, options: dict[str, str]) -> Component:
         control = dcc.Dropdown(id=rule_ids.field(name), options=options, value=start[name], clearable=False)
+        return html.Div([html.Span(label, className="control-label"), control], className="field control")
+
+    def run(name: str, label: str, placeholder: str) -> Component:
+        control = run_choice(name, offered, placeholder=placeholder)
         return html.Div([html.Span(label, className="control-label"), control], className="field control")
 
     def number(name: str, label: str) -> Component:
@@ -61,24 +69,18 @@ def rule_form(runs: Sequence[RunItem]) -> Component:
             part("before", number("before", "Against its value so long before"), choice("before_unit", "in", UNITS)),
             part(
                 "other",
-                text("other_run_id", "Id of the other run, of the same project", maxLength=200),
+                run(rule_ids.field("other_run_id"), "The other run, of the same project", "choose a run"),
                 text("other_signal", "Its signal (empty: the same)", maxLength=200),
             ),
             html.Div(
                 [number("for", "For how long (empty: at once)"), choice("for_unit", "in", UNITS)], className="rule-part"
             ),
             text("project", "Project (empty: all)", maxLength=200),
-            text("run_id", "Id of a run (empty: all runs)", maxLength=200),
+            run(rule_ids.field("run_id"), "Only of this run (empty: all runs)", "all runs"),
             choice("severity", "Severity", SEVERITIES),
             choice("enabled", "Switched", ENABLED),
             text("message", "What the alert says first", maxLength=500),
-            html.Div(
-                [
-                    html.Span("Recorded run to try it on", className="control-label"),
-                    dcc.Dropdown(id=rule_ids.TRIED_RUN, options=choices, placeholder="choose a run"),
-                ],
-                className="field control",
-            ),
+            run(rule_ids.TRIED_RUN, "Recorded run to try it on", "choose a run"),
             html.Div(
                 [
                     html.Button("Try it", id=rule_ids.TRY, className="button"),

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["FIELDS", "fields_of", "rule_of", "shown_parts"]
+__all__ = ["FIELDS", "RUNS", "fields_of", "rule_of", "shown_parts"]
 
 FIELDS: Final = (
     "name", "condition", "signal", "project", "run_id", "operator", "value", "measure", "before", "before_unit",
     "other_run_id", "other_signal", "for", "for_unit", "severity", "message", "enabled",
 )  # fmt: skip
+RUNS: Final = ("run_id", "other_run_id")  # fields that choose a run
 DEFAULTS: Final[Mapping[str, object]] = {
     "condition": "threshold", "operator": ">", "measure": "difference", "before_unit": "steps", "for_unit": "steps",
     "severity": "warning", "enabled": "on",

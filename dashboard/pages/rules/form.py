@@ -4,9 +4,10 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.components.rules.form_values import FIELDS, rule_of, shown_parts
+from dashboard.components.rules.form_values import FIELDS, RUNS, rule_of, shown_parts
 from dashboard.components.rules.tables import dry_run_table, rule_table
 from dashboard.ids import rules as rule_ids
+from dashboard.pages import run_choice
 
 __all__ = ["register"]
 
@@ -16,6 +17,7 @@ DRY_RUN_SECONDS = 60.0
 
 def register(app: Dash, api_url: str) -> None:
     """Register the callbacks."""
+    run_choice.register(app, api_url, rule_ids.TRIED_RUN, *map(rule_ids.field, RUNS))
 
     def show_parts(condition: str, operator: str) -> list[bool]:
         shown = shown_parts(condition, operator)

@@ -12,6 +12,7 @@ from dashboard.components.rules.form import rule_form
 from dashboard.components.rules.tables import rule_table
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import rules as rule_ids
+from dashboard.pages.run_choice import OFFERED
 
 __all__ = ["rules_page"]
 
@@ -20,7 +21,7 @@ async def rules_page(api_url: str) -> Component:
     """Draw the page."""
     try:
         async with ApiClient(api_url) as api:
-            rules, runs = await asyncio.gather(api.rules.all(), api.runs.all())
+            rules, offered = await asyncio.gather(api.rules.all(), api.runs.matching(limit=OFFERED))
     except ApiError as error:
         return waiting("The rules cannot be shown", str(error))
     return html.Div(
@@ -45,7 +46,7 @@ async def rules_page(api_url: str) -> Component:
                         "it writes nothing. docs/rules.md has the meaning of each field.",
                         className="aside",
                     ),
-                    rule_form(runs),
+                    rule_form(offered),
                 ],
                 className="card table-card",
             ),

@@ -1,17 +1,22 @@
 """The callbacks of the buttons beside the rules: edit, switch on or off, delete."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from dash import ALL, Dash, Input, Output, ctx, no_update
 from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.components.rules.form_values import FIELDS, fields_of
+from dashboard.components.rules.form_values import FIELDS, RUNS, fields_of
 from dashboard.components.rules.tables import rule_table
+from dashboard.components.run_choice import run_options
 from dashboard.ids import rules as rule_ids
+from dashboard.pages.run_choice import OFFERED
 
 __all__ = ["register"]
+
+PARTS: Final = 3 + len(RUNS) + len(FIELDS)  # that are filled in
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -30,25 +35,28 @@ def register(app: Dash, api_url: str) -> None:
     async def fill(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
         chosen = ctx.triggered_id
         if chosen == rule_ids.NEW and cleared:
-            return None, "A new rule", "", *_form(fields_of({}))
+            return None, "A new rule", "", *[no_update for _ in RUNS], *_form(fields_of({}))
         if not isinstance(chosen, dict) or not any(edits):
-            return (no_update,) * (3 + len(FIELDS))
+            return (no_update,) * PARTS
         try:
             async with ApiClient(api_url) as api:
                 found = await api.rules.get(chosen["rule"])
+                if found["rule"] is None:
+                    return no_update, no_update, f"Not read. {found['stated']}", *[no_update] * (PARTS - 3)
+                fields = fields_of(found["rule"])
+                offered = await _offered(api, [fields[name] for name in RUNS])
         except ApiError as error:
-            return no_update, no_update, f"Not read. {error}", *[no_update for _ in FIELDS]
-        if found["rule"] is None:
-            return no_update, no_update, f"Not read. {found['stated']}", *[no_update for _ in FIELDS]
-        return found["id"], f"Change the rule {found['rule']['name']}", "", *_form(fields_of(found["rule"]))
+            return no_update, no_update, f"Not read. {error}", *[no_update] * (PARTS - 3)
+        return found["id"], f"Change the rule {found['rule']['name']}", "", *offered, *_form(fields)
 
     state = Output(rule_ids.STATE, "children", allow_duplicate=True)
     rules = Output(rule_ids.LIST, "children", allow_duplicate=True)
     form = [Output(rule_ids.field(name), "value") for name in FIELDS]
+    runs = [Output(rule_ids.field(name), "options") for name in RUNS]
     heading = [Output(rule_ids.EDITED, "data"), Output(rule_ids.FORM_TITLE, "children"), state]
     app.callback(state, rules, Input(rule_ids.button(ALL, ALL), "n_clicks"), prevent_initial_call=True)(act)
     edits, cleared = Input(rule_ids.button("edit", ALL), "n_clicks"), Input(rule_ids.NEW, "n_clicks")
-    app.callback(*heading, *form, edits, cleared, prevent_initial_call=True)(fill)
+    app.callback(*heading, *runs, *form, edits, cleared, prevent_initial_call=True)(fill)
 
 
 async def _act(api: ApiClient, action: str, rule_id: str) -> tuple[str, Component]:
@@ -64,5 +72,19 @@ async def _act(api: ApiClient, action: str, rule_id: str) -> tuple[str, Componen
     return "Switched off." if is_enabled else "Switched on.", rule_table(await api.rules.all())
 
 
+async def _offered(api: ApiClient, run_ids: Sequence[object]) -> list[list[dict[str, str]]]:
+    """Return what each choice of a run offers, with the run of the rule: a control forgets what it does not offer."""
+    found = await api.runs.matching(limit=OFFERED)
+    offered = []
+    for run_id in run_ids:
+        kept = [str(run_id)] if run_id else []
+        options = run_options(found, await api.runs.some(kept))
+        known = {option["value"] for option in options}
+        lost = [{"value": run, "label": f"{run} · not stored"} for run in kept if run not in known]
+        offered.append([*options, *lost])
+    return offered
+
+
 def _form(fields: dict[str, object]) -> list[object]:
-    return ["" if fields[name] is None else fields[name] for name in FIELDS]
+    empty = dict.fromkeys(RUNS)
+    return [empty.get(name, "") if fields[name] is None else fields[name] for name in FIELDS]

@@ -1,0 +1,65 @@
+"""Draws the choice of runs among all that the collector has: it offers the first that match what is typed."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from dash import dcc
+
+from dashboard.api.types.runs import RunItem
+
+__all__ = ["run_choice", "run_options", "searched"]
+
+MAX_WORDS: Final = 10  # of a text that the collector looks for
+MAX_LETTERS: Final = 200
+
+
+def run_choice(
+    name: str,
+    offered: Sequence[RunItem],
+    chosen: Sequence[RunItem] = (),
+    *,
+    is_multiple: bool = False,
+    placeholder: str = "type a part of its name",
+) -> dcc.Dropdown:
+    """Return the control; dashboard/pages/run_choice.py offers other runs as one types.
+
+    Args:
+        name: The id of the control.
+        offered: The runs that stand in it at first.
+        chosen: Those that are chosen.
+        is_multiple: Whether several can be chosen.
+        placeholder: What stands there while none is chosen.
+    """
+    ids = [run["id"] for run in chosen]
+    return dcc.Dropdown(
+        id=name,
+        options=run_options(offered, chosen),
+        value=ids if is_multiple else next(iter(ids), None),
+        multi=is_multiple,
+        placeholder=placeholder,
+        labels={"search": "Find a run by name, project, tag or phase", "no_options_found": "No run matches."},
+        search_order="original",
+    )
+
+
+def run_options(found: Sequence[RunItem], kept: Sequence[RunItem] = (), *, text: str = "") -> list[dict[str, str]]:
+    """Return runs as the control offers them: what was found, and what was chosen before and must stay.
+
+    Args:
+        found: The runs that match, in their order.
+        kept: The chosen runs; a control forgets a choice that it does not offer.
+        text: What was looked for. The browser shows options with this text only, and it may stand in the tags of a run.
+    """
+    matching = {run["id"]: _option(run, text) for run in found}
+    return [*matching.values(), *(_option(run, "") for run in kept if run["id"] not in matching)]
+
+
+def searched(text: object) -> str:
+    """Return what the collector looks for: a few words without control characters."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in str(text or "")[:MAX_LETTERS])
+    return " ".join(shown.split()[:MAX_WORDS])
+
+
+def _option(run: RunItem, text: str) -> dict[str, str]:
+    label = f"{run['name']} · {run['project']}"
+    return {"value": run["id"], "label": label, "search": f"{text} {label} {run.get('title') or ''}"}
