@@ -28,7 +28,7 @@ from monitor_server.errors import (
     UnknownProject,
     UnknownRun,
 )
-from monitor_server.refusal import refuse
+from monitor_server.refusal import opens_page, refuse
 from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable
 
@@ -77,10 +77,10 @@ class Enforcement:
                 # Not passed on: whatever serves it, such as a route of Dash's own, was not declared.
                 raise UnknownPath.at(scope["path"])
         except KeyRequired as error:
-            await (_redirect(scope, send) if _opens_page(scope) else refuse(error, send))
+            await (_redirect(scope, send) if opens_page(scope) else refuse(error, send, scope=scope))
             return
         except CollectorError as error:
-            await refuse(error, send)
+            await refuse(error, send, scope=scope)
             return
         scope[CALLER], scope[ENFORCEMENT] = caller, self
         if caller is not None and caller.name is not None and scope["path"].startswith(DASHBOARD_UPDATES):
@@ -182,12 +182,6 @@ class Enforcement:
 def _check_scope(caller: Caller, access: Access) -> None:
     if access.scope is not None and not caller.may(access.scope):
         raise ScopeTooSmall(f"this needs a key with the scope {access.scope}, and this one has {caller.scope}")
-
-
-def _opens_page(scope: Scope) -> bool:
-    """Whether a browser opens a page of the dashboard."""
-    is_page = scope["method"] == "GET" and not scope["path"].startswith(("/api/", "/_dash-"))
-    return is_page and "text/html" in Headers(scope=scope).get("accept", "")
 
 
 async def _redirect(scope: Scope, send: Send) -> None:

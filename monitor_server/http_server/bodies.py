@@ -80,7 +80,7 @@ class LimitedRequest:
         finally:
             self._bodies.release(self._held)
         if self._refusal is not None and not self._is_answered:
-            await refuse(self._refusal, send)
+            await refuse(self._refusal, send, scope=scope)
 
     def _count(self, more: int) -> None:
         self._read += more

@@ -141,7 +141,7 @@ class SecurityMiddleware:
             if declared > limit:
                 raise too_large(limit, declared)
         except CollectorError as error:
-            await refuse(error, send)
+            await refuse(error, send, scope=scope)
             return
         await LimitedRequest(self.app, limit, self.bodies).serve(scope, receive, send)
 
