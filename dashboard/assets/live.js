@@ -190,6 +190,9 @@
     return "Whether new steps are pushed to this page";
   }
 
+  /* A figure that is finer where it is zoomed to has more points from the beginning. */
+  const limitPoints = (points) => live && (live.max_points = points);
+
   /* Asks for a page that could not be drawn, unless the answer to the last question is still to come. */
   const retry = (tries) => (asked || !tries ? window.dash_clientside.no_update : tries);
 
@@ -208,6 +211,7 @@
   });
   window.addEventListener("pagehide", close);
 
+  window.rlvitals = Object.assign(window.rlvitals || {}, { limitPoints });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { connect, retry });
 })();

@@ -13,6 +13,7 @@
   let timer = null;
   let isAsking = false;
   let zoom = null;
+  let vitals = null; // smoothing and zoom of the vital signs, as they were asked for
   let searched = "";
   let known = new Set(); // signals that have a panel, or for which one was asked for
 
@@ -171,6 +172,7 @@
     }
     zoomNext([...inView], range);
     configure(settings);
+    viewVitals(false);
     remember();
   }
 
@@ -219,11 +221,27 @@
     again();
   }
 
+  /* Asks for the vital signs with this smoothing and zoom; a page that was just drawn has them. */
+  function viewVitals(isNew) {
+    const next = { smoothing: settings.smoothing, zoom: isBySteps(settings.axis) ? zoom : null };
+    if (JSON.stringify(next) === JSON.stringify(vitals)) return;
+    vitals = next;
+    if (!isNew) window.dash_clientside.set_props("run-view", { data: next });
+  }
+
+  /* The figure of the vital signs for the view that was asked for, unless another one is asked for by now. */
+  function vitalsViewed(drawn) {
+    if (drawn && JSON.stringify(drawn.view) === JSON.stringify(vitals)) window.rlvitals.figure.redraw(drawn);
+    return window.dash_clientside.no_update;
+  }
+
   function configurePanels(search, smoothing, axis, scale, outliers, asked) {
     placePanels();
+    const isNew = !isZoomRead();
     if (settings.axis && axis !== settings.axis && !(isBySteps(axis) && isBySteps(settings.axis))) zoom = null; // steps are no times
-    if (!isZoomRead()) zoom = asked;
+    if (isNew) zoom = asked;
     configure({ smoothing, axis, scale, outliers });
+    viewVitals(isNew);
     document.querySelectorAll("[data-panel]").forEach((panel) => observer.observe(panel));
     window.rlvitals.showPanelChoices();
     show(search);
@@ -312,7 +330,7 @@
     return state.total / state.weight;
   }
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, extend: extendPanels, lacks, zoomTo } });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, extend: extendPanels, lacks, nextAverage: next, zoomTo } });
   window.dash_clientside = window.dash_clientside || {};
-  window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { configurePanels, panelsDrawn });
+  window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { configurePanels, panelsDrawn, vitalsViewed });
 })();

@@ -59,6 +59,18 @@
     };
   }
 
+  /* The moving average over the steps by which its line is longer. */
+  function extendedAverage(average, line) {
+    const { meta } = average;
+    const y = average.y.concat();
+    for (let at = y.length; at < line.x.length; at += 1) {
+      const isDrawn = line.y[at] !== null;
+      const mean = isDrawn ? window.rlvitals.panels.nextAverage(meta, line.x[at] - line.x[at - 1], line.y[at]) : null;
+      y.push(mean > 0 || !meta.is_log ? mean : null);
+    }
+    return { x: line.x, y };
+  }
+
   /* The zoom, or from the first step to the last: what Plotly will show once it has drawn. */
   function stepsInView(graph, last) {
     const first = graph.layout.xaxis.autorangeoptions.clipmin;
@@ -160,6 +172,8 @@
       if (!line) return;
       put(index, line);
       if (line.marks.length) put(index + 1, extendedMarks(graph.data[index + 1], line.marks));
+      const average = graph.data[index + 2];
+      if (average && average.meta.role === "average") put(index + 2, extendedAverage(average, line));
     });
     if (!traces.length) return null;
     return window.Plotly.update(graph, updates, trimmings(graph, steps[steps.length - 1].step), traces);
@@ -205,6 +219,19 @@
     trim();
   }
 
+  /* Draws the figure of the server in the zoom that holds, with the axes of values where they are until they are fitted. */
+  function redraw({ figure: { data, layout }, live }) {
+    const graph = figure();
+    if (!graph) return;
+    if (graph.rlvitalsZoom) {
+      for (const axis of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key) && key !== "yaxis")) {
+        layout[axis] = { ...layout[axis], autorange: false, range: [...graph._fullLayout[axis].range] };
+      }
+    }
+    window.Plotly.react(graph, data, layout);
+    window.rlvitals.limitPoints(live.max_points);
+  }
+
   /* What of these steps the figure cannot show by itself: a new attempt, a new phase, a signal not drawn so far. */
   function needsServer(graph, steps, live) {
     const current = graph.layout.shapes.find((shape) => shape.name === "current-band");
@@ -224,6 +251,6 @@
   }
 
   window.rlvitals = Object.assign(window.rlvitals || {}, {
-    figure: { find: figure, extend, withoutDash, watch, needsServer, longest, lastStep },
+    figure: { find: figure, extend, redraw, withoutDash, watch, needsServer, longest, lastStep },
   });
 })();

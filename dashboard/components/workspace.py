@@ -13,7 +13,7 @@ from dashboard.html_text import html_text
 from dashboard.ids import workspace as workspace_ids
 from dashboard.signal_definitions.lookup import define, unit_of
 
-__all__ = ["groups_of", "panel_count", "panel_places", "smoothing_of", "workspace"]
+__all__ = ["groups_of", "panel_count", "panel_places", "smoothing_of", "workspace", "zoom_of"]
 
 OTHER: Final = "other"
 MOST_COLUMNS: Final = 6  # of a group; a wider screen shows groups side by side
@@ -44,7 +44,7 @@ def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str 
         className="workspace",
         **{"data-project": project},
         children=[
-            dcc.Store(id=workspace_ids.ZOOM, data=_zoom(query.get("zoom"))),
+            dcc.Store(id=workspace_ids.ZOOM, data=zoom_of(query.get("zoom"))),
             dcc.Store(id=workspace_ids.WANTED),
             dcc.Store(id=workspace_ids.DRAWN),
             dcc.Store(id=workspace_ids.EXPORTED),
@@ -121,7 +121,7 @@ def _segments(name: str, label: str, options: Mapping[str, str], asked: str | No
     return html.Div(html.Fieldset([html.Legend(label), radio]), className="control")
 
 
-def _zoom(text: str | None) -> list[float] | None:
+def zoom_of(text: str | None) -> list[float] | None:
     """Read the interval of the axis from the address, two numbers with a comma."""
     try:
         ends = [float(end) for end in (text or "").split(",")]

@@ -8,12 +8,13 @@ from typing import Final
 from dashboard.api.types.alerts import AlertItem
 from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
+from dashboard.figures.curves.averages import with_average
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.expected import expected_area
 from dashboard.figures.layout import AXIS, base_layout, value_axis
-from dashboard.figures.marks.alerts import alert_lines, alert_trace
+from dashboard.figures.marks.alerts import alert_lines, alert_trace, gravest
 from dashboard.figures.marks.events import mark_lines, mark_trace
-from dashboard.figures.panels import PANELS, Panel
+from dashboard.figures.panels import PANELS, Line, Panel
 from dashboard.theme import LIGHT
 
 __all__ = ["Row", "rows_of", "run_figure"]
@@ -50,6 +51,7 @@ def run_figure(
     marks: Sequence[MarkItem] = (),
     panels: Sequence[Panel] = PANELS,
     expected: Mapping[str, ExpectedRangeItem] | None = None,
+    smoothing: float = 0.0,
 ) -> Figure:
     """Draw a run as a plain dict that Plotly reads.
 
@@ -60,6 +62,7 @@ def run_figure(
         marks: What happened to the run, at their steps.
         panels: What to draw, from the top.
         expected: Where the values of healthy runs were, by signal.
+        smoothing: The decay of the moving average that is drawn over the values, 0 (none) to 1 (exclusive).
     """
     head = _head_pixels(marks)
     rows, height = rows_of(panels, series, marks)
@@ -74,7 +77,7 @@ def run_figure(
         for row in observed
         for line in row.panel.lines
         if line.signal in series
-        for trace in signal_traces(line, series[line.signal], axis=str(row.axis), is_log=row.panel.is_log)
+        for trace in _traces(line, series[line.signal], row, smoothing)
     ]
     return {
         "data": [
@@ -93,13 +96,31 @@ def run_figure(
             "shapes": [
                 *band_shapes(bands, strip),
                 *mark_lines(marks),
-                *alert_lines(opened),
+                *alert_lines(gravest(alerts)),
                 *(_missing_box(r) for r in rows if not r.axis),
                 *_expected_areas(observed, series, expected or {}),
             ],
             "annotations": [*strip_labels(bands, strip), *(note for row in rows for note in _notes(row, series))],
         },
     }
+
+
+def _traces(line: Line, series: SeriesItem, row: Row, smoothing: float) -> list[Figure]:
+    """Return the traces of a line; a running sum is smooth already."""
+    is_log = row.panel.is_log
+    drawn, marks = signal_traces(line, series, axis=str(row.axis), is_log=is_log)
+    if not smoothing or line.is_sum:
+        return [drawn, marks]
+    raw, average = with_average(
+        drawn,
+        series["steps"],
+        series["values"],
+        colour=line.colour,
+        signal=line.signal,
+        smoothing=smoothing,
+        is_log=is_log,
+    )
+    return [raw, marks, average]
 
 
 def _expected_areas(

@@ -7,24 +7,21 @@ from typing import Final, cast
 
 from dashboard.api.types.alerts import AlertItem
 from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
-from dashboard.api.urgency import SEVERITY_ORDER
 from dashboard.figures.bands import band_shapes, bands_of
+from dashboard.figures.curves.averages import with_average
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.curves.outliers import inner_range
 from dashboard.figures.curves.panel_view import View
-from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.curves.token_axis import TokenAxis
 from dashboard.figures.expected import expected_area
 from dashboard.figures.layout import AXIS, base_layout, value_axis
-from dashboard.figures.marks.alerts import alert_lines
+from dashboard.figures.marks.alerts import alert_lines, gravest
 from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import Line
 from dashboard.theme import LIGHT, PRIMARY
 
 __all__ = ["merged", "places", "signal_figure"]
 
-RAW_OPACITY: Final = 0.28
-MAX_ALERTS: Final = 12  # more lines hide a small chart; those that fire and the most severe come first
 MAX_MARKS: Final = 60
 MARGIN: Final = {"l": 52, "r": 10, "t": 6, "b": 26, "pad": 0}
 HOVER_TITLES: Final = {"step": "<b>step %{x}</b>", "log": "<b>step %{x}</b>", "tokens": "<b>%{x:.4s} tokens</b>"}
@@ -88,11 +85,7 @@ def signal_figure(
     if marks:
         traces.append(mark_trace(marks, axis="y2", height=0.06, place=_placing(series, where, view)))
     bands = bands_of(phases, series["steps"][-1])
-    opened = sorted(
-        (alert for alert in alerts if alert["state"] != "pending"),
-        key=lambda alert: (alert["state"] != "firing", SEVERITY_ORDER.get(alert["severity"], 3), -alert["opened_step"]),
-    )[:MAX_ALERTS]
-    shapes = [*band_shapes(bands, NO_STRIP), *mark_lines(marks), *alert_lines(opened)]
+    shapes = [*band_shapes(bands, NO_STRIP), *mark_lines(marks), *alert_lines(gravest(alerts))]
     shapes = _moved(shapes, series, where, view)
     if expected is not None:
         area = expected_area(
@@ -119,19 +112,15 @@ def _traces(series: SeriesItem, where: list[float], view: View) -> list[Figure]:
     marks["x"] = [by_step[step] for step in marks["x"]]  # type: ignore[attr-defined]  # a list of steps
     if not view.smoothing:
         return [drawn, marks]
-    unit = smoothing_unit(where)
-    curve = smoothed(where, series["values"], smoothing=view.smoothing, unit=unit)
-    state = {"smoothing": view.smoothing, "unit": unit, "total": curve.total, "weight": curve.weight}
-    raw: Figure = {**drawn, "opacity": RAW_OPACITY, "hoverinfo": "skip", "hovertemplate": None}
-    average: Figure = {
-        **drawn,
-        "mode": "lines",
-        "y": [value if value is None or value > 0 or not view.is_log else None for value in curve.values],
-        "line": {"color": PRIMARY, "width": 1.8},
-        "connectgaps": True,
-        "hovertemplate": "%{y:.4g} (smoothed)",
-        "meta": {"role": "average", "signal": series["signal"], **state},
-    }
+    raw, average = with_average(
+        drawn,
+        where,
+        series["values"],
+        colour=PRIMARY,
+        signal=series["signal"],
+        smoothing=view.smoothing,
+        is_log=view.is_log,
+    )
     return [raw, marks, average]
 
 

@@ -17,3 +17,5 @@ LABEL_STATE: Final = "label-state"
 LABEL_TAGS: Final = "label-tags"
 LABEL_TITLE: Final = "label-title"
 REFRESH: Final = "run-refresh"
+VIEW: Final = "run-view"  # smoothing and zoom of the vital signs, as the browser shows them
+VIEWED: Final = "run-viewed"  # their figure for such a view, and the view

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
@@ -23,17 +23,21 @@ from dashboard.components.rules.states import rule_states
 from dashboard.components.run_header import run_header
 from dashboard.components.run_labels import run_labels
 from dashboard.components.small_elements import save_buttons
-from dashboard.components.workspace import panel_count, panel_places, workspace
+from dashboard.components.workspace import panel_count, panel_places, smoothing_of, workspace, zoom_of
+from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
 from dashboard.figures.run import rows_of, run_figure
+from dashboard.figures.signal import merged
 from dashboard.ids import alert as alert_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 from dashboard.ids import workspace as workspace_ids
+from dashboard.pages.zoomed_series import read_zoomed
 
 __all__ = ["read_run", "register", "run_page"]
 
+WHOLE: Final = View()
 MAX_POINTS: Final = 1500  # about one point per pixel; more points draw slower and look the same
 ENDED: Final = frozenset({"finished", "stopped", "lost"})
 GRAPH_CONFIG: Final = {
@@ -58,6 +62,7 @@ class _Read:
     rules: list[RunRuleItem]
     judgements: dict[str, JudgementItem]
     warranty: WarrantyItem | None
+    view: View
 
     def header(self) -> list[Component]:
         return run_header(self.run, self.phases, self.series, self.forecast)
@@ -73,7 +78,12 @@ class _Read:
 
     def figure(self) -> dict[str, object]:
         return run_figure(
-            series=self.series, phases=self.phases, alerts=self.alerts, marks=self.marks, expected=self.expected
+            series=self.series,
+            phases=self.phases,
+            alerts=self.alerts,
+            marks=self.marks,
+            expected=self.expected,
+            smoothing=self.view.smoothing,
         )
 
     def style(self) -> dict[str, int]:
@@ -86,7 +96,7 @@ class _Read:
             "title": self.run.get("title") or self.run["name"],
             "run": self.run["id"],
             "attempt": self.run["attempt"],
-            "max_points": MAX_POINTS,
+            "max_points": MAX_POINTS * (1 if self.view.zoom is None else 3),
             "signals": len(self.run.get("signals") or []),
             "missing": [signal for signal in signals_of(PANELS) if signal not in self.series],
         }
@@ -94,8 +104,10 @@ class _Read:
 
 async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
     """Draw the page, or a message that says why it cannot be drawn; ``query`` may set the controls of the workspace."""
+    asked = dict(parse_qsl(query))
+    view = view_of(asked)
     try:
-        read = await read_run(api_url, run_id)
+        read = await read_run(api_url, run_id, view=View.read(view))
     except NotFoundError:
         return message(
             "No such run", f"No run has the id {run_id}. It may have been deleted, or the address is mistyped."
@@ -107,6 +119,8 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
         children=[
             dcc.Store(id=frame_ids.LIVE, data=read.live()),
             dcc.Store(id=run_ids.REFRESH),
+            dcc.Store(id=run_ids.VIEW, data=view),
+            dcc.Store(id=run_ids.VIEWED),
             dcc.Store(id=alert_ids.JUDGED),
             dcc.Store(id=run_ids.FORECAST_REFRESH),
             html.Section(id=run_ids.HEADER, className="card run-header", children=read.header()),
@@ -118,7 +132,10 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
                     dcc.Graph(id=run_ids.FIGURE, figure=read.figure(), config=GRAPH_CONFIG, style=read.style()),
                     html.Div(
                         [
-                            html.P("Drag to zoom the steps, double-click to see all.", className="hint"),
+                            html.P(
+                                "Drag to zoom the steps, double-click to see all. Smoothing is set below.",
+                                className="hint",
+                            ),
                             html.P(_explain_expected(read.expected), className="hint expected-hint"),
                             *save_buttons("png", "svg", "csv", chart="the vital signs"),
                         ],
@@ -129,9 +146,7 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
             html.Aside(id=run_ids.ALERTS, className="card run-alerts", children=read.aside()),
         ],
     )
-    return html.Div(
-        [parts, workspace(read.run.get("signals") or [], dict(parse_qsl(query)), project=read.run["project"])]
-    )
+    return html.Div([parts, workspace(read.run.get("signals") or [], asked, project=read.run["project"])])
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -140,14 +155,23 @@ def register(app: Dash, api_url: str) -> None:
     The forecast is read again while steps arrive, every ten seconds at most (assets/live.js).
     """
 
-    async def refresh(_changed: object, live: dict[str, Any]) -> tuple[object, ...]:
+    async def refresh(_changed: object, live: dict[str, Any], view: Mapping[str, object] | None) -> tuple[object, ...]:
         try:
-            read = await read_run(api_url, live["run"])
+            read = await read_run(api_url, live["run"], view=View.read(view if isinstance(view, dict) else {}))
         except ApiError:
             return (no_update,) * 7  # the page keeps what it shows; the bar shows that the connection is lost
         signals = read.run.get("signals") or []
         panels = (panel_count(signals), panel_places(signals)) if len(signals) != live["signals"] else (no_update,) * 2
         return read.header(), read.aside(), read.figure(), read.style(), read.live(), *panels
+
+    async def draw_view(view: Mapping[str, object] | None, live: dict[str, Any]) -> object:
+        if not isinstance(view, dict) or "run" not in live:
+            return no_update
+        try:
+            read = await read_run(api_url, live["run"], view=View.read(view))
+        except ApiError:
+            return no_update
+        return {"figure": read.figure(), "view": view, "live": read.live()}
 
     async def forecast(_changed: object, live: dict[str, str]) -> object:
         try:
@@ -163,6 +187,18 @@ def register(app: Dash, api_url: str) -> None:
         prevent_initial_call=True,
     )(forecast)
     app.callback(
+        Output(run_ids.VIEWED, "data"),
+        Input(run_ids.VIEW, "data"),
+        State(frame_ids.LIVE, "data"),
+        prevent_initial_call=True,
+    )(draw_view)
+    app.clientside_callback(
+        ClientsideFunction("rlvitals", "vitalsViewed"),
+        Output(run_ids.VIEWED, "modified_timestamp"),
+        Input(run_ids.VIEWED, "data"),
+        prevent_initial_call=True,
+    )
+    app.callback(
         Output(run_ids.HEADER, "children"),
         Output(run_ids.ALERTS, "children"),
         Output(run_ids.FIGURE, "figure"),
@@ -172,6 +208,7 @@ def register(app: Dash, api_url: str) -> None:
         Output(workspace_ids.PLACES, "data-places"),
         Input(run_ids.REFRESH, "data"),
         State(frame_ids.LIVE, "data"),
+        State(run_ids.VIEW, "data"),
         prevent_initial_call=True,
     )(refresh)
 
@@ -184,14 +221,21 @@ def _explain_expected(expected: Mapping[str, ExpectedRangeItem]) -> str:
     return f"Shaded: 90 % of the values of {runs} or more healthy runs were there."
 
 
-async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _Read:
-    """Read what the page shows; ``points`` is the most of one line."""
+async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view: View = WHOLE) -> _Read:
+    """Read what the page shows.
+
+    Args:
+        api_url: Where the collector's HTTP API is.
+        run_id: The run.
+        points: The most of one line; where it is zoomed to, twice as many more.
+        view: Smoothing and zoom of the vital signs.
+    """
     plain = [signal for signal in signals_of(PANELS) if signal != SUMMED_SIGNAL]
     async with ApiClient(api_url) as api:
         drawn, happened, judged = await asyncio.gather(
             asyncio.gather(
                 api.runs.get(run_id),
-                api.runs.series(run_id, plain, max_points=points),
+                read_zoomed(api, run_id, plain, view, points),
                 api.runs.series(run_id, [SUMMED_SIGNAL]),
                 api.runs.expected_ranges(run_id, plain),
             ),
@@ -206,5 +250,20 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS) -> _R
             asyncio.gather(api.runs.judgements(run_id), api.runs.warranty(run_id)),
         )
     run, series, summed, expected = drawn
-    sums = {name: running_sum(held, max_points=points) for name, held in summed.items()}
-    return _Read(run, series | sums, expected, *happened, *judged)
+    sums = {name: _summed(held, points, view) for name, held in summed.items()}
+    return _Read(run, series | sums, expected, *happened, *judged, view)
+
+
+def _summed(series: SeriesItem, points: int, view: View) -> SeriesItem:
+    """Return the running sum of a signal, finer where it is zoomed to."""
+    whole, steps = running_sum(series, max_points=points), view.steps_in(series)
+    return whole if steps is None else merged(whole, running_sum(series, max_points=2 * points, within=steps))
+
+
+def view_of(query: Mapping[str, str]) -> dict[str, object]:
+    """Return the view of the vital signs that an address states; they have no axis but that of steps."""
+    is_by_steps = query.get("x") in {None, "step", "log"}
+    return {
+        "smoothing": smoothing_of(query.get("smoothing")),
+        "zoom": zoom_of(query.get("zoom")) if is_by_steps else None,
+    }

@@ -16,9 +16,10 @@ from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, Ser
 from dashboard.components.small_elements import spell
 from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
-from dashboard.figures.signal import merged, signal_figure
+from dashboard.figures.signal import signal_figure
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import workspace as workspace_ids
+from dashboard.pages.zoomed_series import read_zoomed
 
 __all__ = ["register"]
 
@@ -39,7 +40,7 @@ def register(app: Dash, api_url: str) -> None:
                 tokens = await _read_tokens(api, live["run"]) if view.axis == "tokens" else None
                 view = replace(view, axis="step") if view.axis == "tokens" and tokens is None else view
                 series, phases, alerts, marks, expected = await asyncio.gather(
-                    _read(api, live["run"], signals, view, tokens),
+                    read_zoomed(api, live["run"], signals, view, MAX_POINTS, tokens),
                     api.runs.phases(live["run"]),
                     api.alerts.all(live["run"]),
                     api.runs.marks(live["run"]),
@@ -97,19 +98,6 @@ async def _read_tokens(api: ApiClient, run_id: str) -> TokenAxis | None:
     signal = token_signal((await api.runs.get(run_id)).get("signals") or [])
     found = {} if signal is None else await api.runs.series(run_id, [signal])
     return TokenAxis.of(found[signal]) if signal in found else None
-
-
-async def _read(
-    api: ApiClient, run_id: str, signals: list[str], view: View, tokens: TokenAxis | None
-) -> dict[str, SeriesItem]:
-    """Read the signals, thinned as a whole, and finer in the interval that is zoomed to."""
-    is_timed = view.axis == "time"
-    series = await api.runs.series(run_id, signals, max_points=MAX_POINTS, times=is_timed)
-    steps = next((held for item in series.values() if (held := view.steps_in(item, tokens))), None)
-    if steps is None:
-        return series
-    fine = await api.runs.series(run_id, signals, max_points=2 * MAX_POINTS, steps=steps, times=is_timed)
-    return {name: merged(item, fine[name]) if name in fine else item for name, item in series.items()}
 
 
 def _panel(  # noqa: PLR0917 - what the API returns

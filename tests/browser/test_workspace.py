@@ -86,6 +86,37 @@ def test_a_zoom_in_one_panel_is_the_zoom_of_all_and_reads_raw_values(collector, 
     )
 
 
+def test_the_vital_signs_are_smoothed_and_zoomed_with_the_panels(collector, visit):
+    """By the slider below them, at full resolution; a pushed step is in both lines, and a reload shows the same."""
+    records = [{"step": step, "scalars": {"reward/mean": float(step % 7)}} for step in range(3000)]
+    run_id = collector.run(run="noisy", records=records)
+    page = visit.page
+    page.goto(f"{collector.url}/runs/{run_id}")
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+
+    def vitals(condition):
+        page.wait_for_function(
+            f"""() => {{
+                const graph = document.querySelector('#run-figure .js-plotly-plot');
+                const find = (role) => graph?.data?.find((trace) => trace.meta.role === role);
+                const [line, average] = [find('line'), find('average')];
+                return line && ({condition});
+            }}"""
+        )
+
+    vitals("!average && line.x.length <= 1500")
+    page.locator("#workspace-smoothing").get_by_role("slider").press("End")
+    vitals("average && average.y.length === line.y.length && average.y.every((y) => 1 < y && y < 6 || y === 0)")
+    page.evaluate("window.rlvitals.panels.zoomTo([100, 200])")
+    dense = "line.x.filter((step) => step >= 100 && step <= 200).length === 101"
+    zoomed = f"graph._fullLayout.xaxis.range.join() === '100,200' && {dense}"
+    vitals(zoomed)
+    collector.run(run="noisy", records=[{"step": 3000, "scalars": {"reward/mean": 100.0}}])
+    vitals(f"[line, average].every((trace) => trace.x.at(-1) === 3000) && average.y.at(-1) < 50 && {zoomed}")
+    page.reload()
+    vitals(f"average && {zoomed}")
+
+
 def test_the_axis_may_be_the_wall_time(collector, visit):
     """Steps are placed at the time at which they were recorded."""
     run_id = collector.run(run="timed", records=steps(0, 30))

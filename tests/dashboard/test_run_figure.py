@@ -37,8 +37,8 @@ def series(signal, values, *, first=0):
     return {"signal": signal, "steps": list(range(first, first + len(values))), "values": values}
 
 
-def draw(*held, phases=(), alerts=()):
-    return run_figure(series={one["signal"]: one for one in held}, phases=phases, alerts=alerts)
+def draw(*held, phases=(), alerts=(), smoothing=0.0):
+    return run_figure(series={one["signal"]: one for one in held}, phases=phases, alerts=alerts, smoothing=smoothing)
 
 
 def lines_of(figure):
@@ -169,6 +169,48 @@ def test_a_running_sum_is_taken_before_thinning():
     """Of 1, 2, 3, 4, 5 at most three sums are kept: 1, 1+2+3 = 6 and 1+2+3+4+5 = 15, the last always."""
     thin = running_sum(series("entropy/paired_delta", [1.0, 2.0, 3.0, 4.0, 5.0]), max_points=3)
     assert thin == {"signal": "entropy/paired_delta", "steps": [0, 2, 4], "values": [1.0, 6.0, 15.0]}
+
+
+def test_a_running_sum_in_an_interval_counts_what_was_before_it():
+    """Of 1, 2, 3, 4, 5 the steps 2 to 3 have the sums 6 and 10; an interval without steps has none."""
+    whole = series("entropy/paired_delta", [1.0, 2.0, 3.0, 4.0, 5.0])
+    part = running_sum(whole, max_points=3, within=(2, 3))
+    assert part == {"signal": "entropy/paired_delta", "steps": [2, 3], "values": [6.0, 10.0]}
+    assert running_sum(whole, max_points=3, within=(7, 9))["steps"] == []
+
+
+def test_vital_signs_are_smoothed_and_a_running_sum_is_not():
+    """With half the weight a step, 0 and 3 are 0 and (0 × 0.5 + 3) / 1.5 = 2; the values stand pale behind."""
+    held = [series("reward/mean", [0.0, 3.0]), series("entropy/paired_delta", [1.0, 1.0])]
+    figure = draw(*held, smoothing=0.5)
+    line, average = (
+        next(
+            trace
+            for trace in figure["data"]
+            if trace["meta"] == {**trace["meta"], "role": role, "signal": "reward/mean"}
+        )
+        for role in ("line", "average")
+    )
+    assert (line["y"], line["opacity"] < 1, line["hoverinfo"]) == ([0.0, 3.0], True, "skip")
+    assert average["y"] == pytest.approx([0.0, 2.0])
+    assert average["yaxis"] == line["yaxis"]
+    assert [trace["meta"]["signal"] for trace in figure["data"] if trace["meta"]["role"] == "average"] == [
+        "reward/mean"
+    ]
+
+
+def test_of_many_alerts_the_gravest_have_lines_and_all_have_marks():
+    """Those that fire come first, and of those that are resolved the most severe and the newest."""
+    resolved = [
+        ALERT | {"state": "resolved", "severity": "info", "opened_step": step, "severity_step": step}
+        for step in range(40)
+    ]
+    critical = ALERT | {"state": "resolved", "opened_step": 3, "severity_step": 3}
+    firing = ALERT | {"severity": "info", "opened_step": 1, "severity_step": 1}
+    figure = draw(series("reward/mean", [0.1] * 80), alerts=[*resolved, critical, firing])
+    lines = {shape["x0"] for shape in figure["layout"]["shapes"] if shape["name"] == "alert"}
+    assert lines == {1, 3, *range(30, 40)}
+    assert len(figure["data"][0]["x"]) == 42
 
 
 def test_a_running_sum_goes_on_after_a_nan():

@@ -1,5 +1,6 @@
 """The view of the workspace's panels: smoothing, axes, outliers and zoom."""
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +37,11 @@ class View:
     def read(cls, asked: Mapping[str, object]) -> Self:
         """Read what the browser asks for; a value that cannot be used has no effect."""
         zoom, smoothing = asked.get("zoom"), asked.get("smoothing")
-        ends = [end for end in zoom if isinstance(end, int | float)] if isinstance(zoom, list) else []
+        ends = (
+            [end for end in zoom if isinstance(end, int | float) and math.isfinite(end)]
+            if isinstance(zoom, list)
+            else []
+        )
         return cls(
             smoothing=min(max(float(smoothing), 0.0), 0.999) if isinstance(smoothing, int | float) else 0.0,
             axis=AXES.get(asked.get("axis"), "step"),

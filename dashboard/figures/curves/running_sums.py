@@ -1,6 +1,7 @@
 """Computes the running sum of a signal that measures changes, thinned to the points that a screen shows."""
 
 import math
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
 from dashboard.api.types.runs import SeriesItem
@@ -8,7 +9,7 @@ from dashboard.api.types.runs import SeriesItem
 __all__ = ["running_sum"]
 
 
-def running_sum(series: SeriesItem, *, max_points: int) -> SeriesItem:
+def running_sum(series: SeriesItem, *, max_points: int, within: tuple[int, int] | None = None) -> SeriesItem:
     """Sum a signal over its steps: S_t = Σ_{s ≤ t} v_s, without non-finite values, which are kept as they are.
 
     The sum is taken over every step before thinning, because a sum over a thinned series would be wrong.
@@ -16,9 +17,14 @@ def running_sum(series: SeriesItem, *, max_points: int) -> SeriesItem:
     Args:
         series: Every observed step of the signal.
         max_points: How many points to keep, ≥ 2; the last step is always among them.
+        within: The first and the last step of which points are returned, or None for all.
     """
     sums = list(accumulate(value if math.isfinite(value) else 0.0 for value in series["values"]))
     shown = [total if math.isfinite(value) else value for total, value in zip(sums, series["values"], strict=True)]
+    steps = series["steps"]
+    if within is not None:
+        part = slice(bisect_left(steps, within[0]), bisect_right(steps, within[1]))
+        steps, shown = steps[part], shown[part]
     stride = max(1, math.ceil(len(shown) / max_points))
     kept = slice((len(shown) - 1) % stride, None, stride)
-    return {"signal": series["signal"], "steps": series["steps"][kept], "values": shown[kept]}
+    return {"signal": series["signal"], "steps": steps[kept], "values": shown[kept]}

@@ -3,14 +3,25 @@
 from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
+from typing import Final
 
 from dashboard.api.types.alerts import AlertItem
 from dashboard.api.urgency import SEVERITY_ORDER
 from dashboard.theme import SEVERITIES
 
-__all__ = ["alert_lines", "alert_trace"]
+__all__ = ["alert_lines", "alert_trace", "gravest"]
+
+MAX_LINES: Final = 12  # more hide a chart
 
 Figure = dict[str, object]
+
+
+def gravest(alerts: Sequence[AlertItem]) -> list[AlertItem]:
+    """Return at most 12 alerts, for which a chart has lines: first those that fire, then the most severe and newest."""
+    return sorted(
+        (alert for alert in alerts if alert["state"] != "pending"),
+        key=lambda alert: (alert["state"] != "firing", SEVERITY_ORDER.get(alert["severity"], 3), -alert["opened_step"]),
+    )[:MAX_LINES]
 
 
 def alert_lines(alerts: Sequence[AlertItem]) -> list[Figure]:

@@ -1,0 +1,33 @@
+"""Reads signals as a chart shows them: thinned as a whole, and finer in the interval that is zoomed to."""
+
+from collections.abc import Sequence
+
+from dashboard.api.client import ApiClient
+from dashboard.api.types.runs import SeriesItem
+from dashboard.figures.curves.panel_view import View
+from dashboard.figures.curves.token_axis import TokenAxis
+from dashboard.figures.signal import merged
+
+__all__ = ["read_zoomed"]
+
+
+async def read_zoomed(  # noqa: PLR0917 - what is read, and how
+    api: ApiClient, run_id: str, signals: Sequence[str], view: View, max_points: int, tokens: TokenAxis | None = None
+) -> dict[str, SeriesItem]:
+    """Read the signals that were observed, by name.
+
+    Args:
+        api: The collector.
+        run_id: The run.
+        signals: Names of signals.
+        view: The axis, and the interval of it that is zoomed to.
+        max_points: At most this many points of each as a whole, and twice as many in the interval.
+        tokens: The axis, if it is the one by tokens.
+    """
+    is_timed = view.axis == "time"
+    series = await api.runs.series(run_id, signals, max_points=max_points, times=is_timed)
+    steps = next((held for item in series.values() if (held := view.steps_in(item, tokens))), None)
+    if steps is None:
+        return series
+    fine = await api.runs.series(run_id, signals, max_points=2 * max_points, steps=steps, times=is_timed)
+    return {name: merged(item, fine[name]) if name in fine else item for name, item in series.items()}
