@@ -12,7 +12,7 @@ Reference:
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.base_classes.readings import finite
@@ -28,7 +28,7 @@ REWARD = "reward/mean"
 CLASS_ROWS = 20
 NOISY = 0.04  # deviation of the reward from row to row: that of a 0/1 reward of about 100 responses
 # The severities that a calibration limits, each with the one that a finding gets which may not open.
-LEVELS = ((Severity.CRITICAL, Severity.WARNING), (Severity.WARNING, Severity.INFO))
+BELOW = {Severity.CRITICAL: Severity.WARNING, Severity.WARNING: Severity.INFO}
 CLASSES = ("large batch", "small batch")
 
 
@@ -147,21 +147,17 @@ class Gate(Stateful):
 
     def _limit(self, finding: Finding, factors: Mapping[Severity, float]) -> Finding:
         severity = finding.severity
-        for level, below in LEVELS:
-            if severity is not level:
-                continue
-            kinds = self.opened[level]
-            if finding.kind not in kinds:
-                if finding.strength > factors[level]:
-                    kinds.append(finding.kind)
-                else:
-                    severity = below
+        while severity is not Severity.INFO and finding.kind not in self.opened[severity]:
+            if finding.strength > factors[severity]:
+                self.opened[severity].append(finding.kind)
+            else:
+                severity = BELOW[severity]
         if severity is finding.severity and self._is_builtin:
             return finding
         evidence = {**finding.evidence, "calibration": self._calibration.id}
         if severity is not finding.severity:
             evidence |= {"strength": finding.strength, "strength_needed": factors[finding.severity]}
-        return replace(finding, severity=severity, evidence=evidence)
+        return finding._replace(severity=severity, evidence=evidence)
 
 
 def _strength_for_incomplete(observation: Observation) -> float:

@@ -169,8 +169,7 @@ def _keep_most_severe(findings: Sequence[Finding]) -> Sequence[Finding]:
 
 def _saved_finding(finding: Finding) -> dict[str, Any]:
     """Return a finding as JSON values, which its evidence already is."""
-    saved = {field.name: getattr(finding, field.name) for field in dataclasses.fields(finding)}
-    return saved | {"severity": str(finding.severity)}
+    return finding._asdict() | {"severity": str(finding.severity)}
 
 
 def _saved_forecast(forecast: Forecast) -> dict[str, Any]:

@@ -23,7 +23,7 @@ Reference:
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from monitor_server.detection.protocol import Finding, Severity
@@ -157,7 +157,7 @@ class FalseAlarmBudget(Stateful):
         return True
 
     def _note(self, finding: Finding) -> Finding:
-        return replace(finding, evidence={**finding.evidence, "warranty": self._warranty.describe()})
+        return finding._replace(evidence={**finding.evidence, "warranty": self._warranty.describe()})
 
     def _hold_back(self, finding: Finding) -> Finding:
         allowed, warranty = self._warranty.allowed(self.largest), self._warranty
@@ -165,8 +165,7 @@ class FalseAlarmBudget(Stateful):
             f"held back as a warning: the budget of {warranty.describe()}, pays {allowed:.3g} pages of this run at the "
             f"strength {self.largest:.3g}, and this would be page {self.pages + 1}"
         )
-        return replace(
-            finding,
+        return finding._replace(
             severity=Severity.WARNING,
             evidence={**finding.evidence, "warranty": reason, "pages_allowed": allowed, "pages_opened": self.pages},
         )

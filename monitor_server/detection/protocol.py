@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
     "HORIZONS",
@@ -100,8 +100,7 @@ class Acknowledgement:
     attempt: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """The result of a detector at one step, with its arithmetic.
 
     ``evidence`` holds JSON values only: at least signal, baseline, window, statistic, threshold, calibration,
@@ -114,7 +113,7 @@ class Finding:
     score: float
     threshold: float
     summary: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Any] = {}
 
     @property
     def strength(self) -> float:
@@ -124,8 +123,7 @@ class Finding:
         return max(1.0, self.score / self.threshold)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(NamedTuple):
     """How probable a collapse is within the next 10, 25 and 50 rows.
 
     ``probabilities`` and ``base_rates`` have one number for each of `HORIZONS`; without evidence the two are equal.
@@ -139,8 +137,7 @@ class Forecast:
     model: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assessment:
+class Assessment(NamedTuple):
     """The engine's result for one step: the phase, every finding that holds, and the capability of the channels.
 
     ``forecast`` is None once the run has collapsed, and before the first step.

@@ -3,7 +3,6 @@
 It reads logs, runs the live engine over them, and prints. It reads no labels and computes no score.
 """
 
-import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -94,7 +93,7 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None =
         "pages": pages,
         "rows": rows,
         "capability": capability,
-        "findings": [dataclasses.asdict(finding) for finding in opened],
+        "findings": [finding._asdict() for finding in opened],
     }
 
 

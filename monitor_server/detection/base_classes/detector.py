@@ -129,15 +129,8 @@ class StreamDetector(Stateful):
             evidence["agreeing"] = []
         if "missing" not in evidence:
             evidence["missing"] = list_missing(observation.signals, self.reads)
-        return Finding(
-            kind=kind,
-            severity=severity,
-            step=observation.step,
-            score=float(evidence["statistic"]),
-            threshold=float(evidence["threshold"]),
-            summary=summary,
-            evidence=evidence,
-        )
+        score, threshold = float(evidence["statistic"]), float(evidence["threshold"])
+        return Finding(kind, severity, observation.step, score, threshold, summary, evidence)
 
 
 class DetectorGroup:

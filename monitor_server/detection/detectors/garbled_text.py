@@ -1,7 +1,6 @@
 """Garbled text: loops, another language and gibberish, told by token ids and likelihoods alone."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import finite
@@ -146,7 +145,7 @@ class GarbledText(StreamDetector):
         found: dict[str, Finding] = {}
         for form, part in self._forms.items():
             for finding in part._observe(observation):  # noqa: SLF001 - the order of rows is decided once, here
-                found[form] = replace(finding, evidence={**finding.evidence, "form": form})
+                found[form] = finding._replace(evidence={**finding.evidence, "form": form})
         if "gibberish" in found:
             found.pop("language", None)
         return list(found.values())

@@ -1,7 +1,5 @@
 """Silent groups: groups without reward variance carry no gradient, so that nothing is left to learn from."""
 
-from dataclasses import replace
-
 from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
@@ -38,4 +36,4 @@ class SilentGroups(ShiftDetector):
         if right is None or wrong is None:
             return finding
         summary = f"{finding.summary} All right: {right:.0%} of groups, all wrong: {wrong:.0%}."
-        return replace(finding, summary=summary, evidence={**finding.evidence, "all_right": right, "all_wrong": wrong})
+        return finding._replace(summary=summary, evidence={**finding.evidence, "all_right": right, "all_wrong": wrong})

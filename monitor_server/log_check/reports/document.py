@@ -40,7 +40,7 @@ def _run(found: Examination, gpus: int | None, step_seconds: float | None) -> di
         "saved": None if saved is None else dataclasses.asdict(saved),
         "phases": [dataclasses.asdict(span) for span in found.phases],
         "episodes": [
-            {"first_step": episode.finding.step, "last_step": episode.last_step, **dataclasses.asdict(episode.finding)}
+            {"first_step": episode.finding.step, "last_step": episode.last_step, **episode.finding._asdict()}
             for episode in found.episodes
         ],
         "not_logged": [dataclasses.asdict(gap) for gap in gaps(found)],
