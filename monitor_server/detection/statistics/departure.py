@@ -4,13 +4,14 @@ This is the building block of the detectors that need only a trainer's own metri
 matters. Four rows of baseline are enough, because half of the failures in real logs come before row 20.
 """
 
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from monitor_server.detection.statistics.rarity import is_rarer
+from monitor_server.detection.statistics.rarity import MOST_ROWS, is_rarer
 from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median_distance, sorted_median
 from monitor_server.detection.statistics.state import Stateful
 
@@ -89,6 +90,9 @@ class Departure(Stateful):
         self._rows_left = 0  # for which the limit holds
         self._passing = 0  # rows in which one that passed the limit is still among the newest
         self._departed: tuple[float, float] | None = None  # level and baseline of a row that departs by them
+        self._before: list[float] | None = None  # the window before, in order, while row after row is compared
+        self._leaving: float | None = None  # what leaves it at the next row
+        self._places = _places(size)
         # The first look serves for fewer rows, by the size, so that not all departures of a run look on the same row.
         self._rows_per_look = ROWS_PER_LOOK - hash(size) % 8
 
@@ -117,12 +121,13 @@ class Departure(Stateful):
     def _compare(self) -> bool:
         """Compare the level with the baseline, and note the limit for the next rows where it is due."""
         values, rows, size = list(self.values), self._rows, self._size
-        newest = values[-rows:]
-        before = sorted(values[: -rows - 1])
+        newest, before = values[-rows:], self._sort_before(values)
         if len(before) < LEAST:
             return False
         if not self._rows_left:
             self._look_ahead(before, newest)
+        if self._passing:  # so that the next row is compared as well
+            self._before, self._leaving = before, values[0] if len(before) == WINDOW else None
         baseline, level = sorted_median(before), sorted_median(sorted(newest))
         change = baseline - level if self._falls else level - baseline
         if change <= size.least or not self._is_beyond(level, baseline):
@@ -136,7 +141,29 @@ class Departure(Stateful):
         if change <= size.errors * deviation:
             return False
         self._departed = level, baseline
-        return size.rarity >= 1.0 or is_rarer(values, size.rarity, falls=self._falls)
+        return self._is_rare(values, before, newest)
+
+    def _sort_before(self, values: Sequence[float]) -> list[float]:
+        """Return the window before in ascending order; one that was sorted at the last row moves by one place."""
+        before, self._before = self._before, None
+        if before is None:
+            return sorted(values[: -self._rows - 1])
+        if self._leaving is not None:
+            del before[bisect_left(before, self._leaving)]
+        insort(before, values[-self._rows - 2])
+        return before
+
+    def _is_rare(self, values: Sequence[float], before: Sequence[float], newest: Sequence[float]) -> bool:
+        """Return whether the newest rows are rare enough.
+
+        They are where all of them lie beyond all but a few of a whole window, which one comparison tells.
+        """
+        places, falls, bound = self._places, self._falls, self._size.rarity
+        if places and len(before) == WINDOW:
+            lie_beyond = max(newest) < before[places - 1] if falls else min(newest) > before[-places]
+            if lie_beyond:
+                return True
+        return bound >= 1.0 or is_rarer(values, bound, falls=falls)
 
     def _is_beyond(self, level: float, baseline: float) -> bool:
         """Return whether a level passes the factor. Rises count from 0: what can be negative has no multiple."""
@@ -188,7 +215,7 @@ class Departure(Stateful):
         """Discard the baseline, because the signal changed its meaning."""
         self.values.clear()
         self.floor, self.departs = 0.0, False
-        self._rows_left = self._passing = 0
+        self._rows_left, self._passing, self._before = 0, 0, None
 
     @property
     def change(self) -> float:
@@ -209,7 +236,17 @@ class Departure(Stateful):
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; the limit is found again at the next value."""
         super().load(state)
-        self._rows_left, self._passing, self._departed = 0, 0, None
+        self._rows_left, self._passing, self._departed, self._before = 0, 0, None, None
+
+
+def _places(size: Size) -> int:
+    """Return how many rows of a whole window may be as extreme as all of the newest, which are rare nevertheless.
+
+    One less, for the row between the two, which may be as extreme too.
+    """
+    if not 0 < size.rows < MOST_ROWS:
+        return 0
+    return sum(((count + 1) / (WINDOW + 3)) ** size.rows < size.rarity for count in range(1, WINDOW))
 
 
 def second_largest(strengths: Iterable[float]) -> float:

@@ -72,6 +72,18 @@ def test_a_departure_is_found_at_the_rows_of_its_definition(size):
     assert found > 10
 
 
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_departure_that_is_restored_at_every_row_saves_the_same(size):
+    """The order that it keeps of its window while it is compared changes no number."""
+    kept, restored = Departure(size), Departure(size)
+    for value in wander(7):
+        kept.update(value)
+        restored.update(value)
+        assert restored.state() == kept.state()
+        state, restored = restored.state(), Departure(size)
+        restored.load(state)
+
+
 def _departures(owner):
     """Return the departures among the attributes of an object, and among those of what it holds."""
     if isinstance(owner, dict | list | tuple):
