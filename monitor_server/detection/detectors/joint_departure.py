@@ -51,10 +51,11 @@ class JointDeparture(StreamDetector):
         if not self.left:
             self.since = None
             return ()
-        scores = {name: self.mechanisms.channels[name].score for name in self.moved}
+        channels = self.mechanisms.channels
+        scores = {name: channels[name].score for name in self.moved}
         strongest = max(scores, key=scores.__getitem__)
-        channel = self.mechanisms.channels[strongest]
-        changes = ", ".join(self.mechanisms.describe(name) for name in self.moved)
+        channel = channels[strongest]
+        changes = ", ".join([self.mechanisms.describe(name) for name in self.moved])
         return [
             self._finding(
                 observation,

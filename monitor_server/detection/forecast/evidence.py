@@ -70,17 +70,20 @@ class Evidence(Stateful):
         return found
 
     def _read_alarms(self, findings: Sequence[Finding]) -> dict[str, float]:
-        alarms = {PREFIXES[f.severity] + f.kind: f for f in findings if f.severity is not Severity.INFO}
-        if not alarms:
-            self.opened = {}
-            return {}
-        self.opened = {name: self.opened.get(name, self.rows) for name in alarms}
-        newness = {name: 0.5 ** ((self.rows - row) / HALF_LIFE) for name, row in self.opened.items()}
-        read = {
-            "warnings": min(MOST_WARNINGS, sum(newness.values())),
-            "strength": max(math.log(min(f.strength, STRONGEST)) * newness[name] for name, f in alarms.items()),
-            "critical": max((newness[n] for n, f in alarms.items() if f.severity is Severity.CRITICAL), default=0.0),
-        }
+        before, self.opened = self.opened, {}
+        weights, strength, critical = [], 0.0, 0.0
+        for finding in findings:
+            severity = finding.severity
+            if severity is Severity.INFO:
+                continue
+            name = PREFIXES[severity] + finding.kind
+            self.opened[name] = opened = before.get(name, self.rows)
+            weight = 0.5 ** ((self.rows - opened) / HALF_LIFE)
+            weights.append(weight)
+            strength = max(strength, math.log(min(finding.strength, STRONGEST)) * weight)
+            if severity is Severity.CRITICAL and weight > critical:
+                critical = weight
+        read = {"warnings": min(MOST_WARNINGS, sum(weights)), "strength": strength, "critical": critical}
         return {name: value for name, value in read.items() if value > 0.0}
 
 
