@@ -17,6 +17,8 @@
   let closedFor = ""; // the groups that it shows closed
   let changes = 0; // of the rows that are asked for, since the table is open
   let current = {}; // what is set above the table
+  let choices = {}; // what some of it may be
+  let columns = []; // of the table
   let isOpening = false; // the table does not have its columns yet
   let view = null; // the saved view that was opened last
   let isViewChanged = false;
@@ -26,7 +28,8 @@
   const setProps = (id, properties) => window.dash_clientside.set_props(id, properties);
 
   /* Called when a control changes: opens the table once there is a run, and lets it read its rows anew from the top. */
-  function arrangeFleet(count, run, project, state, group, archived, curve, _collapsed, table, library, views) {
+  function arrangeFleet(count, run, project, state, group, archived, curve, _collapsed, table, library, views, groups, states) {
+    choices = { group: Object.keys(groups), state: states };
     current = { run, project, state, group, curve, archived: archived.length > 0 };
     window.rlvitals.curves.choose(curve);
     if (count && openedFor !== table) openFleet(table, library, views);
@@ -115,15 +118,27 @@
     openedFor = table;
     changes = 0;
     if (collapsed.size) setProps("fleet-collapsed", { data: [...collapsed] }); // another page was shown meanwhile
+    columns = table.props.columnDefs;
     const given = new URLSearchParams(window.location.search || localStorage.getItem(REMEMBERED) || "");
     view = views.find((each) => each.id === given.get("view")) || null;
-    const asked = view ? new URLSearchParams(view.query) : given;
+    const asked = readAsked(view ? view.query : given);
     if (view) setProps("fleet-view", { value: view.id });
     restoreFilters(asked);
     await window.rlvitals.load(library);
     if (!document.getElementById("fleet-table")) return; // the reader has gone to another page meanwhile
     setProps("fleet-table", { children: table });
     opened(await window.dash_ag_grid.getApiAsync(GRID), asked);
+  }
+
+  /* Says what of the settings is not applied, and returns the others. */
+  function readAsked(given) {
+    const { asked, note } = window.rlvitals.fleetAddress.read(given, view, columns, choices);
+    sayLeftOut(note);
+    return asked;
+  }
+
+  function sayLeftOut(note) {
+    setProps("fleet-left-out", { children: note, hidden: !note });
   }
 
   /* What the reader has set before the table was there stays. */
@@ -146,6 +161,7 @@
     apply(api, asked);
     for (const event of ["sortChanged", "filterChanged", "columnMoved", "columnVisible"]) api.addEventListener(event, remember);
     for (const event of ["sortChanged", "filterChanged"]) api.addEventListener(event, () => beginLoading(api));
+    api.addEventListener("filterChanged", ({ source }) => source === "columnFilter" && sayLeftOut(""));
     api.addEventListener("modelUpdated", appendPushed);
     window.rlvitals.curves.watch(api);
   }
@@ -157,21 +173,21 @@
   function apply(api, asked) {
     isOpening = true;
     const narrow = window.innerWidth < 700 ? "run,alerts,phase,sparkline" : api.rlvitalsColumns;
-    const columns = (asked.get("columns") || narrow).split(",");
+    const shown = (asked.get("columns") || narrow).split(",");
     const sorts = new Map((asked.get("sort") || "").split(",").map((sort) => sort.split(":")));
     const order = [...sorts.keys()];
     const all = api.getColumnState().map((column) => column.colId);
-    const ordered = [...columns.filter((name) => all.includes(name)), ...all.filter((name) => !columns.includes(name))];
+    const ordered = [...shown.filter((name) => all.includes(name)), ...all.filter((name) => !shown.includes(name))];
     const state = ordered.map((colId) => ({
       colId,
-      hide: !columns.includes(colId),
+      hide: colId !== "run" && !shown.includes(colId),
       sort: sorts.get(colId) || null,
       sortIndex: sorts.has(colId) ? order.indexOf(colId) : null,
     }));
     api.applyColumnState({ state, applyOrder: true });
     if (window.innerWidth < 700) api.setColumnWidths([{ key: "run", newWidth: 180 }]);
     if (window.innerWidth >= 2800) widen(api);
-    api.setFilterModel(filterOf(asked));
+    api.setFilterModel(asked.has("filter") ? JSON.parse(asked.get("filter")) : null);
     setProps("fleet-columns", { value: shownColumns(api) });
     isOpening = false;
     remember();
@@ -183,20 +199,12 @@
     api.setColumnWidths(columns.map((column) => ({ key: column, newWidth: 1.5 * column.getColDef().width })));
   }
 
-  function filterOf(asked) {
-    try {
-      return JSON.parse(asked.get("filter"));
-    } catch {
-      return null;
-    }
-  }
-
   function chooseFleetColumns(chosen) {
     const api = grid();
     if (!api || isOpening) return;
-    const columns = api.getColumnState().map((column) => column.colId).filter((name) => name !== "run");
-    api.setColumnsVisible(columns.filter((name) => !chosen.includes(name)), false);
-    api.setColumnsVisible(columns.filter((name) => chosen.includes(name)), true);
+    const names = api.getColumnState().map((column) => column.colId).filter((name) => name !== "run");
+    api.setColumnsVisible(names.filter((name) => !chosen.includes(name)), false);
+    api.setColumnsVisible(names.filter((name) => chosen.includes(name)), true);
   }
 
   /* Saved views are kept by the collector (POST /api/v1/views); the browser asks for the name and opens them. */
@@ -211,10 +219,13 @@
     const api = grid();
     view = views.find((each) => each.id === chosen) || null;
     if (view && api && view.query !== query()) {
-      const asked = new URLSearchParams(view.query);
+      const asked = readAsked(view.query);
       setFilters(asked);
       apply(api, asked);
-    } else if (api) remember();
+    } else if (api) {
+      sayLeftOut("");
+      remember();
+    }
     return !chosen;
   }
 
@@ -222,8 +233,8 @@
     const api = grid();
     if (!api) return window.dash_clientside.no_update;
     const sortModel = sortsOf(api).map(({ colId, sort }) => ({ colId, sort }));
-    const columns = shownColumns(api).filter((name) => name !== "sparkline");
-    return { columns, sortModel, filterModel: api.getFilterModel(), at: Date.now() };
+    const shown = shownColumns(api).filter((name) => name !== "sparkline");
+    return { columns: shown, sortModel, filterModel: api.getFilterModel(), at: Date.now() };
   }
 
   function toggleWall() {

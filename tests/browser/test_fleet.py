@@ -1,10 +1,12 @@
 """The table of runs in a real browser: sorted, filtered, grouped, its columns remembered, its views saved."""
 
 import csv
+import json
 import re
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
@@ -139,11 +141,11 @@ def test_a_refresh_does_not_say_that_it_loads(start_collector, visit):
     expect(names(visit)).to_have_count(5)
     expect(visit.page.locator(".ag-overlay-loading-center")).to_have_count(0)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
-    with held_reads(visit) as held:
-        fleet.run(run="new", project="one", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    with held_reads(visit):
+        with visit.page.expect_request(lambda sent: "getRowsRequest" in (sent.post_data or "")):
+            fleet.run(run="new", project="one", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
         visit.page.wait_for_function("() => document.querySelector('.summary').textContent.startsWith('6')")
         assert visit.page.locator(".ag-overlay-loading-center").count() == 0
-        assert held
     expect(names(visit)).to_have_count(6)
 
 
@@ -213,6 +215,81 @@ def test_a_view_is_saved_under_a_name(fleet, visit):
     visit.page.get_by_role("button", name="Delete view").click()
     expect(visit.page.get_by_role("button", name="Delete view")).to_be_hidden()
     assert fleet.get("/views")["items"] == []
+
+
+OLD_FILTERS = {
+    "reward": {"filterType": "number", "type": "equals", "filter": 0.5},
+    "run": {
+        "filterType": "text",
+        "operator": "OR",
+        "conditions": [
+            {"filterType": "text", "type": "contains", "filter": "r1"},
+            {"filterType": "text", "type": "notContains", "filter": "<b>"},
+        ],
+    },
+    "step": {"filterType": "number", "type": "lessThan", "filter": 9},
+}
+
+
+def test_a_view_says_which_of_its_filters_are_not_applied(start_collector, visit):
+    """Older versions offered others. What is offered is applied, and a view that is saved again says nothing."""
+    fleet = filled(start_collector(dashboard="dashboard.app:attach"))
+    view = {"name": "old", "query": urlencode({"group": "project", "filter": json.dumps(OLD_FILTERS)})}
+    assert fleet.pool.request("POST", f"{fleet.url}/api/v1/views", json=view).status == 200
+    (saved,) = fleet.get("/views")["items"]
+    open_fleet(fleet, visit, f"?view={saved['id']}")
+    expect(names(visit)).to_have_count(5)
+    expect(visit.page.get_by_text("5 match")).to_be_visible()
+    told = visit.page.locator("#fleet-left-out")
+    expect(told).to_contain_text('The view "old" has filters that the table does not offer: "Reward equals 0.5", ')
+    expect(told).to_contain_text('"Run contains r1 or does not contain <b>". They are not applied')
+    expect(told).to_contain_text("save the view under its name")
+    expect(visit.page.locator("#fleet-view-state")).to_have_text("changed, not saved")
+    visit.page.on("dialog", lambda dialog: dialog.accept(dialog.default_value))
+    visit.page.get_by_role("button", name="Save view").click()
+    expect(told).to_be_hidden()
+    expect(visit.page.locator("#fleet-view-state")).to_be_empty()
+    visit.page.reload()
+    expect(names(visit)).to_have_count(5)
+    expect(told).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("filter={", "This address has filters that cannot be read"),
+        ("filter=[1]", "This address has filters that cannot be read"),
+        ('filter={"x":{"type":"lessThan","filter":1},"tags":null}', '"x is below 1", "Tags cannot be read"'),
+        ('filter={"run":{"type":"contains"}}', '"Run contains"'),
+        ("group=colour", 'Runs cannot be grouped by "colour"'),
+        ("state=asleep", 'Runs have no state "asleep"'),
+        ("sort=reward:up", 'Runs cannot be sorted by "reward:up"'),
+        ("sort=tags:asc", 'Runs cannot be sorted by "tags:asc"'),
+        ("columns=colour", 'There is no column "colour"'),
+        ("view=gone", "The saved view of this address is not there"),
+        (f"project={'p' * 3000}", "No project has a name of more than 200 letters"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_what_an_address_asks_for_in_vain_is_said(fleet, visit, query, told):
+    """And the table is shown without it."""
+    open_fleet(fleet, visit, f"?{query}")
+    expect(visit.page.locator("#fleet-left-out")).to_contain_text(told)
+    expect(names(visit)).to_have_count(5)
+
+
+def test_more_than_the_collector_takes_is_said(fleet, visit):
+    """Beside the number of runs that match what it takes."""
+    open_fleet(fleet, visit, "?run=r+s+e+d+r+s+e+d+r+s+nothing")
+    expect(names(visit)).to_have_count(5)
+    expect(visit.page.locator("#fleet-matches")).to_contain_text("5 match. Only the first 10 words")
+
+
+def test_a_text_that_is_no_unicode_matches_nothing(fleet, visit):
+    """Neither in the search nor in the name of a project."""
+    for query in ("?run=%ED%A0%80", "?project=%ED%A0%80", "?run=%ff", "?curve=%ED%A0%80&run=%ED%A0%80"):
+        open_fleet(fleet, visit, query)
+        expect(visit.page.get_by_text("No run matches.")).to_be_visible()
 
 
 def test_the_rows_that_are_shown_are_saved_as_csv(fleet, visit):

@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.api.answers import printable_tree
 from dashboard.components.fleet.filters import FleetCounts, fleet_filters, fleet_summary
-from dashboard.components.fleet.grid_request import Controls, asked_closed, sort_of, wanted_runs
+from dashboard.components.fleet.grid_request import Controls, asked_closed, left_out, sort_of, wanted_runs
 from dashboard.components.fleet.rows import fleet_row, grouped_row
 from dashboard.pages.fleet.table_rows import csv_cell
 
@@ -103,6 +103,20 @@ def test_controls_and_headings_are_filters_of_the_api():
             "last_step:above:5",
         ],
     }
+
+
+def test_what_the_collector_refuses_to_take_is_said():
+    """Words, conditions and sorted columns beyond its limits; nothing where all is asked for."""
+    assert left_out({}, controls(text="a b")) == []
+    model = {f"c{place}": {"type": "contains", "filter": "x"} for place in range(7)}
+    assert left_out({"filterModel": model | {"reward": {"type": "lessThan", "filter": 1}}}, controls()) == []
+    between = {"reward": {"type": "inRange", "filter": 1, "filterTo": 2}}
+    sorts = [{"colId": name, "sort": "asc"} for name in ("run", "step", "phase", "status", "reward")]
+    assert left_out({"filterModel": model | between, "sortModel": sorts}, controls(text="a " * 11)) == [
+        "Only the first 10 words and 200 letters are looked for",
+        "Only the first 8 conditions of the headings are applied",
+        "Only the first 4 columns sort",
+    ]
 
 
 @pytest.mark.parametrize(

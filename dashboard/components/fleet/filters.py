@@ -21,6 +21,7 @@ from dashboard.signal_definitions.lookup import TABLE
 __all__ = ["MANY", "FleetCounts", "fleet_filters", "fleet_summary", "view_options"]
 
 MANY: Final = 2
+LONGEST_NAME: Final = 200  # letters, of a project
 SETTLED_SECONDS: Final = 0.2  # without a key, until the collector is asked
 CURVES: Final = "fleet-curve-names"
 GROUPS: Final = {
@@ -71,6 +72,10 @@ def fleet_filters(
     counts: FleetCounts, views: Sequence[ViewItem] = (), *, project: str | None = None, text: str = ""
 ) -> Component:
     """Return the filters with the given values; hidden while no filter is set and there is at most one run."""
+    if (
+        project and len(project) > LONGEST_NAME
+    ):  # the menu looks for each part of a name, which takes its length squared
+        project = None
     projects = sorted({*counts.projects, *([project] if project else [])})
     return html.Div(
         id=fleet_ids.FILTERS,

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from dashboard.api.answers import meant_texts
 from dashboard.api.http_requests import Query
 
-__all__ = ["STATES", "Controls", "asked_closed", "sort_of", "wanted_runs"]
+__all__ = ["STATES", "Controls", "asked_closed", "left_out", "sort_of", "wanted_runs"]
 
 NAMES: Final = {"step": "last_step", "change": "reward_change", "lead": "leading_alert", "gpu_hours": "alert_gpu_hours"}
 STATES: Final = {"running": ["running"], "silent": ["stalled", "lost"], "ended": ["finished", "stopped"]}
@@ -34,12 +34,7 @@ class Controls:
 
 def sort_of(request: Mapping[str, Any]) -> str:
     """Return the order of a request; by urgency where a reader has chosen none."""
-    columns = (
-        f"{NAMES.get(each['colId'], each['colId'])}:{each['sort']}"
-        for each in request.get("sortModel") or ()
-        if each["colId"] not in UNSORTED
-    )
-    return ",".join(list(columns)[:MAX_SORTED]) or URGENCY
+    return ",".join(_sorts(request)[:MAX_SORTED]) or URGENCY
 
 
 def asked_closed(closed: Sequence[object]) -> list[str]:
@@ -67,14 +62,37 @@ def wanted_runs(request: Mapping[str, Any], controls: Controls) -> Query:
         wanted["status"] = STATES[controls.state]
     if not controls.archived:
         wanted["archived"] = "false"
-    conditions = [
+    if conditions := _all_conditions(request):
+        wanted["where"] = conditions[:MAX_CONDITIONS]
+    return wanted
+
+
+def left_out(request: Mapping[str, Any], controls: Controls) -> list[str]:
+    """Say in sentences what the collector is not asked for because it refuses that much."""
+    text, sentences = controls.text or "", []
+    if len(text) > MAX_LETTERS or len(text.split()) > MAX_WORDS:
+        sentences.append(f"Only the first {MAX_WORDS} words and {MAX_LETTERS} letters are looked for")
+    if len(_all_conditions(request)) > MAX_CONDITIONS:
+        sentences.append(f"Only the first {MAX_CONDITIONS} conditions of the headings are applied")
+    if len(_sorts(request)) > MAX_SORTED:
+        sentences.append(f"Only the first {MAX_SORTED} columns sort")
+    return sentences
+
+
+def _sorts(request: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{NAMES.get(each['colId'], each['colId'])}:{each['sort']}"
+        for each in request.get("sortModel") or ()
+        if each["colId"] not in UNSORTED
+    ]
+
+
+def _all_conditions(request: Mapping[str, Any]) -> list[str]:
+    return [
         condition
         for column, model in (request.get("filterModel") or {}).items()
         for condition in _conditions(NAMES.get(column, column), model)
     ]
-    if conditions:
-        wanted["where"] = conditions[:MAX_CONDITIONS]
-    return wanted
 
 
 def _conditions(column: str, model: object) -> list[str]:

@@ -91,6 +91,7 @@ def fleet_table() -> dict[str, object]:
             "blockLoadDebounceMillis": 60,
             "loading": True,  # until rows are read; assets/fleet.js counts the changes of what is asked for
             "context": {"change": 0},
+            "suppressNoRowsOverlay": True,  # the page says it
             "rowHeight": ROW_PIXELS,
             "headerHeight": 38,
             "ensureDomOrder": True,

@@ -49,6 +49,7 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
             dcc.Store(id=fleet_ids.CURVES_WANTED),
             dcc.Store(id=fleet_ids.CURVES),
             fleet_filters(counts, views, project=asked.get("project"), text=asked.get("run", "")),
+            html.P(id=fleet_ids.LEFT_OUT, className="left-out", role="status", hidden=True),
             html.Div(
                 className="fleet-counts",
                 children=[
@@ -141,6 +142,8 @@ def _register_table(app: Dash) -> None:
         State(fleet_ids.TABLE_DESCRIPTION, "data"),
         State(fleet_ids.LIBRARY, "data"),
         State(fleet_ids.VIEWS, "data"),
+        State(fleet_ids.GROUP, "options"),
+        State(fleet_ids.STATUS, "options"),
     )
     app.clientside_callback(
         ClientsideFunction("rlvitals", "openFleetView"),

@@ -10,7 +10,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.api.http_requests import Query
-from dashboard.components.fleet.grid_request import Controls, asked_closed, sort_of, wanted_runs
+from dashboard.components.fleet.grid_request import Controls, asked_closed, left_out, sort_of, wanted_runs
 from dashboard.components.fleet.rows import fleet_row, grouped_row
 from dashboard.components.fleet.table import COLUMNS
 from dashboard.components.page_frame import waiting
@@ -42,11 +42,12 @@ def register(app: Dash, api_url: str) -> None:
                 rows, count, matches = await _rows(api, request, wanted, controls.group, closed or ())
         except ApiError as error:
             return *(no_update,) * 5, waiting("The fleet cannot be shown", str(error))
+        told = [f"{matches:,} match"] if wanted.keys() - {"archived"} else []
         return (
             {"rowData": rows, "rowCount": count},
             {"--rows": count},
             count > 0,
-            f"{matches:,} match" if wanted.keys() - {"archived"} else "",
+            ". ".join(told + left_out(request, controls)),
             (request.get("context") or {}).get("change"),
             no_update,
         )
