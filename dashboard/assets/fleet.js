@@ -3,6 +3,7 @@
   "use strict";
 
   const GRID = "fleet-grid";
+  const CHOICE = "choice"; // the column of boxes, which is first
   const SPARKLINE_POINTS = 40;
   const KEPT_STEPS = 500; // the newest ones of as many runs
   const LONGEST_READ_MS = 5000;
@@ -76,6 +77,14 @@
   }
 
   window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
+    isFleetTab: ({ event }) => event.key === "Tab", // the browser's own order: AG Grid knows cells alone, and not what is in them
+    /* Behind the last heading comes the first row; AG Grid itself begins anew with the first heading. */
+    nextFleetHeader({ api, backwards, nextHeaderPosition: next }) {
+      if (backwards || (next && next.column !== api.getAllDisplayedColumns()[0])) return next || false;
+      const first = document.querySelector("#fleet-grid :is(.fleet-choice, .fleet-group)");
+      if (first) setTimeout(() => first.focus());
+      return Boolean(first);
+    },
     isFleetGroup: ({ rowNode }) => Boolean(rowNode.data && rowNode.data.is_head),
   });
 
@@ -164,11 +173,12 @@
     api.addEventListener("filterChanged", ({ source }) => source === "columnFilter" && sayLeftOut(""));
     api.addEventListener("modelUpdated", appendPushed);
     window.rlvitals.curves.watch(api);
+    window.rlvitals.choice.show();
   }
 
   const sortsOf = (api) =>
     api.getColumnState().filter((column) => column.sort).sort((one, other) => one.sortIndex - other.sortIndex);
-  const shownColumns = (api) => api.getColumnState().filter((column) => !column.hide).map((column) => column.colId);
+  const shownColumns = (api) => api.getColumnState().filter((column) => !column.hide && column.colId !== CHOICE).map((column) => column.colId);
 
   function apply(api, asked) {
     isOpening = true;
@@ -176,7 +186,7 @@
     const shown = (asked.get("columns") || narrow).split(",");
     const sorts = new Map((asked.get("sort") || "").split(",").map((sort) => sort.split(":")));
     const order = [...sorts.keys()];
-    const all = api.getColumnState().map((column) => column.colId);
+    const all = api.getColumnState().map((column) => column.colId).filter((name) => name !== CHOICE);
     const ordered = [...shown.filter((name) => all.includes(name)), ...all.filter((name) => !shown.includes(name))];
     const state = ordered.map((colId) => ({
       colId,
@@ -184,8 +194,8 @@
       sort: sorts.get(colId) || null,
       sortIndex: sorts.has(colId) ? order.indexOf(colId) : null,
     }));
-    api.applyColumnState({ state, applyOrder: true });
-    if (window.innerWidth < 700) api.setColumnWidths([{ key: "run", newWidth: 180 }]);
+    api.applyColumnState({ state: [{ colId: CHOICE }, ...state], applyOrder: true });
+    if (window.innerWidth < 700) api.setColumnWidths([{ key: "run", newWidth: 160 }]);
     if (window.innerWidth >= 2800) widen(api);
     api.setFilterModel(asked.has("filter") ? JSON.parse(asked.get("filter")) : null);
     setProps("fleet-columns", { value: shownColumns(api) });
@@ -202,7 +212,7 @@
   function chooseFleetColumns(chosen) {
     const api = grid();
     if (!api || isOpening) return;
-    const names = api.getColumnState().map((column) => column.colId).filter((name) => name !== "run");
+    const names = api.getColumnState().map((column) => column.colId).filter((name) => !["run", CHOICE].includes(name));
     api.setColumnsVisible(names.filter((name) => !chosen.includes(name)), false);
     api.setColumnsVisible(names.filter((name) => chosen.includes(name)), true);
   }
@@ -242,7 +252,9 @@
     if (root.dataset.wall) delete root.dataset.wall;
     else root.dataset.wall = "on";
     const api = grid();
-    if (api) api.setGridOption("rowHeight", rowHeight());
+    if (!api) return;
+    api.setGridOption("rowHeight", rowHeight());
+    api.setColumnsVisible([CHOICE], !root.dataset.wall);
   }
 
   document.addEventListener("keydown", (event) => event.key === "Escape" && document.documentElement.dataset.wall && toggleWall());

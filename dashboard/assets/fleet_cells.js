@@ -14,13 +14,18 @@
     return name && element("span", { className: `badge ${family}`, [`data-${family}`]: name }, text || name);
   }
 
-  /* Opens a run without loading the page anew; a click with a key is left to the browser. */
+  /* Opens a page without loading the document anew. */
+  function openAddress(address) {
+    window.history.pushState({}, "", address);
+    window.dispatchEvent(new CustomEvent("_dashprivate_pushstate")); // as Dash's own links do
+    window.scrollTo(0, 0);
+  }
+
+  /* A click with a key is left to the browser. */
   function openRun(event) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    window.history.pushState({}, "", event.currentTarget.getAttribute("href"));
-    window.dispatchEvent(new CustomEvent("_dashprivate_pushstate")); // as Dash's own links do
-    window.scrollTo(0, 0);
+    openAddress(event.currentTarget.getAttribute("href"));
   }
 
   function duration(seconds) {
@@ -55,6 +60,15 @@
         name(data.run),
         element("span", { className: "project" }, data.project, data.archived ? " · archived" : ""),
       ),
+    FleetChoice: ({ data }) =>
+      data && element("input", {
+        key: data.id, // a box keeps its state, and belongs to one run
+        type: "checkbox",
+        className: "fleet-choice",
+        "aria-label": `Select ${data.run}`,
+        defaultChecked: window.rlvitals.choice.has(data.id),
+        onChange: (event) => window.rlvitals.choice.choose(data.id, event.currentTarget.checked),
+      }),
     FleetPhase: ({ value }) => badge("phase", value),
     FleetStatus: ({ value }) => badge("status", value),
     FleetNumber: ({ value, data }) => data && number(value),
@@ -84,4 +98,6 @@
         ...SEVERITIES.map((name) => data.counts[name] > 0 && badge("severity", name, `${data.counts[name]} ${name}`)),
       )),
   });
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, { openAddress });
 })();

@@ -57,7 +57,7 @@
     return Boolean(home);
   }
 
-  const KEYS = { "/": findField, j: () => move(1), k: () => move(-1), g: goHome, "?": openHelp, "+": () => resize(40), "-": () => resize(-40) };
+  const KEYS = { "/": findField, j: () => move(1), k: () => move(-1), g: goHome, "?": openHelp, "+": () => resize(40), "-": () => resize(-40), x: () => window.rlvitals.choice.toggleFocused() };
   const resize = (pixels) => window.rlvitals.resizePanel(pixels);
 
   document.addEventListener("keydown", (event) => {

@@ -17,6 +17,7 @@ KEYS: Final = {
     "j": "Next run, alert or panel",
     "k": "Previous run, alert or panel",
     "Enter": "Open what is chosen",
+    "x": "Select the chosen run of the table, to compare it",
     "+": "Make the chart of the chosen panel taller",
     "-": "Make it lower",
     "g": "All runs",

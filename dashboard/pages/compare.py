@@ -1,7 +1,7 @@
 """The page that compares runs, at ``/compare?run=<id>&run=<id>``: overlaid signals, outcomes, configurations."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -28,6 +28,7 @@ __all__ = ["compare_page", "register"]
 VITALS: Final = ("reward/mean", "likelihood/correct", "entropy/mean", "grad/norm")
 MAX_RUNS: Final = 20
 MAX_POINTS: Final = 800
+SHOWN_CHARS: Final = 64  # of an id
 EXAMPLE_READS: Final = 100
 EXAMPLE_PAUSE_SECONDS: Final = 0.25
 GRAPH_CONFIG: Final = {"displayModeBar": False, "responsive": True}
@@ -40,11 +41,12 @@ USUAL: Final = {"run": None, "signal": None, "x": "step", "y": "linear", "lines"
 async def compare_page(api_url: str, query: str = "") -> Component:
     """Draw the controls; the charts follow by a callback. ``query`` names runs and signals."""
     asked = parse_qs(query)
+    named = list(dict.fromkeys(asked.get("run", [])))
     try:
         async with ApiClient(api_url) as api:
             offered, chosen = await asyncio.gather(
                 api.runs.matching(limit=run_choice.OFFERED),
-                api.runs.some(list(dict.fromkeys(asked.get("run", [])))[:MAX_RUNS]),
+                api.runs.some(named[:MAX_RUNS]),
             )
     except ApiError as error:
         return waiting("The runs cannot be shown", str(error))
@@ -52,10 +54,21 @@ async def compare_page(api_url: str, query: str = "") -> Component:
         className="compare-page",
         children=[
             dcc.Store(id=frame_ids.LIVE, data={"page": "compare", "title": "Compare"}),
+            *_left_out(named, {run["id"] for run in chosen}),
             controls(offered, chosen, asked),
             html.Div(id=compare_ids.BODY, className="compare-body"),
         ],
     )
+
+
+def _left_out(named: Sequence[str], known: Collection[str]) -> list[Component]:
+    """Say which runs of the address are not compared; nothing where all are."""
+    sentences = []
+    if gone := [repr(run_id[:SHOWN_CHARS]) for run_id in named[:MAX_RUNS] if run_id not in known]:
+        sentences.append(f"No run has the id {' or '.join(gone)}: it was deleted, or the address is mistyped.")
+    if len(named) > MAX_RUNS:
+        sentences.append(f"At most {MAX_RUNS} runs are compared, the first of the {len(named)} of this address.")
+    return [html.P(" ".join(sentences), className="left-out", role="status")] if sentences else []
 
 
 def register(app: Dash, api_url: str) -> None:

@@ -54,6 +54,19 @@ def test_without_runs_the_page_says_what_to_do(collector, visit):
     expect(visit.page.locator("#compare-body")).to_contain_text("Choose two runs or more")
 
 
+def test_runs_of_an_address_that_are_not_compared_are_named(collector, visit):
+    """Those that are not there, and those beyond twenty; the others are compared."""
+    first = run(collector, "one", 0.1)
+    visit.page.goto(f"{collector.url}/compare?run={first}&run=gone&run=%ED%A0%80")
+    expect(visit.page.locator(".left-out")).to_contain_text("No run has the id 'gone' or '")
+    expect(visit.page.locator(".left-out")).to_contain_text("deleted, or the address is mistyped")
+    expect(visit.page.locator(".compare-chart")).to_have_count(1)
+    asked = "&".join(f"run=gone{place}" for place in range(24))
+    visit.page.goto(f"{collector.url}/compare?run={first}&{asked}")
+    expect(visit.page.locator(".left-out")).to_contain_text("At most 20 runs are compared, the first of the 25")
+    expect(visit.page.locator(".compare-chart")).to_have_count(1)
+
+
 def test_the_example_is_an_ablation_of_recorded_runs(collector, visit):
     """Six runs are stored and laid over each other; λ and seed stand among the settings that differ."""
     visit.page.goto(f"{collector.url}/compare")

@@ -65,6 +65,23 @@ COLUMNS: Final = (
     _column("name", "Name in the trainer", width=180),
 )
 
+# A box before each run. It is no column that readers arrange.
+CHOICE: Final = _column(
+    "choice",
+    "Select",
+    width=44,
+    minWidth=44,
+    cell="FleetChoice",
+    pinned="left",
+    lockPosition="left",
+    lockVisible=True,
+    resizable=False,
+    suppressMovable=True,
+    headerClass="choice-heading",
+    cellClass="choice-cell",
+    **NO_VALUE,
+)
+
 
 def library_address() -> str:
     """Return the address of AG Grid's script, which browsers keep as long as the version is the same."""
@@ -78,9 +95,16 @@ def fleet_table() -> dict[str, object]:
         id=fleet_ids.GRID,
         className="fleet-grid",
         columnDefs=[
-            column | {"initialHide": column["field"] in HIDDEN_AT_FIRST, "colId": column["field"]} for column in COLUMNS
+            column | {"initialHide": column["field"] in HIDDEN_AT_FIRST, "colId": column["field"]}
+            for column in (CHOICE, *COLUMNS)
         ],
-        defaultColDef={"sortable": True, "cellDataType": False, "resizable": True, "suppressHeaderMenuButton": True},
+        defaultColDef={
+            "sortable": True,
+            "cellDataType": False,
+            "resizable": True,
+            "suppressHeaderMenuButton": True,
+            "suppressKeyboardEvent": {"function": "isFleetTab(params)"},
+        },
         getRowId="params.data.id",
         rowModelType="infinite",
         dashGridOptions={
@@ -96,6 +120,7 @@ def fleet_table() -> dict[str, object]:
             "headerHeight": 38,
             "ensureDomOrder": True,
             "suppressCellFocus": True,
+            "tabToNextHeader": {"function": "nextFleetHeader(params)"},
             "suppressDragLeaveHidesColumns": True,
             "suppressColumnVirtualisation": True,
             "animateRows": False,

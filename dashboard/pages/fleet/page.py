@@ -58,6 +58,16 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
                         children=fleet_summary(counts) if counts.total else connect_card(connect_url),
                     ),
                     html.Span(id=fleet_ids.MATCHES, className="hint", role="status"),
+                    html.Div(
+                        className="chosen-runs",
+                        children=[
+                            html.Span(id=fleet_ids.CHOSEN, role="status"),
+                            html.Button("Select none", id=fleet_ids.CHOOSE_NONE, className="quiet", hidden=True),
+                            html.Button(
+                                "Compare", id=fleet_ids.COMPARE, className="quiet", title="Compare the selected runs"
+                            ),
+                        ],
+                    ),
                 ],
             ),
             html.Div(id=fleet_ids.TABLE, className="fleet-table"),
@@ -160,6 +170,8 @@ def _register_table(app: Dash) -> None:
             State(fleet_ids.VIEWS, "data"),
         ),
         ("exportFleet", Output(fleet_ids.CSV_WANTED, "data"), Input(fleet_ids.CSV, "n_clicks")),
+        ("compareChosen", Output(fleet_ids.COMPARE, "n_clicks_timestamp"), Input(fleet_ids.COMPARE, "n_clicks")),
+        ("chooseNone", Output(fleet_ids.CHOOSE_NONE, "n_clicks_timestamp"), Input(fleet_ids.CHOOSE_NONE, "n_clicks")),
         ("readFleetAgain", Output(fleet_ids.REFRESHED, "data"), Input(fleet_ids.REFRESH, "data")),
         ("toggleWall", Output(fleet_ids.WALL, "n_clicks_timestamp"), Input(fleet_ids.WALL, "n_clicks")),
     ):
