@@ -7,13 +7,14 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from dashboard.api.types.runs import LeftOutItem
 from dashboard.components.small_elements import save_buttons
 from dashboard.figures.curves.token_axis import token_signal
 from dashboard.html_text import html_text
 from dashboard.ids import workspace as workspace_ids
 from dashboard.signal_definitions.lookup import define, unit_of
 
-__all__ = ["groups_of", "panel_count", "panel_places", "smoothing_of", "workspace", "zoom_of"]
+__all__ = ["groups_of", "left_out_text", "panel_count", "panel_places", "smoothing_of", "workspace", "zoom_of"]
 
 OTHER: Final = "other"
 MOST_COLUMNS: Final = 6  # of a group; a wider screen shows groups side by side
@@ -28,7 +29,9 @@ def groups_of(signals: Sequence[str]) -> dict[str, list[str]]:
     return dict(sorted(groups.items(), key=lambda group: (group[0] == OTHER, group[0])))
 
 
-def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str = "") -> Component:
+def workspace(
+    signals: Sequence[str], query: Mapping[str, str], *, project: str = "", left_out: LeftOutItem | None = None
+) -> Component:
     """Return the controls and an empty place for each panel; the browser asks for those that come into view.
 
     The places are one text of HTML, which assets/panels.js puts into the page: as components, those of 100 signals kept
@@ -38,6 +41,7 @@ def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str 
         signals: The names of the run's signals.
         query: The query of the address, which may set the controls.
         project: The project, for which the browser remembers what is pinned.
+        left_out: What is not stored of the run's signals.
     """
     return html.Section(
         id=workspace_ids.WORKSPACE,
@@ -53,6 +57,7 @@ def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str 
                 [html.H2(panel_count(signals), id=workspace_ids.COUNT), _controls(query, signals)],
                 className="workspace-bar card",
             ),
+            html.P(left_out_text(left_out), id=workspace_ids.LEFT_OUT, className="left-out", role="status"),
             html.Div(id=workspace_ids.PLACES, className="panel-groups", **{"data-places": panel_places(signals)}),
         ],
     )
@@ -61,6 +66,19 @@ def workspace(signals: Sequence[str], query: Mapping[str, str], *, project: str 
 def panel_count(signals: Sequence[str]) -> str:
     """Return the heading of the panels."""
     return f"All signals ({len(signals)})"
+
+
+def left_out_text(left_out: LeftOutItem | None) -> str:
+    """Say how many signals of the run are not stored, since when and why, and what to do; empty where all are."""
+    if left_out is None:
+        return ""
+    count = left_out["signals"]
+    lost = f"{count:,} signals of a step are" if count > 1 else "A signal is"
+    return (
+        f"{lost} not stored, such as {left_out['name']}, since step {left_out['from_step']:,}: a run may have "
+        f"{left_out['limit']:,} beside those that detectors read. Give a signal one name for all steps, send fewer, or "
+        "raise RLVITALS_MAX_SIGNALS of the collector."
+    )
 
 
 def panel_places(signals: Sequence[str]) -> str:

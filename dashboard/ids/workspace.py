@@ -11,6 +11,7 @@ SCALE: Final = "workspace-scale"
 ZOOM: Final = "workspace-zoom"  # what is zoomed to, in units of the axis, or nothing
 WANTED: Final = "workspace-wanted"  # which panels the browser wants drawn, and how
 COUNT: Final = "workspace-count"
+LEFT_OUT: Final = "workspace-left-out"  # what is not stored of the signals
 PLACES: Final = "workspace-places"
 DRAWN: Final = "workspace-drawn"  # the figures of the panels that were wanted
 EXPORTED: Final = "workspace-exported"  # the signal whose values are to be saved

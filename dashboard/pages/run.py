@@ -23,7 +23,7 @@ from dashboard.components.rules.states import rule_states
 from dashboard.components.run_header import run_header
 from dashboard.components.run_labels import run_labels
 from dashboard.components.small_elements import save_buttons
-from dashboard.components.workspace import panel_count, panel_places, smoothing_of, workspace, zoom_of
+from dashboard.components.workspace import left_out_text, panel_count, panel_places, smoothing_of, workspace, zoom_of
 from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
@@ -146,7 +146,14 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
             html.Aside(id=run_ids.ALERTS, className="card run-alerts", children=read.aside()),
         ],
     )
-    return html.Div([parts, workspace(read.run.get("signals") or [], asked, project=read.run["project"])])
+    return html.Div(
+        [
+            parts,
+            workspace(
+                read.run.get("signals") or [], asked, project=read.run["project"], left_out=read.run.get("left_out")
+            ),
+        ]
+    )
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -159,10 +166,11 @@ def register(app: Dash, api_url: str) -> None:
         try:
             read = await read_run(api_url, live["run"], view=View.read(view if isinstance(view, dict) else {}))
         except ApiError:
-            return (no_update,) * 7  # the page keeps what it shows; the bar shows that the connection is lost
+            return (no_update,) * 8  # the page keeps what it shows; the bar shows that the connection is lost
         signals = read.run.get("signals") or []
         panels = (panel_count(signals), panel_places(signals)) if len(signals) != live["signals"] else (no_update,) * 2
-        return read.header(), read.aside(), read.figure(), read.style(), read.live(), *panels
+        lost = left_out_text(read.run.get("left_out"))
+        return read.header(), read.aside(), read.figure(), read.style(), read.live(), lost, *panels
 
     async def draw_view(view: Mapping[str, object] | None, live: dict[str, Any]) -> object:
         if not isinstance(view, dict) or "run" not in live:
@@ -204,6 +212,7 @@ def register(app: Dash, api_url: str) -> None:
         Output(run_ids.FIGURE, "figure"),
         Output(run_ids.FIGURE, "style"),
         Output(frame_ids.LIVE, "data"),
+        Output(workspace_ids.LEFT_OUT, "children"),
         Output(workspace_ids.COUNT, "children"),
         Output(workspace_ids.PLACES, "data-places"),
         Input(run_ids.REFRESH, "data"),

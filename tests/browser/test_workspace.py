@@ -46,6 +46,18 @@ def test_every_signal_is_a_panel_and_those_out_of_view_are_not_read(collector, v
     is_drawn(visit, "gamma/h")
 
 
+def test_signals_that_are_not_stored_are_named_as_soon_as_they_are_lost(start_collector, visit):
+    """With their number, the step since when, and what to do; the page that is open says it too."""
+    collector = start_collector(dashboard="dashboard.app:attach", max_signals=30)
+    run_id = collector.run(run="full", records=steps(0, 5))
+    open_workspace(collector, visit, run_id)
+    said = visit.page.locator("#workspace-left-out")
+    expect(said).to_be_hidden()
+    collector.run(run="full", records=[{"step": 5, "scalars": {f"extra/{n}": 1.0 for n in range(10)}}])
+    expect(said).to_contain_text("4 signals of a step are not stored, such as extra/6, since step 5: a run may have 30")
+    expect(said).to_contain_text("raise RLVITALS_MAX_SIGNALS")
+
+
 def test_signals_are_found_by_a_regular_expression(collector, visit):
     """Groups without a match are gone, and so are they by an expression that cannot be read."""
     run_id = collector.run(run="found", records=steps(0, 5))

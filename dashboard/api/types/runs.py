@@ -10,6 +10,7 @@ __all__ = [
     "ForecastItem",
     "HorizonItem",
     "LeadingAlert",
+    "LeftOutItem",
     "MarkItem",
     "PhaseItem",
     "RunDetail",
@@ -93,12 +94,22 @@ class RunRow(TypedDict):
     run: RunItem | None
 
 
+class LeftOutItem(TypedDict):
+    """Signals that a run sends and that are not stored: the most of one record, since which step, one of them."""
+
+    signals: int
+    from_step: int
+    name: str
+    limit: int
+
+
 class RunDetail(RunItem, total=False):
     """A run, with what is returned only for a single run."""
 
     config: dict[str, object] | None
     signals: list[str]
     notes: str | None
+    left_out: LeftOutItem | None
 
 
 class SeriesItem(TypedDict):

@@ -46,7 +46,9 @@ class Incident(Schema):
     signals: list[SeriesItem]
 
 
-def read_incident(reading: Repositories, alert_id: str, *, now: float, deadlines: Deadlines, texts: bool) -> Incident:
+def read_incident(
+    reading: Repositories, alert_id: str, *, now: float, deadlines: Deadlines, texts: bool, max_signals: int
+) -> Incident:
     """Read all parts of a report in one transaction.
 
     Args:
@@ -55,6 +57,7 @@ def read_incident(reading: Repositories, alert_id: str, *, now: float, deadlines
         now: The time at which the report is written, Unix seconds.
         deadlines: After how long a silent run counts as stalled, and as lost.
         texts: Whether the sampled responses keep their texts and the texts of their tokens.
+        max_signals: How many signals a run may have beside those that are always stored.
 
     Raises:
         UnknownAlert: If there is no such alert, or no such run any more.
@@ -73,7 +76,7 @@ def read_incident(reading: Repositories, alert_id: str, *, now: float, deadlines
     return Incident(
         written_at=now,
         alert=alert,
-        run=run_detail(run_row, seen),
+        run=run_detail(run_row, seen, max_signals=max_signals),
         phases=[
             PhaseItem.model_validate({"phase": phase, "from_step": first, "to_step": last})
             for phase, first, last in reading.phases.all(run_id)

@@ -71,7 +71,12 @@ def alert_incident(
 ) -> HTMLResponse:
     """Download the incident report: alert, run, phases, signals and attribution in one HTML file, data included."""
     incident = read_incident(
-        reading, alert_id, now=collector.clock(), deadlines=collector.settings.deadlines, texts=texts
+        reading,
+        alert_id,
+        now=collector.clock(),
+        deadlines=collector.settings.deadlines,
+        texts=texts,
+        max_signals=collector.settings.max_signals,
     )
     name = f"incident-{incident.alert.kind}-{incident.alert.id}.html"
     return HTMLResponse(page(incident), headers={"Content-Disposition": f'attachment; filename="{name}"'})

@@ -94,6 +94,15 @@ class RunItem(Schema):
     )
 
 
+class LeftOutItem(Schema):
+    """Signals that a run sends and that are not stored, because it has as many as it may have."""
+
+    signals: int = Field(description="The most that one record has lost")
+    from_step: int = Field(description="The first step that has lost some")
+    name: str = Field(description="One of them")
+    limit: int = Field(description="How many signals a run may have beside those that are always stored")
+
+
 class RunDetail(RunItem):
     """A run with its configuration and the names of its signals; a run that cannot be processed states why."""
 
@@ -101,6 +110,7 @@ class RunDetail(RunItem):
     signals: list[str]
     quarantine_reason: str | None
     notes: str | None
+    left_out: LeftOutItem | None = Field(description="Null where every signal is stored")
 
 
 class RunGroupItem(Schema):
@@ -171,10 +181,21 @@ def run_item(row: Mapping[str, Any]) -> RunItem:
     return RunItem.model_validate(_run_fields(row))
 
 
-def run_detail(row: Mapping[str, Any], signals: Sequence[str]) -> RunDetail:
-    """Make a run's detailed item from its row in ``Runs.view``."""
+def run_detail(row: Mapping[str, Any], signals: Sequence[str], *, max_signals: int) -> RunDetail:
+    """Make a run's detailed item from its row in ``Runs.view``.
+
+    Args:
+        row: The row.
+        signals: The names of its signals.
+        max_signals: How many it may have beside those that are always stored.
+    """
     config = None if row["config"] is None else read_object(row["config"])
-    return RunDetail.model_validate(_run_fields(row) | {"config": config, "signals": sorted(signals)})
+    names = {"signals": "left_out_signals", "from_step": "left_out_step", "name": "left_out_name"}
+    lost = {name: row[column] for name, column in names.items()} | {"limit": max_signals}
+    return RunDetail.model_validate(
+        _run_fields(row)
+        | {"config": config, "signals": sorted(signals), "left_out": lost if row["left_out_signals"] else None}
+    )
 
 
 def group_item(row: Mapping[str, Any]) -> RunGroupItem:

@@ -40,7 +40,7 @@ class KnownRun:
     def continuing(self, valid: ValidBatch, left_out: LeftOutCounter) -> "list[ValidRecord] | None":
         """Return the records of a batch that only continues the newest attempt, or None for any other batch.
 
-        Signals that the run takes no more are left out of them.
+        Signals that the run takes no more are left out of them; the run must know of as many already.
 
         Args:
             valid: The batch.
@@ -59,7 +59,7 @@ class KnownRun:
             if self._knows(record.names):
                 continue
             new = [name for name in record.names if name not in self.signals.names]
-            if not self.signals.takes_none_of(new):
+            if not self.signals.takes_none_of(new) or len(new) > self.run.left_out_signals:
                 return None
             left_out.add(new)
             if records is valid.records:

@@ -215,6 +215,8 @@ class Log:
         names = repositories.steps.signals(run.id)
         signals = SignalPlaces(names, most=settings.max_signals, first=self._first_signals)
         new, rejected = self._select(repositories, run, valid, signals, left_out)
+        if not signals.is_full:  # the limit was raised
+            run.left_out_signals, run.left_out_step, run.left_out_name = 0, None, None
         run.log_end += len(new)
         repositories.records.add(run.id, _stored_records(valid, new, begin=begin))
         refused_responses = self._responses.append(repositories, run.id, batch, new)
@@ -361,6 +363,9 @@ class Log:
             return record
         lost = [name for name in new if name not in signals.names]
         left_out.add(lost)
+        if not run.left_out_signals:
+            run.left_out_step, run.left_out_name = record.step, lost[0]
+        run.left_out_signals = max(run.left_out_signals, len(lost))
         return without(record, frozenset(lost))
 
 

@@ -42,9 +42,14 @@ class SignalPlaces:
         others = len(self.names) - len(self.names & first) - min(own, OWN_PLACES)
         self._free = most - others
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the run takes no more signals of any name."""
+        return self._free <= 0
+
     def takes_none_of(self, names: Collection[str]) -> bool:
         """Whether none of some new names would be taken."""
-        if self._free > 0 or not self._first.isdisjoint(names):
+        if not self.is_full or not self._first.isdisjoint(names):
             return False
         return not (self._own_free and any(name.startswith(OWN_PREFIX) for name in names))
 
@@ -60,7 +65,7 @@ class SignalPlaces:
         if self._own_free > 0 and name.startswith(OWN_PREFIX):
             self._own_free -= 1
             return True
-        if self._free > 0:
+        if not self.is_full:
             self._free -= 1
             return True
         return False

@@ -62,6 +62,9 @@ _INGEST_COLUMNS = (
     "last_step_at",
     "log_end",
     "signal_count",
+    "left_out_signals",
+    "left_out_step",
+    "left_out_name",
 )
 _PROJECTION_COLUMNS = (
     "phase",
@@ -106,6 +109,9 @@ class Run:
     recent: Recent = field(default_factory=Recent)
     log_end: int = 0
     signal_count: int = 0
+    left_out_signals: int = 0
+    left_out_step: int | None = None
+    left_out_name: str | None = None
     position: int = 0
     projected_attempt: int = 0
     revision: int = 0

@@ -32,6 +32,9 @@ runs = Table(
     Column("recent", LargeBinary, nullable=False),  # msgpack of the last steps' times and rewards
     Column("log_end", BigInteger, nullable=False, server_default="0"),  # position of the newest entry in its log
     Column("signal_count", Integer, nullable=False, server_default="0"),  # rows of `signals`
+    Column("left_out_signals", Integer, nullable=False, server_default="0"),  # most that a record has lost
+    Column("left_out_step", BigInteger),  # the first step that has lost some
+    Column("left_out_name", String),  # one of them
     # What the projector owns, beside phase, announced and what the steps say.
     Column("position", BigInteger, nullable=False, server_default="0"),  # up to which the log is projected
     Column("projected_attempt", BigInteger, nullable=False, server_default="0"),  # the newest up to there

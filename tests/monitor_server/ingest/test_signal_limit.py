@@ -44,6 +44,8 @@ def test_a_bad_number_is_found_in_a_run_with_too_many_names(live, run_name, capl
     assert run["last_step"] == 21
     detail = live.get(f"/runs/{run['id']}")
     assert len([name for name in detail["signals"] if name.startswith("my/")]) <= MOST
+    assert (detail["left_out"]["signals"], detail["left_out"]["limit"]) == (1, MOST)
+    assert detail["left_out"]["name"] == f"my/score_at_{detail['left_out']['from_step']}"
     assert {"my/score", "loss/policy", "hooks/rejected_scalars"} <= set(detail["signals"])
     (scores,) = live.get(f"/runs/{run['id']}/series", signals="my/score")["items"]
     assert scores["steps"] == list(range(22))

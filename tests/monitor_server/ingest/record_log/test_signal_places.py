@@ -92,6 +92,27 @@ def test_a_record_that_lost_names_is_the_same_record_when_it_is_sent_again(appen
     ]
 
 
+def _left_out(store):
+    with store.read() as repositories:
+        run = repositories.runs.find(RUN)
+    return run.left_out_signals, run.left_out_step, run.left_out_name
+
+
+def test_a_run_knows_the_most_names_that_a_record_has_lost_and_since_when(append, store, log, clock):
+    """Also after a restart; a limit that is raised forgets it once there is a place again."""
+    append(_record(0, "a", "b", "c"))
+    assert _left_out(store) == (0, None, None)
+    append(_record(1, "a", "d"))
+    append(_record(2, "a", "e", "f"))
+    append(_record(3, "a", "g"))
+    log.forget()
+    append(_record(4, "h", "loss"))
+    assert _left_out(store) == (2, 1, "d")
+    raised = Log(settings=Settings(max_signals=9), clock=clock, first_signals=frozenset({"loss"}))
+    append(_record(5, "a", "h"), log=raised)
+    assert _left_out(store) == (0, None, None)
+
+
 def test_a_summary_beyond_the_limit_is_left_out_with_its_shape(append, store):
     """Summaries have the first free places; another rank may then send one of another shape under the lost name."""
     append(_record(0, "a", "b", summaries={"s": EXTREME}), world_size=2)
