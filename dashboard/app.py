@@ -29,13 +29,16 @@ from dashboard.page_delivery.callback_requests import DashRequests, refuse_unkno
 from dashboard.page_delivery.compression import Compressed
 from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
 from dashboard.page_delivery.own_files import OwnFiles, plotly_route
-from dashboard.pages import alert, compare, judgement, responses, run, run_labels, workspace
+from dashboard.pages import alert, compare, judgement, responses
 from dashboard.pages.fleet import curves as fleet_curves
 from dashboard.pages.fleet import page as fleet
 from dashboard.pages.fleet import table_rows as fleet_rows
 from dashboard.pages.fleet import views as fleet_views
 from dashboard.pages.rules import form, rule_buttons
 from dashboard.pages.rules.page import rules_page
+from dashboard.pages.run import labels as run_labels
+from dashboard.pages.run import page as run
+from dashboard.pages.run import workspace
 from dashboard.pages.settings import (
     channel_buttons,
     channel_form,

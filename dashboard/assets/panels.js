@@ -3,7 +3,7 @@
   "use strict";
 
   const SOON_MS = 60; // panels that come into view together are one request
-  const MAX_PANELS = 24; // of one request, as in dashboard/pages/workspace.py
+  const MAX_PANELS = 24; // of one request, as in dashboard/pages/run/workspace.py
   const CONFIG = { displayModeBar: false, doubleClick: "autosize" }; // codespell:ignore
 
   const inView = new Set(); // elements

@@ -14,12 +14,12 @@ from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.fleet.filters import fleet_summary
 from dashboard.components.page_frame import shell
-from dashboard.components.run_labels import run_labels
+from dashboard.components.run.labels import run_labels
 from dashboard.first_view.fleet_rows import ROWS, first_rows
 from dashboard.first_view.static_figure import static_figure
 from dashboard.html_text import html_text
 from dashboard.pages.fleet.page import read_counts
-from dashboard.pages.run import read_run
+from dashboard.pages.run.page import read_run
 
 __all__ = ["FirstView"]
 

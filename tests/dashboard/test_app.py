@@ -20,7 +20,7 @@ from dashboard.pages.compare import compare_page
 from dashboard.pages.fleet.page import fleet_page
 from dashboard.pages.responses import responses_page
 from dashboard.pages.rules.page import rules_page
-from dashboard.pages.run import run_page
+from dashboard.pages.run.page import run_page
 from dashboard.pages.settings.page import settings_page
 from dashboard.settings import Settings
 

@@ -12,7 +12,7 @@ from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.connect import WAYS
 from dashboard.components.responses.listing import response_controls
-from dashboard.components.run_header import run_header
+from dashboard.components.run.header import run_header
 from dashboard.components.settings.retention_wording import asked_limits, stated_removals
 from dashboard.components.settings.tables import retention_table
 from dashboard.components.small_elements import badge, number, sparkline

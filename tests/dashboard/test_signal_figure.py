@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dashboard.components.workspace import groups_of
+from dashboard.components.run.workspace import groups_of
 from dashboard.figures.curves.outliers import inner_range
 from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit

@@ -7,8 +7,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.runs import RunItem
+from dashboard.components.run.workspace import smoothing_of
 from dashboard.components.run_choice import run_choice
-from dashboard.components.workspace import smoothing_of
 from dashboard.figures.overlay import ALIGNMENTS
 from dashboard.ids import compare as compare_ids
 

@@ -20,10 +20,17 @@ from dashboard.components.alert.trainer_actions import action_list
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.rules.states import rule_states
-from dashboard.components.run_header import run_header
-from dashboard.components.run_labels import run_labels
+from dashboard.components.run.header import run_header
+from dashboard.components.run.labels import run_labels
+from dashboard.components.run.workspace import (
+    left_out_text,
+    panel_count,
+    panel_places,
+    smoothing_of,
+    workspace,
+    zoom_of,
+)
 from dashboard.components.small_elements import save_buttons
-from dashboard.components.workspace import left_out_text, panel_count, panel_places, smoothing_of, workspace, zoom_of
 from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
@@ -33,7 +40,7 @@ from dashboard.ids import alert as alert_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 from dashboard.ids import workspace as workspace_ids
-from dashboard.pages.zoomed_series import read_zoomed
+from dashboard.pages.run.zoomed_series import read_zoomed
 
 __all__ = ["read_run", "register", "run_page"]
 

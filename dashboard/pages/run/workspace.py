@@ -19,7 +19,7 @@ from dashboard.figures.curves.token_axis import TokenAxis, token_signal
 from dashboard.figures.signal import signal_figure
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import workspace as workspace_ids
-from dashboard.pages.zoomed_series import read_zoomed
+from dashboard.pages.run.zoomed_series import read_zoomed
 
 __all__ = ["register"]
 

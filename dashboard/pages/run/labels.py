@@ -6,7 +6,7 @@ from dash import Dash, Input, Output, State, no_update, set_props
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.components.run_labels import parse_tags
+from dashboard.components.run.labels import parse_tags
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 
