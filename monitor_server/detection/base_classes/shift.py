@@ -68,9 +68,9 @@ class ShiftDetector(StreamDetector):
         return []
 
     def _hold(self, level: float, *, departs: bool) -> None:
-        start = self.from_level or 0.0
-        extreme = min(self.to_level, level) if self.size.is_fall else max(self.to_level, level)
-        self.to_level = extreme
+        start, extreme = self.from_level or 0.0, self.to_level
+        if (level < extreme) if self.size.is_fall else (level > extreme):
+            self.to_level = extreme = level
         back = abs(level - start) < abs(extreme - start) / 2
         self.quiet = 0 if departs or not back else self.quiet + 1
         self.rows = 0 if departs else self.rows + 1
@@ -93,7 +93,7 @@ class ShiftDetector(StreamDetector):
             level=level,
             deviation=departure.deviation,
             agreeing=self._list_agreeing(),
-            missing=list_missing(observation.signals, self.reads[:1]),
+            missing=[] if self.signal == self.reads[0] else list_missing(observation.signals, self.reads[:1]),
             onset=[self.opened, self.opened],
             arithmetic=self._rule,
         )

@@ -1,6 +1,8 @@
 """Excess loss: how much likelihood correct responses lost beyond entropy, which exploration does not explain."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Observation
@@ -40,12 +42,14 @@ class Excess(Stateful):
         self.history = History(length=60, lag=0, floor=1e-4, turn=turn, momentum=False)
         self.before: float | None = None
         self.unheard = 0
+        self._errors: float | None = None  # of the present row, once they were read
 
     def update(self, observation: Observation) -> None:
         """Process one step."""
         entropy = finite(observation.signals, ENTROPY)
         likelihood = finite(observation.signals, LIKELIHOOD)
         self.unheard += 1
+        self._errors = None
         if entropy is not None and likelihood is not None:
             self.unheard = 0
             self.average.update(-likelihood - entropy)
@@ -53,16 +57,21 @@ class Excess(Stateful):
 
     def mark(self) -> None:
         """Record the present level as the reference, because no drift is under way."""
-        self.before = self.average.value if self.average.count >= LEAST_ROWS else None
+        self.before, self._errors = self.average.value if self.average.count >= LEAST_ROWS else None, None
 
     def restart(self) -> None:
         """Discard the levels, because they changed their meaning."""
-        self.average, self.before = Ema(ALPHA), None
+        self.average, self.before, self._errors = Ema(ALPHA), None, None
         self.history.clear()
 
     @property
     def errors(self) -> float:
         """z, the rise in standard errors."""
+        if self._errors is None:
+            self._errors = self._measure_errors()
+        return self._errors
+
+    def _measure_errors(self) -> float:
         if self.before is None or self.average.value is None or self.unheard > STALE_ROWS:
             return 0.0
         rise, scale = self.average.value - self.before, self.history.scale
@@ -72,3 +81,8 @@ class Excess(Stateful):
     def weight(self) -> float:
         """The factor by which a drift's statistic is multiplied."""
         return math.exp(self.errors / ERRORS_PER_E_FOLD)
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state; z is computed again."""
+        super().load(state)
+        self._errors = None

@@ -199,7 +199,7 @@ class Departure(Stateful):
         """Median of the window before; None while it has too few rows."""
         if self.departs and self._departed:
             return self._departed[1]
-        before = sorted(list(self.values)[: -self._rows - 1])
+        before = self._before or sorted(list(self.values)[: -self._rows - 1])
         return sorted_median(before) if len(before) >= LEAST else None
 
     @property
