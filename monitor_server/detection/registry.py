@@ -119,16 +119,18 @@ def build_detectors() -> dict[str, StreamDetector]:
     """Build one fresh detector of each name, in the order in which they must be updated.
 
     The death spiral reads the two drift detectors, and the joint departure and the dead environment read the mechanisms
-    of the collapsed run. Their owners stand before them, so that each is computed and saved once.
+    of the collapsed run. The dead environment also reads the fall of the reward. Their owners stand before them, so
+    that each is computed once.
     """
     run_collapsed, paired_drift, likelihood_drift = RunCollapsed(), PairedDrift(), LikelihoodDrift()
-    mechanisms = run_collapsed.mechanisms
+    mechanisms, reward_fall = run_collapsed.mechanisms, RewardFall()
     shared: dict[str, StreamDetector] = {
         "run_collapsed": run_collapsed,
         "paired_drift": paired_drift,
         "likelihood_drift": likelihood_drift,
         "death_spiral": DeathSpiral(paired_drift, likelihood_drift),
         "joint_departure": JointDeparture(SharedMechanisms(mechanisms)),
-        "dead_environment": DeadEnvironment(SharedMechanisms(mechanisms, only=MOVES)),
+        "reward_fall": reward_fall,
+        "dead_environment": DeadEnvironment(SharedMechanisms(mechanisms, only=MOVES), reward_fall.departure),
     }
     return {name: shared.get(name) or detector() for name, detector in DETECTORS.items()}

@@ -1,6 +1,6 @@
 """Base class of the detectors that watch one signal for one departure. Each consists of a name, a size and a reason."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from monitor_server.detection.base_classes.detector import StreamDetector
@@ -32,6 +32,7 @@ class ShiftDetector(StreamDetector):
     def __init__(self) -> None:
         super().__init__()
         self.departure = Departure(self.size)
+        self._departs: Callable[[float], bool] = self.departure.update
         self.signal = self.reads[0]
         self.from_level: float | None = None
         self.to_level = 0.0
@@ -48,7 +49,7 @@ class ShiftDetector(StreamDetector):
                 return ()
             self.signal, value = found
             self._rebaseline()
-        departs = self.departure.update(value) and self._is_confirmed(observation)
+        departs = self._departs(value) and self._is_confirmed(observation)
         if self.from_level is None:
             if not departs:
                 return ()

@@ -26,6 +26,7 @@ class DeadEnvironment(ShiftDetector):
 
     Args:
         mechanisms: The mechanisms of the policy, `MOVES`; by default its own.
+        fall: The departure of `RewardFall`, which updates it before this detector in each step; by default its own.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> series = {"reward/mean": [0.60, 0.62, 0.58, 0.60] * 3 + [0.02] * 4, "entropy/mean": [0.3] * 16}
@@ -40,8 +41,10 @@ class DeadEnvironment(ShiftDetector):
     size = RewardFall.size
     what = "The policy did not move, and the reward"
 
-    def __init__(self, mechanisms: Mechanisms | SharedMechanisms | None = None) -> None:
+    def __init__(self, mechanisms: Mechanisms | SharedMechanisms | None = None, fall: Departure | None = None) -> None:
         super().__init__()
+        if fall is not None:
+            self.departure, self._departs = fall, lambda _: fall.departs
         self.mechanisms = mechanisms or Mechanisms(only=MOVES)
         self.tools = Departure(Size(factor=0.5, errors=4.0, rows=2))
         self.moved = False

@@ -91,7 +91,7 @@ class DeathSpiral(StreamDetector):
         self._thresholds = {PAIRED_RULE: paired_threshold, LEVEL_RULE: level_threshold, SUDDEN_RULE: SUDDEN_SURGE}
         self._paired_drift = paired_drift
         self._likelihood_drift = likelihood_drift
-        self.warm_up = WarmUp()
+        self.warm_up = paired_drift.warm_up
         self.levels = {"entropy": DrawUp(0.2), "unlikelihood": DrawUp(0.2)}
         self.channels = {
             "entropy": Surge(turn=3, slack=0.6, floor=0.002),
@@ -114,7 +114,7 @@ class DeathSpiral(StreamDetector):
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         if self.muted:
             self.muted -= 1
-        begins = self.warm_up.update(observation)
+        begins = self.warm_up.lasts
         channels, levels, step = self.channels, self.levels, observation.step
         for name, value in read_channels(observation.signals):
             if not (self.muted and name in LEAST_FACTORS):

@@ -30,6 +30,7 @@ class Form(ShiftDetector):
     def __init__(self) -> None:
         super().__init__()
         self.departure = AnchoredDeparture(self.size)
+        self._departs = self.departure.update
 
     def _describe_rule(self) -> str:
         return f"{super()._describe_rule()}; or b = median of the first 8, by 2.5 times as much"

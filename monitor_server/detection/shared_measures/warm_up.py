@@ -33,3 +33,8 @@ class WarmUp(Stateful):
             if rate > highest:
                 self.highest = rate
         return self.climbs and self.rows <= ROWS
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the newest row belongs to the warm-up."""
+        return self.climbs and self.rows <= ROWS
