@@ -135,10 +135,7 @@ class Gate(Stateful):
         factors, needed = self._factors[batch_class], _strength_for_incomplete(observation)
         if needed:
             factors = {severity: max(factor, needed) for severity, factor in factors.items()}
-        allowed = [
-            finding if finding.severity is Severity.INFO and self._is_builtin else self._limit(finding, factors)
-            for finding in findings
-        ]
+        allowed = [self._limit(finding, factors) for finding in findings]
         held = {finding.kind for finding in findings}
         for severity, kinds in self.opened.items():
             if kinds and not held.issuperset(kinds):
@@ -146,10 +143,10 @@ class Gate(Stateful):
         return allowed
 
     def _limit(self, finding: Finding, factors: Mapping[Severity, float]) -> Finding:
-        severity = finding.severity
-        while severity is not Severity.INFO and finding.kind not in self.opened[severity]:
+        kind, severity, opened = finding.kind, finding.severity, self.opened
+        while severity in opened and kind not in opened[severity]:
             if finding.strength > factors[severity]:
-                self.opened[severity].append(finding.kind)
+                opened[severity].append(kind)
             else:
                 severity = BELOW[severity]
         if severity is finding.severity and self._is_builtin:

@@ -44,11 +44,15 @@ class DeadEnvironment(ShiftDetector):
     def __init__(self, mechanisms: Mechanisms | SharedMechanisms | None = None, fall: Departure | None = None) -> None:
         super().__init__()
         if fall is not None:
-            self.departure, self._departs = fall, lambda _: fall.departs
+            self.departure, self._departs = fall, self._has_fallen
         self.mechanisms = mechanisms or Mechanisms(only=MOVES)
         self.tools = Departure(Size(factor=0.5, errors=4.0, rows=2))
         self.moved = False
         self.observed = False
+
+    def _has_fallen(self, reward: float) -> bool:  # noqa: ARG002 - the owner of the departure has added it
+        """Return whether the reward has fallen at this step."""
+        return self.departure.departs
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         signals = observation.signals

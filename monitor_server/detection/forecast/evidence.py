@@ -31,7 +31,7 @@ STRONGEST = 100.0
 DRIFT_UNIT, PAIRED_UNIT = 0.1, 0.72  # nat per token; the threshold of `PairedDrift`
 MOST_DEPARTURES, MOST_WARNINGS = 4.0, 3.0
 NEWEST, BEFORE, LEAST_FALL = 3, 25, 0.02
-PREFIXES = {severity: f"{severity} " for severity in Severity}
+PREFIXES = {severity: f"{severity} " for severity in (Severity.WARNING, Severity.CRITICAL)}  # information is no alarm
 
 
 class Evidence(Stateful):
@@ -70,19 +70,20 @@ class Evidence(Stateful):
         return found
 
     def _read_alarms(self, findings: Sequence[Finding]) -> dict[str, float]:
-        before, self.opened = self.opened, {}
+        before, opened, rows = self.opened, {}, self.rows
         weights, strength, critical = [], 0.0, 0.0
         for finding in findings:
             severity = finding.severity
-            if severity is Severity.INFO:
+            if severity not in PREFIXES:
                 continue
             name = PREFIXES[severity] + finding.kind
-            self.opened[name] = opened = before.get(name, self.rows)
-            weight = 0.5 ** ((self.rows - opened) / HALF_LIFE)
+            opened[name] = row = before.get(name, rows)
+            weight = 0.5 ** ((rows - row) / HALF_LIFE)
             weights.append(weight)
             strength = max(strength, math.log(min(finding.strength, STRONGEST)) * weight)
-            if severity is Severity.CRITICAL and weight > critical:
-                critical = weight
+            if severity is Severity.CRITICAL:
+                critical = max(critical, weight)
+        self.opened = opened
         read = {"warnings": min(MOST_WARNINGS, sum(weights)), "strength": strength, "critical": critical}
         return {name: value for name, value in read.items() if value > 0.0}
 

@@ -68,15 +68,15 @@ class Controls(Stateful):
             ``length_change`` and ``searches_change``, relative (0.1 is a tenth more), and ``displacement_sum`` in nats
             a token; "not observed" where the signal is missing, or was when the drift began.
         """
-        found: dict[str, float | str] = {
-            f"{name}_change": NOT_OBSERVED if (change := self._change(name)) is None else change
-            for name in self.averages
+        return {
+            "length_change": self._change("length"),
+            "searches_change": self._change("searches"),
+            "displacement_sum": self.displacement if self.displacements else NOT_OBSERVED,
         }
-        return found | {"displacement_sum": self.displacement if self.displacements else NOT_OBSERVED}
 
-    def _change(self, name: str) -> float | None:
-        """Return the relative change of a level since the drift began."""
+    def _change(self, name: str) -> float | str:
+        """Return the relative change of a level since the drift began, or that it was not observed."""
         before, now = self.before.get(name), self.averages[name].value
         if not before or now is None or self.unobserved[name] > STALE_ROWS:
-            return None
+            return NOT_OBSERVED
         return now / before - 1.0
