@@ -8,7 +8,6 @@ from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
 from monitor_server.detection.shared_measures.surge import Surge, read_channels, update_surge
-from monitor_server.detection.shared_measures.warm_up import WarmUp
 from monitor_server.detection.statistics.streaming import DrawUp
 
 __all__ = ["DeathSpiral"]
