@@ -50,8 +50,8 @@ def test_lists_filter_and_group_by_the_phase_that_readers_see(store, status):
         assert run_status(run, now=NOW, deadlines=DEADLINES) == status
         with store.write() as repositories:
             repositories.runs.add(run)
-            views = repositories.run_views
-            (group,) = views.groups(RunFilter(project=project), "phase", now=NOW, deadlines=DEADLINES, limit=9)
+            views, groups = repositories.run_views, repositories.run_groups
+            (group,) = groups.page(RunFilter(project=project), "phase", now=NOW, deadlines=DEADLINES, limit=9)
             filters = {each: RunFilter(project=project, phase=[each]) for each in Phase}
             listed = [each for each in Phase if views.count(filters[each], now=NOW, deadlines=DEADLINES)]
         shown = shown_phase(status, phase)
@@ -69,6 +69,6 @@ def test_a_worse_phase_leads_its_group(store):
                     last_seen=NOW, last_step_at=NOW, **COMMON,
                 )  # fmt: skip
                 repositories.runs.add(run)
-            views = repositories.run_views
-            (group,) = views.groups(RunFilter(project=project), "project", now=NOW, deadlines=DEADLINES, limit=9)
+            groups = repositories.run_groups
+            (group,) = groups.page(RunFilter(project=project), "project", now=NOW, deadlines=DEADLINES, limit=9)
         assert group["phase"] == first
