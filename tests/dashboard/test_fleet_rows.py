@@ -39,14 +39,24 @@ def test_a_row_has_the_title_and_the_gaps_of_its_run():
 def test_the_summary_counts_runs_by_state_and_alerts_by_severity(texts):
     """Stalled and lost runs are silent; a run that is archived is not among them."""
     by_status = [group("lost", 2, critical=1), group("stalled", 1), group("running", 1200, critical=2, info=1)]
-    counts = FleetCounts(by_status, [group("p", 1300)])
+    counts = FleetCounts(by_status, [group("p", 1300)], 1300)
     assert texts(fleet_summary(counts)) == ["1,203 runs", "1,200 running", "3 silent", "3 critical", "1 info"]
 
 
 def test_one_run_needs_no_filters():
     """There is nothing to choose from."""
-    assert fleet_filters(FleetCounts([], [group("p", 1)])).hidden
-    assert not fleet_filters(FleetCounts([], [group("p", 1), group("q", 1)])).hidden
+    assert fleet_filters(FleetCounts([], [group("p", 1)], 1)).hidden
+    assert not fleet_filters(FleetCounts([], [group("p", 1), group("q", 1)], 2)).hidden
+
+
+def test_the_menu_of_projects_has_the_one_that_is_chosen():
+    """Also where it is not among those that are read."""
+    counts = FleetCounts([], [group("q", 1), group("p", 1)], 2)
+    assert (counts.projects(), counts.projects("other"), counts.projects("p")) == (
+        ["p", "q"],
+        ["other", "p", "q"],
+        ["p", "q"],
+    )
 
 
 def test_a_group_without_a_name_is_named():

@@ -102,10 +102,16 @@ class Runs:
                 _restore_sparkline(row["run"])
         return rows, cast("int", answer["rows"]), cast("int", answer["total"])
 
-    async def groups(self, by: str, wanted: Query) -> list[RunGroupItem]:
-        """Count runs by what they have in common, the group of the most urgent run first."""
+    async def groups(self, by: str, wanted: Query, *, most: int = MAX_GROUPS) -> list[RunGroupItem]:
+        """Count runs by what they have in common, the group of the most urgent run first.
+
+        Args:
+            by: What the runs of a group have in common.
+            wanted: The filters, by the names of the API's parameters.
+            most: The most groups. The collector counts all of them for each thousand that it returns.
+        """
         query: Query = {**wanted, "by": by, "limit": RUN_PAGE_ITEMS}
-        return cast("list[RunGroupItem]", await self._requests.items("/runs/groups", query, most=MAX_GROUPS))
+        return cast("list[RunGroupItem]", await self._requests.items("/runs/groups", query, most=most))
 
     async def get(self, run_id: str) -> RunDetail:
         """Read one run, with its config and the names of its signals."""

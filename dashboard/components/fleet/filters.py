@@ -36,20 +36,15 @@ GROUPS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FleetCounts:
-    """The runs that are not archived by their status, and all runs by their project."""
+    """The runs that are not archived by their status, the most urgent projects, and the number of all runs."""
 
     by_status: Sequence[RunGroupItem]
     by_project: Sequence[RunGroupItem]
+    total: int
 
-    @property
-    def total(self) -> int:
-        """The number of all runs."""
-        return sum(group["runs"] for group in self.by_project)
-
-    @property
-    def projects(self) -> list[str]:
-        """The names of the projects, in their order."""
-        return sorted(group["name"] or "" for group in self.by_project)
+    def projects(self, chosen: str | None = None) -> list[str]:
+        """Return the names of these projects, and the one that is chosen, in their order."""
+        return sorted({*(group["name"] or "" for group in self.by_project), *([chosen] if chosen else [])})
 
 
 def fleet_summary(counts: FleetCounts) -> Component:
@@ -76,7 +71,6 @@ def fleet_filters(
         project and len(project) > LONGEST_NAME
     ):  # the menu looks for each part of a name, which takes its length squared
         project = None
-    projects = sorted({*counts.projects, *([project] if project else [])})
     return html.Div(
         id=fleet_ids.FILTERS,
         className="filters",
@@ -91,7 +85,7 @@ def fleet_filters(
                 debounce=SETTLED_SECONDS,
                 maxLength=200,
             ),
-            _choice(fleet_ids.PROJECT, "Project", projects, value=project, empty="All projects"),
+            _choice(fleet_ids.PROJECT, "Project", counts.projects(project), value=project, empty="All projects"),
             html.Fieldset(
                 [
                     html.Legend("Status", className="unseen"),

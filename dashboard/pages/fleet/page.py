@@ -1,6 +1,7 @@
 """The fleet page, at ``/``: every run, the most urgent first."""
 
 import asyncio
+from typing import Final
 from urllib.parse import parse_qsl
 
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
@@ -18,6 +19,8 @@ from dashboard.ids import frame as frame_ids
 from dashboard.pages.fleet.views import read_views
 
 __all__ = ["fleet_page", "read_counts", "register"]
+
+MAX_PROJECTS: Final = 1000  # one answer: the search finds the runs of others
 
 
 async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Component:
@@ -82,7 +85,9 @@ def register(app: Dash, api_url: str) -> None:
     Where the page had no run, the first one opens.
     """
 
-    async def refresh(changed: object, shown: int | None, projects: list[str] | None) -> tuple[object, ...]:
+    async def refresh(
+        changed: object, shown: int | None, offered: list[str] | None, project: str | None
+    ) -> tuple[object, ...]:
         if changed is None:  # Dash calls it when the page is drawn, because the address was there before
             return (no_update,) * 5
         try:
@@ -93,11 +98,12 @@ def register(app: Dash, api_url: str) -> None:
         if not counts.total:
             return (no_update,) * 5
         address = f"/runs/{first}" if first else no_update
+        projects = counts.projects(project)
         return (
             fleet_summary(counts),
             no_update if counts.total == shown else counts.total,
             counts.total < MANY,
-            no_update if counts.projects == projects else counts.projects,
+            no_update if projects == offered else projects,
             address,
         )
 
@@ -125,6 +131,7 @@ def register(app: Dash, api_url: str) -> None:
         Input(fleet_ids.REFRESH, "data"),
         State(fleet_ids.COUNT, "data"),
         State(fleet_ids.PROJECT, "options"),
+        State(fleet_ids.PROJECT, "value"),
         prevent_initial_call=True,
     )(refresh)
     app.clientside_callback(
@@ -181,10 +188,12 @@ def _register_table(app: Dash) -> None:
 async def read_counts(api_url: str) -> FleetCounts:
     """Count the runs by status and by project."""
     async with ApiClient(api_url) as api:
-        by_status, by_project = await asyncio.gather(
-            api.runs.groups("status", {"archived": "false"}), api.runs.groups("project", {})
+        by_status, by_project, (_, total) = await asyncio.gather(
+            api.runs.groups("status", {"archived": "false"}),
+            api.runs.groups("project", {}, most=MAX_PROJECTS),
+            api.runs.part({}, sort="started_at", limit=1),
         )
-    return FleetCounts(by_status, by_project)
+    return FleetCounts(by_status, by_project, total)
 
 
 async def _only_run(api_url: str) -> str | None:
