@@ -110,6 +110,11 @@
     return true;
   }
 
+  /* Another tab of this browser has chosen something. */
+  window.addEventListener("storage", (event) => {
+    if (event.key === null || Object.values(KEYS).some((name) => event.key.startsWith(`${name} `))) showAll();
+  });
+
   let dragged = null; // the panel whose name is dragged
 
   const targetOf = (event) => {

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from monitor_server.http_server.server import bind
 from monitor_server.settings import Settings
+from monitor_server.store.operations.backup import back_up
 from tests.browser.test_standalone_sign_in import serving_dashboard
 from tests.live import eventually, serving
 
@@ -63,6 +64,35 @@ def test_a_chart_has_each_step_once_after_the_collector_was_started_again(settin
         visit.page.goto("about:blank")
     # Chromium itself reports each request that a collector which is down does not answer.
     visit.complaints[:] = [text for text in visit.complaints if "net::ERR_" not in text]
+
+
+def test_a_page_that_is_open_follows_a_backup_that_is_restored(tmp_path, visit, unused_port):
+    """Steps that the backup does not have are gone from the chart, and what is sent after it is drawn once."""
+    database, saved = tmp_path / "live.db", tmp_path / "saved.db"
+    settings = Settings(database_url=f"sqlite:///{database}", dashboard="dashboard.app:attach")
+    with serving(settings) as live:
+        run_id = live.run(run="kept", records=steps(0, 6))
+        eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 5)
+        back_up(settings.database_url, saved)
+    with serving(settings, port=unused_port) as live:
+        lost = live.run(run="newer", records=steps(0, 3))
+        live.run(run="kept", records=steps(6, 10))
+        visit.page.goto(f"{live.url}/runs/{run_id}")
+        visit.page.wait_for_function(f"() => {DRAWN} && {REWARDS}.endsWith('9')")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "waiting")
+    for path in tmp_path.glob("live.db*"):
+        path.unlink()
+    saved.rename(database)
+    with serving(settings, port=unused_port) as live:
+        visit.page.wait_for_function(f"() => {REWARDS} === '0,1,2,3,4,5'")
+        live.run(run="kept", records=steps(6, 8))
+        visit.page.wait_for_function(f"() => {REWARDS} === '0,1,2,3,4,5,6,7'")
+        visit.page.goto(f"{live.url}/runs/{lost}")
+        expect(visit.page.get_by_role("heading", level=1)).to_have_text("No such run")
+        visit.page.goto("about:blank")
+    # Chromium and Dash report a request that the collector was stopped under.
+    away = ("net::ERR_", "the server did not respond")
+    visit.complaints[:] = [text for text in visit.complaints if not any(part in text for part in away)]
 
 
 class Held:

@@ -58,6 +58,29 @@ def test_signals_that_are_not_stored_are_named_as_soon_as_they_are_lost(start_co
     expect(said).to_contain_text("raise RLVITALS_MAX_SIGNALS")
 
 
+def test_two_tabs_of_one_browser_show_the_same_panels(collector, visit):
+    """What one of them pins and moves is in the other, and neither undoes what the other has done."""
+    run_id = collector.run(run="twice", project="p", records=steps(0, 5))
+    open_workspace(collector, visit, run_id)
+    one = visit.page
+    with one.expect_popup() as opened:
+        one.evaluate("window.open(window.location)")
+    two = opened.value
+    expect(two.locator("[data-panel]")).to_have_count(24)
+    one.locator('[data-panel="beta/c"] [data-choice="pin"]').click()
+    expect(two.locator(".is-pin")).to_have_attribute("data-panel", "beta/c")
+    two.locator('[data-panel="beta/d"] [data-choice="pin"]').click()
+    expect(one.locator(".is-pin")).to_have_count(2)
+    one.locator('[data-panel="alpha/b"] [data-move="earlier"]').click()
+    expect(two.locator('[data-panel-group="alpha"] [data-panel]').first).to_have_attribute("data-panel", "alpha/b")
+    two.locator('[data-panel="alpha/d"] [data-move="earlier"]').click()
+    for page in (one, two):
+        names = page.locator('[data-panel-group="alpha"] [data-panel]')
+        expect(names.nth(3)).to_have_attribute("data-panel", "alpha/c")
+        assert [name.get_attribute("data-panel")[-1] for name in names.all()] == list("badcefgh")
+    two.close()
+
+
 def test_signals_are_found_by_a_regular_expression(collector, visit):
     """Groups without a match are gone, and so are they by an expression that cannot be read."""
     run_id = collector.run(run="found", records=steps(0, 5))
@@ -271,3 +294,15 @@ def test_the_cursor_is_one_over_all_panels(collector, visit):
     is_drawn(visit, "alpha/b", "graph.rlvitalsPanel")
     visit.page.locator('[data-panel="alpha/b"] .nsewdrag').hover()
     is_drawn(visit, "alpha/a", "graph.querySelector('.hoverlayer').textContent.includes('step')")
+
+
+def test_the_page_of_a_run_that_is_deleted_says_so(collector, visit):
+    """Once something of the run would be drawn anew; what was read stays."""
+    run_id = collector.run(run="gone", records=steps(0, 5))
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "alpha/a")
+    answer = collector.pool.request("DELETE", f"{collector.url}/api/v1/runs/{run_id}", fields={"force": "true"})
+    assert answer.status == 200
+    visit.page.evaluate("window.dash_clientside.set_props('run-refresh', { data: Date.now() })")
+    expect(visit.page.locator("#run-header [role=alert]")).to_contain_text("has no such run any more")
+    is_drawn(visit, "alpha/a")

@@ -11,7 +11,7 @@ from dashboard.components.forecast import forecast_parts
 from dashboard.components.small_elements import badge, number, since
 from dashboard.ids import run as run_ids
 
-__all__ = ["run_header"]
+__all__ = ["gone_header", "run_header"]
 
 VITALS: Final = (
     ("likelihood/correct", "likelihood, correct"),
@@ -62,6 +62,19 @@ def run_header(
         html.Div([_vital(signal, label, series) for signal, label in VITALS], className="vitals"),
         html.Div(forecast_parts(forecast, phase=run["phase"]), id=run_ids.FORECAST, className="forecast"),
         *_timeline(phases),
+    ]
+
+
+def gone_header(title: str) -> list[Component]:
+    """Return the header of a run that the collector has no more, while its page is open."""
+    return [
+        html.Nav([dcc.Link("All runs", href="/")], className="crumbs"),
+        html.Div([html.H1(title)], className="title"),
+        html.P(
+            "The collector has no such run any more: it was deleted, or a backup from before it was restored. "
+            "The charts show what this page had read.",
+            role="alert",
+        ),
     ]
 
 

@@ -20,7 +20,7 @@ from dashboard.components.alert.trainer_actions import action_list
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.rules.states import rule_states
-from dashboard.components.run.header import run_header
+from dashboard.components.run.header import gone_header, run_header
 from dashboard.components.run.labels import run_labels
 from dashboard.components.run.workspace import (
     left_out_text,
@@ -172,6 +172,8 @@ def register(app: Dash, api_url: str) -> None:
     async def refresh(_changed: object, live: dict[str, Any], view: Mapping[str, object] | None) -> tuple[object, ...]:
         try:
             read = await read_run(api_url, live["run"], view=View.read(view if isinstance(view, dict) else {}))
+        except NotFoundError:
+            return gone_header(str(live.get("title", ""))), *(no_update,) * 7
         except ApiError:
             return (no_update,) * 8  # the page keeps what it shows; the bar shows that the connection is lost
         signals = read.run.get("signals") or []
