@@ -20,6 +20,7 @@ __all__ = ["print_report", "print_summary"]
 PLOTS = 6
 FINDINGS = 12
 NAMES = 8
+MOST_NOTES = 12  # below the table of many runs
 GUTTER = 22
 PHASE_STYLES = {
     Phase.WARMUP: "grey58",
@@ -76,6 +77,11 @@ def print_summary(console: Console, examinations: Sequence[Examination]) -> None
             Text(printable(alarms[0].kind) if alarms else ""),
         )
     console.print(table)
+    notes = [(found.log.name, note) for found in examinations for note in found.report.notes]
+    for name, note in notes[:MOST_NOTES]:
+        console.print(Text(f"{printable(name)}: {note}", style="dark_orange"))
+    if len(notes) > MOST_NOTES:
+        console.print(Text(f"{len(notes) - MOST_NOTES} more notes; name a run to see its own", style="dark_orange"))
 
 
 def _width(console: Console) -> int:

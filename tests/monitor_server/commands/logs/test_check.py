@@ -379,6 +379,17 @@ def test_rows_that_are_no_step_of_their_own_are_named_in_every_report(tmp_path, 
     assert told.startswith(note)
 
 
+def test_the_table_of_many_runs_has_their_notes(tmp_path, capsys):
+    """Below the table, with the name of the run; a run without one has none."""
+    for number in range(4):
+        rows = [{"step": 7 if number == 2 else step, "reward": step / 3_000, "lr": 1e-6} for step in range(3_000)]
+        _lines(tmp_path / f"log-{number}.jsonl", rows)
+    _, printed = check(capsys, tmp_path)
+    said = " ".join(printed.out.split())
+    assert f"log-2.jsonl: {REPEATED}" in said or f"log-2: {REPEATED}" in said
+    assert said.count("rows have the step") == 1
+
+
 def test_rows_that_complete_each_other_are_no_matter(tmp_path, capsys):
     """A step may be logged in parts, and a number twice, also where it is not finite."""
     nan = float("nan")
