@@ -3,8 +3,9 @@
 from typing import Final
 
 FROM: Final = "responses-from"
-REWARDS: Final = "responses-rewards"
-REWARDS_CARD: Final = "responses-rewards-card"
+SPREAD: Final = "responses-spread"
+SPREAD_CARD: Final = "responses-spread-card"
+SPREAD_OF: Final = "responses-spread-of"
 STEP: Final = "responses-step"
 TO: Final = "responses-to"
 CORRECT: Final = "responses-correct"

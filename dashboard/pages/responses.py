@@ -10,11 +10,11 @@ from dash.development.base_component import Component
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.components.page_frame import message, waiting
-from dashboard.components.responses.listing import USUAL, listing, response_controls
+from dashboard.components.responses.listing import USUAL, listing, response_controls, spread_choice
 from dashboard.components.responses.pairs import pairs_listing
 from dashboard.components.small_elements import remembering, save_buttons
 from dashboard.figures.responses.question_displacement import question_displacements, question_figure, windows_of
-from dashboard.figures.responses.rewards import has_chosen_reward, reward_figure
+from dashboard.figures.responses.spread import SPREADS, is_chosen, spread_figure
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import responses as response_ids
 
@@ -27,7 +27,7 @@ QUESTIONS: Final = (
     "Nats per token by which the correct responses to each question rose or fell, sorted, in the first, the middle "
     "and the last fifth of the run (Figure 3 of arXiv 2512.04220). Randomly sampled responses only."
 )
-REWARDS: Final = "Rewards of the responses below. A click on a bar shows those alone, a second click all."
+SPREAD: Final = "Of the responses below. A click on a bar shows those alone, a second click all."
 NOT_OBSERVED: Final = (
     "Not observed. It needs correct responses that are sampled at random and have a displacement: "
     "rollouts with old_logprobs."
@@ -44,7 +44,8 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
     except ApiError as error:
         return waiting("The responses cannot be shown", str(error))
     crumbs = [dcc.Link("All runs", href="/"), dcc.Link(run["name"], href=f"/runs/{run_id}"), html.Span("responses")]
-    controls = response_controls(dict(parse_qsl(query)), last_step=run.get("last_step") or 0)
+    asked = dict(parse_qsl(query))
+    controls = response_controls(asked, last_step=run.get("last_step") or 0)
     return html.Div(
         className="responses-page",
         children=[
@@ -78,12 +79,14 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
             ),
             html.Section(
                 [
-                    dcc.Graph(id=response_ids.REWARDS, config=GRAPH_CONFIG, style={"height": 130}, responsive=True),
-                    html.P(REWARDS, className="aside"),
+                    spread_choice(asked.get("spread")),
+                    dcc.Graph(id=response_ids.SPREAD, config=GRAPH_CONFIG, style={"height": 130}, responsive=True),
+                    html.P(SPREAD, className="aside"),
                 ],
-                id=response_ids.REWARDS_CARD,
+                id=response_ids.SPREAD_CARD,
+                hidden=True,  # until there are responses
                 className="card explains",
-                **{"data-chart": f"{run['name']}-rewards"},
+                **{"data-chart": f"{run['name']}-spread"},
             ),
             html.Div(id=response_ids.LIST, className="responses-list"),
         ],
@@ -100,9 +103,11 @@ def register(app: Dash, api_url: str) -> None:
         kind: str,
         order: str,
         measure: str,
+        spread: str,
         selected: dict[str, Any] | None,
         live: dict[str, str],
     ) -> tuple[object, object, object, object]:
+        of = spread if spread in SPREADS else "reward"
         try:
             async with ApiClient(api_url) as api:
                 if order == "pairs":
@@ -117,10 +122,10 @@ def register(app: Dash, api_url: str) -> None:
                 )
         except ApiError as error:
             return message("The responses cannot be shown", str(error)), no_update, no_update, no_update
-        if ctx.triggered_id == response_ids.REWARDS:
-            chosen = [response for response in responses if has_chosen_reward(response, selected)]
+        if ctx.triggered_id == response_ids.SPREAD:
+            chosen = [response for response in responses if is_chosen(response, selected, of=of)]
             return listing(chosen, order=order, measure=measure), no_update, no_update, no_update
-        return listing(responses, order=order, measure=measure), reward_figure(responses), None, False
+        return listing(responses, order=order, measure=measure), spread_figure(responses, of=of), None, not responses
 
     async def questions(clicks: int | None, live: dict[str, str]) -> object:
         if not clicks:  # the button was drawn and not clicked
@@ -152,15 +157,16 @@ def register(app: Dash, api_url: str) -> None:
         Input(response_ids.KIND, "value"),
         Input(response_ids.ORDER, "value"),
         Input(response_ids.MEASURE, "value"),
+        Input(response_ids.SPREAD_OF, "value"),
     )
     app.clientside_callback(remembering(USUAL), Output(response_ids.LIST, "title"), *controls)
     app.callback(
         Output(response_ids.LIST, "children"),
-        Output(response_ids.REWARDS, "figure"),
-        Output(response_ids.REWARDS, "selectedData"),
-        Output(response_ids.REWARDS_CARD, "hidden"),  # pairs are of both rewards
+        Output(response_ids.SPREAD, "figure"),
+        Output(response_ids.SPREAD, "selectedData"),
+        Output(response_ids.SPREAD_CARD, "hidden"),  # pairs are of both rewards
         *controls,
-        Input(response_ids.REWARDS, "selectedData"),
+        Input(response_ids.SPREAD, "selectedData"),
         State(frame_ids.LIVE, "data"),
     )(draw)
 

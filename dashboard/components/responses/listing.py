@@ -11,9 +11,10 @@ from dashboard.components.responses.card import response_card
 from dashboard.components.responses.table import anchor, response_table
 from dashboard.components.responses.token_strip import MEASURES
 from dashboard.components.values import plain
+from dashboard.figures.responses.spread import SPREADS
 from dashboard.ids import responses as response_ids
 
-__all__ = ["ORDERS", "USUAL", "listing", "response_controls", "shared_prefix"]
+__all__ = ["ORDERS", "USUAL", "listing", "response_controls", "shared_prefix", "spread_choice"]
 
 ORDERS: Final = {
     "newest": "newest first",
@@ -26,7 +27,15 @@ ORDERS: Final = {
 KINDS: Final = ("all", "random", "displaced", "resembling", "unlikely", "longest")  # why a response was sampled
 CORRECT: Final = {"all": "all", "true": "correct", "false": "incorrect"}
 # What the address leaves out, by the names of the controls in it.
-USUAL: Final = {"from": None, "to": None, "correct": "all", "kind": "all", "order": "newest", "colour": "displacement"}
+USUAL: Final = {
+    "from": None,
+    "to": None,
+    "correct": "all",
+    "kind": "all",
+    "order": "newest",
+    "colour": "displacement",
+    "spread": "reward",
+}
 LABELS: Final = {"displacement": "displacement (log of the ratio)", "all": "every kind"}
 
 
@@ -62,6 +71,11 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
             _radio(response_ids.ORDER, "Order", ORDERS, query.get("order")),
         ],
     )
+
+
+def spread_choice(asked: str | None) -> Component:
+    """Return the choice of what the bars above the responses are of."""
+    return _radio(response_ids.SPREAD_OF, "Bars of", {name: name for name in SPREADS}, asked)
 
 
 def _slider(asked: str | None, last_step: int) -> Component:
