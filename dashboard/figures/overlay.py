@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Final, TypeVar
 
 from dashboard.api.types.runs import PhaseItem, RunDetail, RunItem, SeriesItem
 from dashboard.figures.curves.lines import log_dtick
@@ -14,7 +14,16 @@ from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.theme import LIGHT
 
-__all__ = ["ALIGNMENTS", "COLOURS", "Compared", "acceleration_step", "overlay_figure", "setting_of", "style_of"]
+__all__ = [
+    "ALIGNMENTS",
+    "COLOURS",
+    "Compared",
+    "origin_step",
+    "overlay_figure",
+    "setting_of",
+    "steps_within",
+    "style_of",
+]
 
 # Okabe and Ito's colours, which readers with colour blindness can tell apart; a dash pattern tells later runs apart.
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
@@ -24,14 +33,17 @@ ALIGNMENTS: Final = {
     "share": "share of the run",
     "time": "hours since the start",
     "acceleration": "steps from the acceleration",
+    "collapse": "steps from the collapse",
 }
-DYING: Final = ("acceleration", "collapsed")
+# By the name of an alignment: the phases whose first step is its origin.
+ORIGINS: Final = {"acceleration": ("acceleration", "collapsed"), "collapse": ("collapsed",)}
 SEED: Final = re.compile(r"[-_ /]*seed[-_ =]*\d+", re.IGNORECASE)
 BINS: Final = 150  # of the axis, in which the seeds of a setting are brought together
 MARGIN: Final = {"l": 56, "r": 12, "t": 8, "b": 40, "pad": 0}
 
 Figure = dict[str, object]
 Points = list[tuple[float, float]]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +61,31 @@ def style_of(place: int) -> tuple[str, str]:
     return COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)]
 
 
-def acceleration_step(phases: Sequence[PhaseItem]) -> int | None:
-    """Return the step at which phase III or a collapse began, or None."""
-    return next((span["from_step"] for span in phases if span["phase"] in DYING), None)
+def origin_step(phases: Sequence[PhaseItem], align: str) -> int | None:
+    """Return the step from which an alignment counts: of the acceleration (phase III) or of the collapse; or None."""
+    return next((span["from_step"] for span in phases if span["phase"] in ORIGINS[align]), None)
+
+
+def steps_within(compared: Compared, align: str, zoom: tuple[float, float]) -> tuple[int, int] | None:
+    """Return the first and the last step of a run in an interval of the axis; None where it has none there."""
+    for series in compared.series.values():
+        steps = [
+            step
+            for step, where in zip(series["steps"], _places(compared, series, align), strict=False)
+            if zoom[0] <= where <= zoom[1]
+        ]
+        around = _around(series["steps"], steps)
+        if around is not None:
+            return around
+    return None
+
+
+def _around(known: Sequence[int], within: Sequence[int]) -> tuple[int, int] | None:
+    """Return the ends of what is within, widened to the points beside it: those between may have been thinned out."""
+    if not within:
+        return None
+    first, last = known.index(within[0]), known.index(within[-1])
+    return known[max(0, first - 1)], known[min(len(known) - 1, last + 1)]
 
 
 def setting_of(run: RunItem) -> str:
@@ -60,46 +94,66 @@ def setting_of(run: RunItem) -> str:
 
 
 def overlay_figure(
-    signal: str, runs: Sequence[Compared], *, align: str, smoothing: float, is_log: bool, is_grouped: bool
+    signal: str,
+    runs: Sequence[Compared],
+    *,
+    align: str,
+    smoothing: float,
+    is_log: bool,
+    is_grouped: bool,
+    zoom: tuple[float, float] | None = None,
 ) -> Figure:
     """Draw a signal of several runs as a plain dict that Plotly reads.
 
     Args:
         signal: The name of the signal; a run that does not have it is left out.
         runs: The runs.
-        align: A key of `ALIGNMENTS`. Runs that never accelerated are left out of that alignment.
+        align: A key of `ALIGNMENTS`. Runs that never accelerated, or collapsed, are left out of that alignment.
         smoothing: The decay of the moving average per unit of its axis, 0 to 1 (exclusive).
         is_log: Whether the value axis is logarithmic.
         is_grouped: Whether runs whose names differ in the seed alone are one median with its range.
+        zoom: The interval of the axis that is drawn, or None for all of it.
     """
     curves = {run.place: points for run in runs if (points := _points(run, signal, align))}
     held = {run.place: run for run in runs}
     if is_grouped:
-        traces = _grouped(curves, held)
+        shown = {place: points for place, every in curves.items() if (points := _within(every, zoom))}
+        traces = _grouped(shown, held)
     else:
-        traces = [_line(held[place].run["name"], place, _smooth(points, smoothing)) for place, points in curves.items()]
+        traces = [
+            _line(held[place].run["name"], place, _within(_smooth(points, smoothing), zoom))
+            for place, points in curves.items()
+        ]
     values = [value for points in curves.values() for _, value in points]
-    return {"data": traces, "layout": _layout(align, is_log=is_log, dtick=log_dtick(values) if is_log else None)}
+    layout = _layout(align, is_log=is_log, dtick=log_dtick(values) if is_log else None, zoom=zoom)
+    return {"data": traces, "layout": layout}
+
+
+def _within(points: Sequence[tuple[float, Value]], zoom: tuple[float, float] | None) -> list[tuple[float, Value]]:
+    """Return the points of an interval, so that the axis of values fits them."""
+    return [point for point in points if zoom is None or zoom[0] <= point[0] <= zoom[1]]
 
 
 def _points(compared: Compared, signal: str, align: str) -> Points:
     series = compared.series.get(signal)
     if series is None:
         return []
+    return list(zip(_places(compared, series, align), series["values"], strict=False))
+
+
+def _places(compared: Compared, series: SeriesItem, align: str) -> list[float]:
+    """Return the positions of the points on the axis; none where the run has no origin."""
     steps = series["steps"]
-    where: list[float]
     if align == "time":
         times = series.get("times") or []
-        where = [(time - times[0]) / 3600 for time in times]
-    elif align == "acceleration":
-        began = acceleration_step(compared.phases)
-        where = [] if began is None else [float(step - began) for step in steps]
-    elif align == "share":
+        return [(time - times[0]) / 3600 for time in times]
+    if align in ORIGINS:
+        began = origin_step(compared.phases, align)
+        return [] if began is None else [float(step - began) for step in steps]
+    if align == "share":
         last = max(1, compared.run.get("last_step") or steps[-1])
-        where = [step / last for step in steps]
-    else:
-        where = [float(step) for step in steps]
-    return list(zip(where, series["values"], strict=False))
+        return [step / last for step in steps]
+    return [float(step) for step in steps]
 
 
 def _smooth(points: Points, smoothing: float) -> list[tuple[float, float | None]]:
@@ -162,11 +216,17 @@ def _binned(curves: Sequence[Points], edges: Sequence[float]) -> list[tuple[floa
     ]
 
 
-def _layout(align: str, *, is_log: bool, dtick: str | None) -> Figure:
+def _layout(align: str, *, is_log: bool, dtick: str | None, zoom: tuple[float, float] | None) -> Figure:
     title = {"text": ALIGNMENTS[align], "standoff": 6, "font": {"size": 11.5, "color": LIGHT["muted"]}}
     return {
         **base_layout(MARGIN),
         "uirevision": align,
-        "xaxis": {**AXIS, "title": title, "nticks": 7, **({"tickformat": ".0%"} if align == "share" else {})},
+        "xaxis": {
+            **AXIS,
+            "title": title,
+            "nticks": 7,
+            **({"tickformat": ".0%"} if align == "share" else {}),
+            **({"range": list(zoom), "autorange": False} if zoom else {}),
+        },
         "yaxis": value_axis(is_log=is_log, dtick=dtick, ticks=6),
     }

@@ -1,6 +1,6 @@
 """The comparison of runs."""
 
-from typing import Final
+from typing import Any, Final
 
 RUNS: Final = "compare-runs"
 SIGNALS: Final = "compare-signals"
@@ -11,3 +11,9 @@ EXAMPLE_STATE: Final = "compare-example-state"
 GROUP: Final = "compare-group"
 SMOOTHING: Final = "compare-smoothing"
 BODY: Final = "compare-body"
+ZOOM: Final = "compare-zoom"  # the interval of the axis that is shown, two numbers with a comma, or empty
+
+
+def chart(signal: Any) -> dict[str, Any]:  # noqa: ANN401 - a name, or Dash's `ALL`
+    """Return the id of the chart of a signal."""
+    return {"type": "compare-chart", "signal": signal}

@@ -1,11 +1,12 @@
 """The page that compares runs, at ``/compare?run=<id>&run=<id>``: overlaid signals, outcomes, configurations."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qs
 
-from dash import Dash, Input, Output, dcc, html, no_update
+from dash import ALL, Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
@@ -15,9 +16,11 @@ from dashboard.api.types.runs import RunDetail
 from dashboard.components.compare.controls import controls
 from dashboard.components.compare.tables import config_differences, legend, outcomes
 from dashboard.components.page_frame import message, waiting
+from dashboard.components.run.workspace import zoom_of
 from dashboard.components.run_choice import run_options
 from dashboard.components.small_elements import remembering, save_buttons
-from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure
+from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure, steps_within
+from dashboard.figures.signal import merged
 from dashboard.ids import compare as compare_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.pages import run_choice
@@ -35,7 +38,15 @@ GRAPH_CONFIG: Final = {"displayModeBar": False, "responsive": True}
 
 
 # What the address leaves out, by the names of the controls in it.
-USUAL: Final = {"run": None, "signal": None, "x": "step", "y": "linear", "lines": "runs", "smoothing": 0}
+USUAL: Final = {"run": None, "signal": None, "x": "step", "y": "linear", "lines": "runs", "smoothing": 0, "zoom": ""}
+# What a zoom in one chart is in the address and in all charts; another axis has no zoom.
+ZOOMED: Final = """(changes, align, zoom) => {
+    const trigger = window.dash_clientside.callback_context.triggered[0] || {};
+    const change = trigger.value;
+    if (trigger.prop_id === "compare-align.value") return "";
+    if (change && "xaxis.range[0]" in change) return `${change["xaxis.range[0]"]},${change["xaxis.range[1]"]}`;
+    return change && change["xaxis.autorange"] && zoom ? "" : window.dash_clientside.no_update;
+}"""
 
 
 async def compare_page(api_url: str, query: str = "") -> Component:
@@ -54,6 +65,7 @@ async def compare_page(api_url: str, query: str = "") -> Component:
         className="compare-page",
         children=[
             dcc.Store(id=frame_ids.LIVE, data={"page": "compare", "title": "Compare"}),
+            dcc.Store(id=compare_ids.ZOOM, data=asked.get("zoom", [""])[0]),
             *_left_out(named, {run["id"] for run in chosen}),
             controls(offered, chosen, asked),
             html.Div(id=compare_ids.BODY, className="compare-body"),
@@ -75,13 +87,22 @@ def register(app: Dash, api_url: str) -> None:
     """Register the drawing of the charts and tables, and the address that holds what is chosen."""
 
     async def draw(  # noqa: PLR0917 - Dash passes inputs by their places
-        chosen: list[str] | None, signals: list[str] | None, align: str, scale: str, lines: str, smoothing: float
+        chosen: list[str] | None,
+        signals: list[str] | None,
+        align: str,
+        scale: str,
+        lines: str,
+        smoothing: float,
+        zoomed: str | None,
     ) -> tuple[object, list[str]]:
         if not chosen:
             return _example(), signals or []
         names = signals or list(VITALS)
+        align = align if align in ALIGNMENTS else "step"
+        ends = zoom_of(zoomed if isinstance(zoomed, str) else None)
+        zoom = None if ends is None else (ends[0], ends[1])
         try:
-            runs, alerts, known = await _read(api_url, chosen[:MAX_RUNS], names)
+            runs, alerts, known = await _read(api_url, chosen[:MAX_RUNS], names, align, zoom)
         except ApiError as error:
             return message("The runs cannot be compared", str(error)), signals or []
         charts = [
@@ -90,10 +111,11 @@ def register(app: Dash, api_url: str) -> None:
                 overlay_figure(
                     signal,
                     runs,
-                    align=align if align in ALIGNMENTS else "step",
+                    align=align,
                     smoothing=min(max(smoothing or 0.0, 0.0), 0.99),
                     is_log=scale == "log",
                     is_grouped=lines == "seeds",
+                    zoom=zoom,
                 ),
             )
             for signal in names
@@ -134,16 +156,25 @@ def register(app: Dash, api_url: str) -> None:
         Input(compare_ids.SCALE, "value"),
         Input(compare_ids.GROUP, "value"),
         Input(compare_ids.SMOOTHING, "value"),
+        Input(compare_ids.ZOOM, "data"),
     )
     app.callback(Output(compare_ids.BODY, "children"), Output(compare_ids.SIGNALS, "options"), *controls_)(draw)
+    app.clientside_callback(
+        ZOOMED,
+        Output(compare_ids.ZOOM, "data"),
+        Input(compare_ids.chart(ALL), "relayoutData"),
+        Input(compare_ids.ALIGN, "value"),
+        State(compare_ids.ZOOM, "data"),
+        prevent_initial_call=True,
+    )
     run_choice.register(app, api_url, compare_ids.RUNS)
     app.clientside_callback(remembering(USUAL), Output(compare_ids.BODY, "title"), *controls_)
 
 
 async def _read(
-    api_url: str, run_ids: Sequence[str], signals: Sequence[str]
+    api_url: str, run_ids: Sequence[str], signals: Sequence[str], align: str, zoom: tuple[float, float] | None
 ) -> tuple[list[Compared], dict[str, list[AlertItem]], list[str]]:
-    """Read the runs, their alerts by the runs' ids, and the names of all their signals."""
+    """Read the runs, finer where it is zoomed to, their alerts by the runs' ids, and the names of all their signals."""
     async with ApiClient(api_url) as api:
         read = await asyncio.gather(
             *(
@@ -156,9 +187,23 @@ async def _read(
                 for run_id in run_ids
             )
         )
-    runs = [Compared(run, phases, series, place) for place, (run, phases, series, _) in enumerate(read)]
+        runs = [Compared(run, phases, series, place) for place, (run, phases, series, _) in enumerate(read)]
+        if zoom is not None:
+            runs = list(await asyncio.gather(*(_finer(api, run, signals, align, zoom) for run in runs)))
     names = sorted({name for run, *_ in read for name in run.get("signals") or []})
     return runs, {run["id"]: alerts for run, _, _, alerts in read}, names
+
+
+async def _finer(
+    api: ApiClient, compared: Compared, signals: Sequence[str], align: str, zoom: tuple[float, float]
+) -> Compared:
+    """Return the run with more points in an interval of the axis."""
+    steps = steps_within(compared, align, zoom)
+    if steps is None:
+        return compared
+    fine = await api.runs.series(compared.run["id"], signals, max_points=MAX_POINTS, steps=steps, times=True)
+    series = {name: merged(item, fine[name]) if name in fine else item for name, item in compared.series.items()}
+    return replace(compared, series=series)
 
 
 async def _add_example(api: ApiClient) -> list[RunDetail]:
@@ -195,7 +240,9 @@ def _example() -> Component:
 
 
 def _chart(signal: str, figure: dict[str, object]) -> Component:
-    graph = dcc.Graph(figure=figure, config=GRAPH_CONFIG, style={"height": 280}, responsive=True)
+    graph = dcc.Graph(
+        id=compare_ids.chart(signal), figure=figure, config=GRAPH_CONFIG, style={"height": 280}, responsive=True
+    )
     unit = html.Span(unit_of(signal), className="unit", title=define(signal))
     head = html.Header(
         [html.H2(signal, title=define(signal)), unit, *save_buttons("png", "svg", "csv", chart=signal)],

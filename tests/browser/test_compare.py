@@ -48,6 +48,37 @@ def test_a_run_leads_to_its_comparison_and_the_address_holds_the_choice(collecto
     )
 
 
+def test_a_zoom_in_one_chart_is_that_of_all_and_reads_every_step(collector, visit):
+    """Of 3,000 steps a chart has 800; the address holds the zoom until it is undone or another axis is chosen."""
+    records = [{"step": step, "scalars": {"reward/mean": step % 7, "own/signal": step}} for step in range(3000)]
+    run_id = collector.run(run="long", records=records)
+    page, address = visit.page, f"/compare?run={run_id}&signal=own/signal&signal=reward/mean"
+    page.goto(f"{collector.url}{address}")
+
+    def charts(condition):
+        page.wait_for_function(
+            f"""() => {{
+                const graphs = [...document.querySelectorAll('.compare-chart .js-plotly-plot')];
+                return graphs.length === 2 && graphs.every((graph) => graph.data?.[0] && {condition});
+            }}"""
+        )
+
+    charts("graph.data[0].x.length <= 800")
+    zoom = "{'xaxis.range[0]': 100, 'xaxis.range[1]': 200}"
+    page.evaluate(f"Plotly.relayout(document.querySelector('.compare-chart .js-plotly-plot'), {zoom})")
+    charts("graph._fullLayout.xaxis.range.join() === '100,200' && graph.data[0].x.length === 101")
+    page.wait_for_url("**&zoom=100%2C200")
+    page.reload()
+    charts("graph.data[0].x.length === 101")
+    undo = "{'xaxis.autorange': true}"
+    page.evaluate(f"Plotly.relayout(document.querySelector('.compare-chart .js-plotly-plot'), {undo})")
+    charts("graph.data[0].x.length > 101")
+    page.goto(f"{collector.url}{address}&zoom=100,200")
+    charts("graph.data[0].x.length === 101")
+    page.get_by_text("share of the run").click()
+    charts("graph.data[0].x.length > 101")
+
+
 def test_without_runs_the_page_says_what_to_do(collector, visit):
     """The page explains what to do, and shows no empty chart."""
     visit.page.goto(f"{collector.url}/compare")

@@ -3,10 +3,14 @@
 import pytest
 
 from dashboard.components.compare.tables import config_differences, differences, outcomes
-from dashboard.figures.overlay import COLOURS, Compared, acceleration_step, overlay_figure, setting_of, style_of
+from dashboard.figures.overlay import COLOURS, Compared, origin_step, overlay_figure, setting_of, steps_within, style_of
 
 OPTIONS = {"align": "step", "smoothing": 0.0, "is_log": False, "is_grouped": False}
-DYING = [{"phase": "healthy", "from_step": 0, "to_step": 1}, {"phase": "acceleration", "from_step": 2, "to_step": None}]
+DYING = [
+    {"phase": "healthy", "from_step": 0, "to_step": 1},
+    {"phase": "acceleration", "from_step": 2, "to_step": 2},
+    {"phase": "collapsed", "from_step": 3, "to_step": None},
+]
 
 
 def compared(name, values, *, place=0, phases=(), config=None):
@@ -41,10 +45,16 @@ def test_twenty_runs_look_different():
 
 @pytest.mark.parametrize(
     ("align", "where"),
-    [("step", [0, 1, 2, 3]), ("share", [0, 1 / 3, 2 / 3, 1]), ("time", [0, 1, 2, 3]), ("acceleration", [-2, -1, 0, 1])],
+    [
+        ("step", [0, 1, 2, 3]),
+        ("share", [0, 1 / 3, 2 / 3, 1]),
+        ("time", [0, 1, 2, 3]),
+        ("acceleration", [-2, -1, 0, 1]),
+        ("collapse", [-3, -2, -1, 0]),
+    ],
 )
 def test_runs_are_aligned_as_asked(align, where):
-    """By step, share of the run, hours, or the step at which phase III began."""
+    """By step, share of the run, hours, or the step at which phase III or the collapse began."""
     run = compared("a", [1.0] * 4, phases=DYING)
     (line,) = overlay_figure("reward/mean", [run], **OPTIONS | {"align": align})["data"]
     assert line["x"] == pytest.approx(where)
@@ -54,7 +64,19 @@ def test_a_run_that_never_accelerated_is_not_aligned_by_that():
     """Neither drawn nor given a step."""
     run = compared("a", [1.0] * 4)
     assert overlay_figure("reward/mean", [run], **OPTIONS | {"align": "acceleration"})["data"] == []
-    assert acceleration_step([]) is None
+    assert origin_step([], "acceleration") is None
+
+
+def test_a_zoom_shows_the_points_of_its_interval():
+    """The average there is that of the whole curve; the steps to be read reach the points beside the interval."""
+    run = compared("a", [0.0, 3.0, 3.0, 3.0, 9.0], phases=DYING)
+    (line,) = overlay_figure("reward/mean", [run], **OPTIONS | {"smoothing": 0.5, "zoom": (1, 2)})["data"]
+    assert (line["x"], line["y"][0]) == ([1, 2], pytest.approx(2.0))  # (0 × 0.5 + 3) / 1.5
+    figure = overlay_figure("reward/mean", [run], **OPTIONS | {"align": "collapse", "zoom": (-1, 1)})
+    assert figure["data"][0]["x"] == [-1, 0, 1]
+    assert figure["layout"]["xaxis"]["range"] == [-1, 1]
+    assert steps_within(run, "collapse", (-1, 0)) == (1, 4)
+    assert steps_within(run, "step", (7, 9)) is None
 
 
 def test_seeds_of_a_setting_are_their_median_and_range():
@@ -99,5 +121,5 @@ def test_the_outcomes_name_first_warning_and_first_critical_alert(texts):
         ]
     }
     found = texts(outcomes([compared("a", [1.0, 3.0, 2.0], phases=DYING)], alerts))
-    assert [cell for cell in found if cell.startswith("step ")] == ["step 5", "step 9", "step 2"]
+    assert [cell for cell in found if cell.startswith("step ")] == ["step 5", "step 9", "step 2", "step 3"]
     assert {"3", "2"} <= set(found)

@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 from dashboard.api.types.alerts import AlertItem
 from dashboard.components.small_elements import badge
 from dashboard.components.values import plain
-from dashboard.figures.overlay import Compared, acceleration_step, style_of
+from dashboard.figures.overlay import Compared, origin_step, style_of
 
 __all__ = ["config_differences", "differences", "legend", "outcomes"]
 
@@ -49,6 +49,7 @@ def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]
         "first warning",
         "first critical",
         "acceleration",
+        "collapse",
     )
     rows = []
     for item in runs:
@@ -63,7 +64,10 @@ def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]
             plain(max(rewards)) if rewards else NONE,
             plain(rewards[-1]) if rewards else NONE,
             *(_first(held, severities) for severities in ({"warning", "critical"}, {"critical"})),
-            NONE if (began := acceleration_step(item.phases)) is None else f"step {began}",
+            *(
+                NONE if (began := origin_step(item.phases, align)) is None else f"step {began}"
+                for align in ("acceleration", "collapse")
+            ),
         ]
         rows.append(html.Tr([html.Th(cells[0], scope="row"), *map(html.Td, cells[1:])]))
     return _table("Outcomes", heads, rows)

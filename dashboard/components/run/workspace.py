@@ -145,7 +145,7 @@ def zoom_of(text: str | None) -> list[float] | None:
         ends = [float(end) for end in (text or "").split(",")]
     except ValueError:
         return None
-    return ends if len(ends) == 2 and ends[0] < ends[1] < math.inf else None  # noqa: PLR2004 - two ends
+    return ends if len(ends) == 2 and -math.inf < ends[0] < ends[1] < math.inf else None  # noqa: PLR2004 - two ends
 
 
 def smoothing_of(text: str | None) -> float:
