@@ -113,18 +113,32 @@ def _create(
     return stored
 
 
-def replace_rule(repositories: Repositories, rule_id: str, rule: Rule, *, author: Author) -> StoredRule:
+def replace_rule(
+    repositories: Repositories, rule_id: str, rule: Rule, *, author: Author, version: int | None = None
+) -> StoredRule:
     """Change a rule in an open transaction; one that states the same already stays as it is.
+
+    Args:
+        repositories: Of the transaction.
+        rule_id: The rule.
+        rule: What it states from now on.
+        author: Who changes it.
+        version: The version that the author had read, or None to change whatever is there.
 
     Raises:
         UnknownRule: If the author reaches no such rule.
-        RuleConflict: If a file states the rule, or the new name is taken.
+        RuleConflict: If a file states the rule, it has another version by now, or the new name is taken.
         ScopeTooSmall, UnknownRun, InvalidField: See `placed_rule`.
     """
     revision = repositories.rules.begin_change()
     found = _find(repositories, rule_id, author)
     if found.file_set is not None:
         raise RuleConflict(f"the file set {found.file_set!r} states the rule {found.name!r}; change it in the file")
+    if version is not None and found.version != version:
+        raise RuleConflict(
+            f"the rule {found.name!r} was changed by {found.updated_by} since it was read; read it again, and change "
+            "what it is now"
+        )
     placed = placed_rule(repositories, rule, author.caller)
     return _replace(repositories, found, placed, revision, author)
 

@@ -56,6 +56,36 @@ def test_a_rule_is_tried_saved_switched_changed_and_deleted(collector, visit):
     assert page.locator("main img").count() == 0
 
 
+def test_a_form_that_was_filled_before_a_change_does_not_undo_it(collector, visit):
+    """Of two tabs the second to save is told who was first; after it has read the rule again, it can save twice."""
+    page = visit.page
+    page.goto(f"{collector.url}/rules")
+    page.get_by_label("Name (lower-case").fill("mine")
+    page.get_by_label("Signal", exact=True).fill("a")
+    page.get_by_label("Value", exact=True).fill("1")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Edit: mine").click()
+    expect(page.locator("#rule-form-title")).to_have_text("Change the rule mine")
+    with page.expect_popup() as opened:
+        page.evaluate("window.open('/rules')")
+    other = opened.value
+    for tab in (other, page):
+        if tab is other:
+            tab.get_by_role("button", name="Edit: mine").click()
+            expect(tab.locator("#rule-form-title")).to_have_text("Change the rule mine")
+        tab.get_by_label("Value", exact=True).fill("2" if tab is other else "3")
+        tab.get_by_role("button", name="Save").click()
+    expect(other.locator("#rule-state")).to_contain_text("Saved: a > 2")
+    expect(page.locator("#rule-state")).to_contain_text("was changed by the dashboard since it was read")
+    other.close()
+    page.get_by_role("button", name="Edit: mine").click()
+    expect(page.get_by_label("Value", exact=True)).to_have_value("2")
+    for value in ("4", "5"):
+        page.get_by_label("Value", exact=True).fill(value)
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator("#rule-state")).to_contain_text(f"Saved: a > {value}")
+
+
 @pytest.mark.parametrize("visit", [(400, 800)], ids=["400x800"], indirect=True)
 def test_the_page_fits_a_phone(collector, visit):
     """Nothing is wider than the screen."""

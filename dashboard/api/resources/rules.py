@@ -34,9 +34,15 @@ class Rules:
         """Read one rule."""
         return cast("RuleItem", await self._requests.get(item_path("rules", rule_id), {}))
 
-    async def save(self, rule_id: str | None, rule: Mapping[str, object]) -> RuleItem:
-        """Make a rule, or change the one of an id."""
-        asked = {"rule": dict(rule), "by": "the dashboard"}
+    async def save(self, rule_id: str | None, rule: Mapping[str, object], *, version: int | None = None) -> RuleItem:
+        """Make a rule, or change the one of an id.
+
+        Args:
+            rule_id: The rule, or None to make one.
+            rule: What it states.
+            version: The version that was read of it: the change is refused if it has another one by now.
+        """
+        asked = {"rule": dict(rule), "by": "the dashboard"} | ({} if version is None else {"version": version})
         method, path = ("POST", "/rules") if rule_id is None else ("PUT", item_path("rules", rule_id))
         return cast("RuleItem", await self._requests.ask(method, path, json=asked))
 

@@ -13,6 +13,7 @@ class RuleItem(TypedDict):
     stated: str
     rule: dict[str, object] | None
     file_set: str | None
+    version: int
     created_by: str
 
 

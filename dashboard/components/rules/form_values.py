@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["FIELDS", "RUNS", "fields_of", "rule_of", "shown_parts"]
+from dashboard.api.types.rules import RuleItem
+
+__all__ = ["FIELDS", "RUNS", "edited_of", "fields_of", "rule_of", "shown_parts"]
 
 FIELDS: Final = (
     "name", "condition", "signal", "project", "run_id", "operator", "value", "measure", "before", "before_unit",
@@ -52,6 +54,11 @@ def fields_of(rule: Mapping[str, object]) -> dict[str, object]:
             if rule.get(f"{name}_{unit}") is not None:
                 found[name], found[f"{name}_unit"] = rule[f"{name}_{unit}"], unit
     return found
+
+
+def edited_of(rule: RuleItem) -> dict[str, object]:
+    """Return what the page keeps of the rule that the form changes."""
+    return {"id": rule["id"], "version": rule["version"]}
 
 
 def shown_parts(condition: str | None, operator: str | None) -> dict[str, bool]:

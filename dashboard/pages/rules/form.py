@@ -1,10 +1,12 @@
 """The callbacks of the form of a rule: its parts, the dry run, and saving."""
 
+from typing import Any
+
 from dash import Dash, Input, Output, State, no_update
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.components.rules.form_values import FIELDS, RUNS, rule_of, shown_parts
+from dashboard.components.rules.form_values import FIELDS, RUNS, edited_of, rule_of, shown_parts
 from dashboard.components.rules.tables import dry_run_table, rule_table
 from dashboard.ids import rules as rule_ids
 from dashboard.pages import run_choice
@@ -34,15 +36,20 @@ def register(app: Dash, api_url: str) -> None:
         except ApiError as error:
             return f"Not tried. {error}"
 
-    async def save(clicks: int | None, edited: str | None, *values: object) -> tuple[object, object]:
+    async def save(clicks: int | None, edited: dict[str, Any] | None, *values: object) -> tuple[object, object, object]:
         if not clicks:
-            return no_update, no_update
+            return no_update, no_update, no_update
+        rule = rule_of(dict(zip(FIELDS, values, strict=True)))
         try:
             async with ApiClient(api_url) as api:
-                saved = await api.rules.save(edited, rule_of(dict(zip(FIELDS, values, strict=True))))
-                return f"Saved: {saved['stated']}", rule_table(await api.rules.all())
+                if isinstance(edited, dict):
+                    saved = await api.rules.save(str(edited.get("id")), rule, version=edited.get("version"))
+                    kept: object = edited_of(saved)
+                else:
+                    saved, kept = await api.rules.save(None, rule), no_update
+                return f"Saved: {saved['stated']}", rule_table(await api.rules.all()), kept
         except ApiError as error:
-            return f"Not saved. {error}", no_update
+            return f"Not saved. {error}", no_update, no_update
 
     fields = [State(rule_ids.field(name), "value") for name in FIELDS]
     hidden = [Output(rule_ids.part(name), "hidden") for name in PARTS]
@@ -50,6 +57,10 @@ def register(app: Dash, api_url: str) -> None:
     app.callback(hidden, condition, operator)(show_parts)
     tried, run = Output(rule_ids.TRIED, "children"), State(rule_ids.TRIED_RUN, "value")
     app.callback(tried, Input(rule_ids.TRY, "n_clicks"), run, *fields, prevent_initial_call=True)(try_rule)
-    saved = (Output(rule_ids.STATE, "children"), Output(rule_ids.LIST, "children"))
     edited = State(rule_ids.EDITED, "data")
+    saved = (
+        Output(rule_ids.STATE, "children"),
+        Output(rule_ids.LIST, "children"),
+        Output(rule_ids.EDITED, "data", allow_duplicate=True),
+    )
     app.callback(*saved, Input(rule_ids.SAVE, "n_clicks"), edited, *fields, prevent_initial_call=True)(save)

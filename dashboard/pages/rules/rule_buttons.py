@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.components.rules.form_values import FIELDS, RUNS, fields_of
+from dashboard.components.rules.form_values import FIELDS, RUNS, edited_of, fields_of
 from dashboard.components.rules.tables import rule_table
 from dashboard.components.run_choice import run_options
 from dashboard.ids import rules as rule_ids
@@ -47,7 +47,7 @@ def register(app: Dash, api_url: str) -> None:
                 offered = await _offered(api, [fields[name] for name in RUNS])
         except ApiError as error:
             return no_update, no_update, f"Not read. {error}", *[no_update] * (PARTS - 3)
-        return found["id"], f"Change the rule {found['rule']['name']}", "", *offered, *_form(fields)
+        return edited_of(found), f"Change the rule {found['rule']['name']}", "", *offered, *_form(fields)
 
     state = Output(rule_ids.STATE, "children", allow_duplicate=True)
     rules = Output(rule_ids.LIST, "children", allow_duplicate=True)
@@ -68,7 +68,7 @@ async def _act(api: ApiClient, action: str, rule_id: str) -> tuple[str, Componen
     if rule is None:
         return f"Not done. {found['stated']}", rule_table(await api.rules.all())
     is_enabled = bool(rule.get("enabled", True))
-    await api.rules.save(rule_id, {**rule, "enabled": not is_enabled})
+    await api.rules.save(rule_id, {**rule, "enabled": not is_enabled}, version=found["version"])
     return "Switched off." if is_enabled else "Switched on.", rule_table(await api.rules.all())
 
 

@@ -48,6 +48,14 @@ class RuleBody(BaseModel):
     by: By = "somebody"
 
 
+class ChangeBody(RuleBody):
+    """What a rule states from now on, and what the caller had read of it."""
+
+    version: Annotated[int, Field(ge=0, le=2**53, strict=True)] | None = Field(
+        default=None, description="Refuses the change if the rule has another version by now; null: whatever it is"
+    )
+
+
 class ApplyBody(BaseModel):
     """Every rule of a set; rules of the set that are not in it are deleted."""
 
@@ -151,12 +159,12 @@ def rule(rule_id: str, reading: Reading, asking: Asking) -> RuleItem:
 
 
 @router.put("/rules/{rule_id}", responses=BODY_REFUSALS | NOT_FOUND | CONFLICT)
-async def change(rule_id: str, body: RuleBody, collector: Serving, asking: Asking) -> RuleItem:
+async def change(rule_id: str, body: ChangeBody, collector: Serving, asking: Asking) -> RuleItem:
     """Change a rule. It begins anew: its alerts are resolved, and open again where the new condition holds."""
     author = Author(caller=asking, now=collector.clock(), by=body.by)
 
     def write(repositories: Repositories) -> StoredRule:
-        return replace_rule(repositories, rule_id, body.rule, author=author)
+        return replace_rule(repositories, rule_id, body.rule, author=author, version=body.version)
 
     return _item(await collector.write("rules", write))
 

@@ -415,3 +415,21 @@ def test_a_key_of_one_project_cannot_apply_more_rules_than_a_project_may_have(tw
     answer = two.ask("POST", "/api/v1/rules/apply", two.ours, body={"set": "s", "rules": rules, "by": "ann"})
     assert answer.status == 409
     assert "at most 100 rules can belong to a project with its runs, got 101" in answer.json()["detail"]
+
+
+def test_a_rule_that_was_changed_since_it_was_read_is_not_overwritten(live):
+    """The refusal names who was first; without a version the last one to write wins, as before."""
+    made = create(live)
+
+    def change(value, by, **fields):
+        body = {"rule": made["rule"] | {"value": value}, "by": by} | fields
+        return ask(live, "PUT", f"/rules/{made['id']}", body)
+
+    changed = change(2.0, "ben", version=made["version"])
+    assert changed["status_code"] == 200
+    refused = change(3.0, "ann", version=made["version"])
+    assert (refused["status_code"], refused["error"]) == (409, "RuleConflict")
+    assert "was changed by ben since it was read" in refused["detail"]
+    assert change(3.0, "ann", version=changed["version"])["rule"]["value"] == 3.0
+    assert change(4.0, "ann")["rule"]["value"] == 4.0
+    assert change(4.0, "ann", version="new")["status_code"] == 422
