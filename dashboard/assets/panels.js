@@ -86,6 +86,7 @@
     graph.on("plotly_relayout", (change) => shareZoom(change));
     graph.on("plotly_hover", (event) => shareCursor(graph, event.xvals[0]));
     graph.on("plotly_unhover", () => shareCursor(graph, null));
+    window.rlvitals.offerResponses(graph, () => isBySteps(settings.axis));
     sizes.observe(graph);
     charts.add(graph);
     graph.rlvitalsPanel = true;

@@ -216,6 +216,7 @@
       window.rlvitals.panels.zoomTo(graph.rlvitalsZoom);
     });
     graph.on("plotly_afterplot", trimSoon);
+    window.rlvitals.offerResponses(graph, () => true);
     trim();
   }
 

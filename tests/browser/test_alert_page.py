@@ -67,6 +67,29 @@ def test_the_link_of_a_prometheus_alert_filters_the_fleet(collector, visit):
 
 
 @pytest.mark.parametrize("visit", [(390, 844), (1440, 900)], ids=["phone", "desk"], indirect=True)
+def test_a_click_on_a_step_of_a_chart_leads_to_its_responses(collector, visit):
+    """From the vital signs and from a panel; the link is not there before."""
+    records = [
+        {"step": step, "scalars": {"reward/mean": 0.5, "own/x": 1.0}, "responses": [response()]} for step in range(8)
+    ]
+    run_id = collector.run(run="clicked", records=records)
+    page = visit.page
+    for chart in ("#run-figure .js-plotly-plot", '[data-panel="own/x"] .js-plotly-plot'):
+        page.goto(f"{collector.url}/runs/{run_id}")
+        expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+        page.locator('[data-panel="own/x"]').scroll_into_view_if_needed()
+        page.wait_for_function(
+            f"() => ['rlvitalsWatched', 'rlvitalsPanel'].some((mark) => document.querySelector('{chart}')?.[mark])"
+        )
+        expect(page.locator(".step-responses").first).to_be_hidden()
+        page.evaluate(f"document.querySelector('{chart}').emit('plotly_click', {{ points: [{{ x: 5 }}] }})")
+        link = page.get_by_role("link", name="Responses of step 5")
+        expect(link).to_have_count(2)
+        link.last.click()
+        page.wait_for_url("**/responses?from=5&to=5")
+        expect(page.locator(".response-table tbody th")).to_have_text(["step 5, correct"])
+
+
 def test_responses_are_browsed_without_an_alert(collector, visit):
     """Filtered, coloured by another measure, and the members of a group side by side with their shared beginning."""
     rival = response(correct=False, reward=0.0, group=1, token_ids=array([7, 8, 9, 5], "int32"))

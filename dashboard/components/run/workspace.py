@@ -54,7 +54,11 @@ def workspace(
             dcc.Store(id=workspace_ids.EXPORTED),
             dcc.Download(id=workspace_ids.DOWNLOAD),
             html.Div(
-                [html.H2(panel_count(signals), id=workspace_ids.COUNT), _controls(query, signals)],
+                [
+                    html.H2(panel_count(signals), id=workspace_ids.COUNT),
+                    html.A(className="step-responses", hidden=True),  # assets/step_responses.js
+                    _controls(query, signals),
+                ],
                 className="workspace-bar card",
             ),
             html.P(left_out_text(left_out), id=workspace_ids.LEFT_OUT, className="left-out", role="status"),

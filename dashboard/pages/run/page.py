@@ -45,6 +45,9 @@ from dashboard.pages.run.zoomed_series import read_zoomed
 __all__ = ["read_run", "register", "run_page"]
 
 WHOLE: Final = View()
+HINT: Final = (
+    "Drag to zoom the steps, double-click to see all. Click a step to reach its responses. Smoothing is set below."
+)
 MAX_POINTS: Final = 1500  # about one point per pixel; more points draw slower and look the same
 ENDED: Final = frozenset({"finished", "stopped", "lost"})
 GRAPH_CONFIG: Final = {
@@ -140,9 +143,10 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
                     html.Div(
                         [
                             html.P(
-                                "Drag to zoom the steps, double-click to see all. Smoothing is set below.",
+                                HINT,
                                 className="hint",
                             ),
+                            html.A(className="step-responses", hidden=True),  # assets/step_responses.js
                             html.P(_explain_expected(read.expected), className="hint expected-hint"),
                             *save_buttons("png", "svg", "csv", chart="the vital signs"),
                         ],
