@@ -1,7 +1,7 @@
 """The page that compares runs, at ``/compare?run=<id>&run=<id>``: overlaid signals, outcomes, configurations."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qs
