@@ -2,6 +2,8 @@
 (function () {
   "use strict";
 
+  const MORE = 300; // tokens that a click adds
+
   function element(kind, className, text) {
     const made = document.createElement(kind);
     made.className = className;
@@ -16,17 +18,31 @@
     return token;
   }
 
-  function draw(strip) {
-    const { before, folded, tokens, after } = JSON.parse(strip.dataset.tokens);
-    const chips = tokens.map(chip);
+  /* What stands for tokens that are not drawn: a button where the page has them, and their number where it has not. */
+  function cut(strip, name, unsent, sent, next) {
+    if (!sent) return unsent ? [element("span", "cut", `${unsent} tokens ${name}`)] : [];
+    const button = element("button", "cut", `${unsent + sent} tokens ${name}`);
+    button.title = `Show ${Math.min(sent, MORE)} more`;
+    button.addEventListener("click", () => {
+      draw(strip, next);
+      strip.focus();
+    });
+    return [button];
+  }
+
+  function draw(strip, asked) {
+    const { before, folded: foldedAtFirst, shown, tokens, after } = JSON.parse(strip.dataset.tokens);
+    const [from, to] = asked || shown;
+    const folded = asked ? 0 : foldedAtFirst;
+    const chips = tokens.slice(from, to).map(chip);
     const parts = chips.slice(folded);
     if (folded) {
       const fold = element("details", "fold", "");
       fold.append(element("summary", "cut", `${folded} equal tokens`), ...chips.slice(0, folded));
       parts.unshift(fold);
     }
-    if (before) parts.unshift(element("span", "cut", `${before} tokens before`));
-    if (after) parts.push(element("span", "cut", `${after} tokens after`));
+    parts.unshift(...cut(strip, "before", before, from, [Math.max(0, from - MORE), to]));
+    parts.push(...cut(strip, "after", after, tokens.length - to, [from, Math.min(tokens.length, to + MORE)]));
     strip.replaceChildren(...parts);
   }
 
@@ -35,7 +51,7 @@
       if (change.type === "attributes") draw(change.target);
       for (const node of change.addedNodes) {
         if (node.matches && node.matches("[data-tokens]")) draw(node);
-        else if (node.querySelectorAll) node.querySelectorAll("[data-tokens]").forEach(draw);
+        else if (node.querySelectorAll) node.querySelectorAll("[data-tokens]").forEach((strip) => draw(strip));
       }
     }
   }).observe(document.documentElement, { subtree: true, childList: true, attributeFilter: ["data-tokens"] });

@@ -90,6 +90,31 @@ def test_a_click_on_a_step_of_a_chart_leads_to_its_responses(collector, visit):
         expect(page.locator(".response-table tbody th")).to_have_text(["step 5, correct"])
 
 
+def test_a_long_response_is_drawn_further_by_a_click(collector, visit):
+    """The tokens around the one that fell most at first; then those before and after, 300 a click."""
+    count = 800
+    changes = [0.0] * count
+    changes[350] = -1.0
+    long = response(
+        length=count,
+        actions=array([[0, count]], "int32"),
+        logprobs=array([-0.5] * count, "float16"),
+        displacements=array(changes, "float16"),
+        token_ids=array(range(count), "int32"),
+    )
+    run_id = collector.run(run="long", records=[{"step": 3, "responses": [long]}])
+    page = visit.page
+    page.goto(f"{collector.url}/runs/{run_id}/responses")
+    tokens = page.locator(".response .token")
+    expect(tokens).to_have_count(300)
+    page.get_by_role("button", name="200 tokens before").click()
+    expect(tokens).to_have_count(500)
+    expect(tokens.first).to_have_text("0")
+    page.get_by_role("button", name="300 tokens after").click()
+    expect(tokens).to_have_count(count)
+    expect(page.locator(".response .cut")).to_have_count(0)
+
+
 def test_responses_are_browsed_without_an_alert(collector, visit):
     """Filtered, coloured by another measure, and the members of a group side by side with their shared beginning."""
     rival = response(correct=False, reward=0.0, group=1, token_ids=array([7, 8, 9, 5], "int32"))

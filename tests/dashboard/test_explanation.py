@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.listing import alert_head
 from dashboard.components.responses.card import response_card
-from dashboard.components.responses.token_strip import MOST_TOKENS, SHARED_SHOWN, token_strip
+from dashboard.components.responses.token_strip import MOST_SENT, MOST_TOKENS, SHARED_SHOWN, token_strip
 
 NOTHING = {
     "moved": [],
@@ -120,18 +120,21 @@ def test_a_token_without_a_number_is_marked(bad):
 
 
 def test_a_long_response_shows_where_it_fell_most_and_what_was_left_out():
-    """The window holds the worst token; both ends say how many tokens they leave out."""
-    count = 4 * MOST_TOKENS
+    """The window that is drawn holds the worst token, and so does what a browser has; the rest is counted."""
+    count = 2 * MOST_SENT
     changes = [0.0] * count
-    changes[700] = -1.0
+    changes[2000] = -1.0
     long = response(
         actions=[[0, count]], displacements=changes, logprobs=[-1.0] * count, token_ids=[5] * count, pieces=None
     )
     strip = token_strip(long | {"length": count + 10})
-    assert len(chips(strip)) == MOST_TOKENS
-    assert "fell" in {state for state, _, _ in chips(strip)}
-    assert described(strip)["before"] == 700 - MOST_TOKENS // 2
-    assert described(strip)["after"] == count - 700 - MOST_TOKENS // 2 + 10
+    first, after = described(strip)["shown"]
+    assert (len(chips(strip)), after - first) == (MOST_SENT, MOST_TOKENS)
+    assert [state for state, _, _ in chips(strip)].index("fell") == first + MOST_TOKENS // 2
+    assert described(strip)["before"] == 2000 - MOST_SENT // 2
+    assert described(strip)["after"] == count - 2000 - MOST_SENT // 2 + 10
+    short = described(token_strip(response()))
+    assert (short["before"], short["shown"]) == (0, [0, len(short["tokens"])])
 
 
 def test_a_long_shared_beginning_is_folded_up_to_its_last_tokens():

@@ -17,14 +17,15 @@ from dashboard.components.values import plain
 __all__ = ["MEASURES", "token_strip"]
 
 MEASURES: Final = {"displacement": "displacement", "log-probability": "ln p", "entropy": "entropy"}
-MOST_TOKENS: Final = 300  # more tokens make the page slower and not clearer
+MOST_TOKENS: Final = 300  # that are drawn at once: more make the page slower and not clearer
+MOST_SENT: Final = 2400  # to a browser, which draws those before and after by request
 SHARED_SHOWN: Final = 12  # tokens of a shared beginning before the first that differs; those before are folded
 FULL_HEAT: Final = 0.9  # share of the tokens that get less than the full colour
 UNLIKELY_NATS: Final = 5.0  # gets the full colour where only the likelihood is known
 
 
 def token_strip(response: ResponseItem, *, shared_prefix: int = 0, measure: str | None = None) -> Component:
-    """Return the tokens around the one that fell most, with answers marked.
+    """Return the tokens around the one that fell most, with answers marked; those around them are drawn by request.
 
     Feedback is dimmed, a shared beginning underlined and folded.
 
@@ -41,17 +42,19 @@ def token_strip(response: ResponseItem, *, shared_prefix: int = 0, measure: str 
     measure = measure or ("displacement" if response["displacements"] else "log-probability")
     numbers = _numbers(response, measure)
     values = _by_place(response, numbers, whole)
-    first, after = _window(values, whole)
+    first, after = _window(values, whole, most=MOST_TOKENS)
+    sent, end = _window(values, whole, most=MOST_SENT)
     full = _full_heat(numbers, measure)
     chips = [
         _chip(response, place, values[place], measure=measure, full=full, is_shared=place < shared_prefix)
-        for place in range(first, after)
+        for place in range(sent, end)
     ]
     spoken = sum(end - begin for begin, end in response["actions"])
-    rest = whole - after + response["length"] - spoken
+    rest = whole - end + response["length"] - spoken
     described = {
-        "before": first,
+        "before": sent,
         "folded": max(0, min(shared_prefix, after) - first - SHARED_SHOWN),
+        "shown": [first - sent, after - sent],
         "tokens": chips,
         "after": max(0, rest),
     }
@@ -69,12 +72,13 @@ def _by_place(response: ResponseItem, numbers: Sequence[float], whole: int) -> l
     return laid
 
 
-def _window(values: Sequence[float | None], whole: int) -> tuple[int, int]:
-    if whole <= MOST_TOKENS:
+def _window(values: Sequence[float | None], whole: int, *, most: int) -> tuple[int, int]:
+    """Return where the tokens around the one that fell most begin and end."""
+    if whole <= most:
         return 0, whole
     worst = min(range(whole), key=lambda place: _sortable(values[place]))
-    first = min(max(0, worst - MOST_TOKENS // 2), whole - MOST_TOKENS)
-    return first, first + MOST_TOKENS
+    first = min(max(0, worst - most // 2), whole - most)
+    return first, first + most
 
 
 def _sortable(value: float | None) -> float:
