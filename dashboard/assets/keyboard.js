@@ -60,6 +60,31 @@
   const KEYS = { "/": findField, j: () => move(1), k: () => move(-1), g: goHome, "?": openHelp, "+": () => resize(40), "-": () => resize(-40), x: () => window.rlvitals.choice.toggleFocused() };
   const resize = (pixels) => window.rlvitals.resizePanel(pixels);
 
+  /* The palette leads to what is typed: Enter opens the first link, and the arrows go to the others. */
+  function openPalette() {
+    const palette = document.getElementById("palette");
+    if (!palette || document.querySelector("dialog[open]")) return;
+    palette.showModal();
+    palette.querySelector("input").select();
+  }
+
+  function movePalette(palette, by) {
+    const stops = [palette.querySelector("input"), ...palette.querySelectorAll("a")];
+    const next = stops[stops.indexOf(document.activeElement) + by];
+    if (next) next.focus();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const palette = event.target.closest("#palette");
+    if ((event.ctrlKey || event.metaKey) && event.key === "k") openPalette();
+    else if (palette && event.key === "ArrowDown") movePalette(palette, 1);
+    else if (palette && event.key === "ArrowUp") movePalette(palette, -1);
+    else if (palette && event.key === "Enter" && event.target.matches("input")) palette.querySelector("a")?.click();
+    else return;
+    event.preventDefault();
+  });
+  document.addEventListener("click", (event) => event.target.closest("#palette a") && document.getElementById("palette").close());
+
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (event.target.closest(FIELDS)) {

@@ -6,6 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from dashboard.components.palette import palette
 from dashboard.ids import frame as frame_ids
 
 __all__ = ["message", "shell", "waiting"]
@@ -14,6 +15,7 @@ LONGEST_DETAIL: Final = 300
 RETRY_MILLISECONDS: Final = 3000
 KEYS: Final = {
     "/": "Find: go to the search field of the page",
+    "Ctrl K": "Go to a run or a page by its name",
     "j": "Next run, alert or panel",
     "k": "Previous run, alert or panel",
     "Enter": "Open what is chosen",
@@ -60,6 +62,7 @@ def shell(main: Component | None = None) -> Component:
                 ],
             ),
             _keyboard_help(),
+            palette(),
             main or html.Main(id=frame_ids.PAGE, children=html.Div(className="loading", children="Loading")),
         ],
     )

@@ -1,0 +1,31 @@
+"""The callback of the palette: find the runs whose name is typed."""
+
+from typing import Final
+
+from dash import Dash, Input, Output, no_update
+
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
+from dashboard.components.palette import palette_links
+from dashboard.components.run_choice import searched
+from dashboard.ids import frame as frame_ids
+
+__all__ = ["register"]
+
+SHOWN: Final = 8  # runs
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callback."""
+
+    async def find(text: str | None) -> object:
+        wanted = searched(text)
+        try:
+            async with ApiClient(api_url) as api:
+                return palette_links(wanted, await api.runs.matching(wanted, limit=SHOWN) if wanted else [])
+        except ApiError:
+            return no_update
+
+    app.callback(
+        Output(frame_ids.PALETTE_FOUND, "children"), Input(frame_ids.PALETTE_TEXT, "value"), prevent_initial_call=True
+    )(find)

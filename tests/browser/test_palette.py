@@ -1,0 +1,39 @@
+"""The palette in a real browser: it leads from any page to a run or a page by its name."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.accessibility import violations
+
+
+@pytest.fixture
+def collector(start_collector):
+    """A collector with the dashboard mounted and an empty store."""
+    return start_collector(dashboard="dashboard.app:attach")
+
+
+def test_the_palette_leads_to_a_run_by_its_name(collector, visit):
+    """Enter opens the first link, the arrows go to the others, and Escape closes; a name from outside is text."""
+    name = "needle <img src=x onerror=alert(1)>"
+    run_id = collector.run(run=name, project="p", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    page = visit.page
+    page.goto(f"{collector.url}/compare")
+    expect(page.locator("#compare-body")).to_contain_text("Choose two runs")
+    page.keyboard.press("Control+k")
+    field, palette = page.get_by_placeholder("Go to a run or a page"), page.get_by_role("dialog")
+    expect(field).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(palette.get_by_role("link", name="All runs")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.type("needle")
+    expect(palette.get_by_role("link")).to_have_text([f"{name}p"])
+    assert violations(visit) == []
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{run_id}")
+    expect(palette).to_have_count(0)
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+    page.keyboard.press("Control+k")
+    field.fill("nobody")
+    expect(palette).to_contain_text("No run and no page matches.")
+    page.keyboard.press("Escape")
+    expect(palette).to_have_count(0)
