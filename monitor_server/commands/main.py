@@ -27,6 +27,7 @@ COMMANDS = {
     "serve": ("collector.serve", "Run the collector and its dashboard."),
     "demo": ("collector.demo", "Watch a real training run rise, degrade and die."),
     "runs": ("collector.runs", "List the runs of a collector, the newest first."),
+    "watch": ("collector.watch", "Watch the runs of a collector in a terminal, the most urgent first."),
     "alerts": ("collector.alerts", "List the alerts of a collector, or acknowledge one."),
     "silence": ("collector.silence", "Silence alerts, list silences, or end one."),
     "rules": ("collector.rules", "Check, try, apply and list rules of your own."),
