@@ -29,7 +29,7 @@ PAGE: Final = """<!DOCTYPE html>
     <style>
       :root { color-scheme: light dark; }
       body { margin: 15vh auto 0; max-width: 36rem; padding: 0 1.25rem; font: 16px/1.5 system-ui, sans-serif; }
-      h1 { font-size: 1.4rem; } p { overflow-wrap: anywhere; }
+      h1 { font-size: 1.4rem; } p { overflow-wrap: anywhere; } a { color: inherit; }
     </style>
   </head>
   <body><main><h1>This page cannot be shown</h1><p>DETAIL</p><p><a href="/">All runs</a></p></main></body>

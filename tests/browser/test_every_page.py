@@ -125,6 +125,18 @@ def test_the_first_pages_fit_each_screen_in_both_themes(guarded, visit):
     expect(visit.page.locator("#keys")).to_be_hidden()
 
 
+def test_the_page_of_an_address_that_is_refused_fits_each_screen_in_both_themes(collector, visit):
+    """It says what is wrong and leads to the runs; the browser itself notes the status."""
+    visit.page.goto(f"{collector.url}/?run=a%00b")
+    expect(visit.page.get_by_role("heading", name="This page cannot be shown")).to_be_visible()
+    expect(visit.page.get_by_text("must not contain NUL (%00)")).to_be_visible()
+    check_every_size_and_theme(visit)
+    assert all("status of 422" in complaint for complaint in visit.complaints)
+    visit.complaints.clear()
+    visit.page.get_by_role("link", name="All runs").click()
+    expect(visit.page.get_by_role("navigation", name="pages")).to_be_visible()
+
+
 def test_names_in_any_script_are_shown_as_text(collector, names, visit):
     """Each signal has a panel with its name and its value, which is found by its name."""
     open_page(collector, names, visit, "/runs/{run}")
