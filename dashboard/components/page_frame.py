@@ -12,6 +12,7 @@ from dashboard.ids import frame as frame_ids
 __all__ = ["message", "shell", "waiting"]
 
 LONGEST_DETAIL: Final = 300
+LONGEST_WORD: Final = 80  # an id of an address may be longer than all else that is said
 RETRY_MILLISECONDS: Final = 3000
 KEYS: Final = {
     "/": "Find: go to the search field of the page",
@@ -86,10 +87,15 @@ def message(title: str, detail: str) -> Component:
         role="alert",
         children=[
             html.H1(title),
-            html.P(shorten(detail, LONGEST_DETAIL, placeholder=" …")),
+            html.P(_shortened(detail)),
             html.P([html.A("Try again", href="", className="button"), dcc.Link("All runs", href="/")]),
         ],
     )
+
+
+def _shortened(detail: str) -> str:
+    words = (word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}…" for word in detail.split())
+    return shorten(" ".join(words), LONGEST_DETAIL, placeholder=" …")
 
 
 def waiting(title: str, detail: str) -> Component:

@@ -11,6 +11,7 @@ from dash import html
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.connect import WAYS
+from dashboard.components.page_frame import message
 from dashboard.components.responses.listing import response_controls
 from dashboard.components.run.header import run_header
 from dashboard.components.settings.retention_wording import asked_limits, stated_removals
@@ -74,6 +75,12 @@ def test_numbers_keep_their_precision_and_their_names():
 def test_a_badge_is_its_name_in_its_colour():
     """A colour never stands without a word."""
     assert tree(badge("phase", "decay")) == tree(html.Span("decay", className="badge phase", **{"data-phase": "decay"}))
+
+
+def test_a_message_says_what_is_wrong_beside_the_longest_id(texts):
+    """An address may hold thousands of letters."""
+    said = texts(message("No such run", f"No run has the id {'a' * 9000}. It may have been deleted."))
+    assert said[1] == f"No run has the id {'a' * 80}… It may have been deleted."
 
 
 def test_evidence_begins_with_the_comparison(texts):
