@@ -35,8 +35,8 @@ $(VENV)/.dev: $(VENV)/.run
 demo: $(VENV)/.run ## Watch a real GRPO run rise, degrade and collapse on http://127.0.0.1:8600
 	@$(BIN)/rlvitals demo
 
-# One more than two cores: some tests wait for a clock or a cut network.
-WORKERS ?= 3
+# More than two cores: some tests wait for a clock or a cut network.
+WORKERS ?= 4
 test: $(VENV)/.dev ## Run every test that needs no Docker engine (about 15 minutes on two cores)
 	$(BIN)/pytest -m 'not docker' -n $(WORKERS) --dist worksteal
 

@@ -49,7 +49,7 @@ by leaving one repository out; hidden logs are scored by those who hold them. No
 unseen seeds, causes and trainer of suite D. Suite B was looked at for the false alarms of the rules that `builtin-10`
 added.
 
-**Which rules.** Suite A alone and suite D were scored with `builtin-11`, suites B and C with `builtin-10`. Suite A
+**Which rules.** Suite A alone and suites B and D were scored with `builtin-11`, suite C with `builtin-10`. Suite A
 beside its peers, with the curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take
 hours. `builtin-11` adds detectors of garbled responses and of the order of advantages. They change no finding in
 suites B and C (`python -m benchmarks.detection.difference`); [detectors/garbled_text.md](detectors/garbled_text.md)

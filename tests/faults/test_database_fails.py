@@ -1,5 +1,7 @@
 """A PostgreSQL server that stops, or accepts no writes for a while, under a collector that goes on."""
 
+import functools
+
 import msgspec
 import psycopg
 import pytest
@@ -14,9 +16,17 @@ from trainer_hooks import wire
 
 
 def _set_read_only(server, value):
-    with psycopg.connect(f"{server.url}/postgres".replace("+psycopg", ""), autocommit=True) as connection:
+    connect = functools.partial(psycopg.connect, f"{server.url}/postgres".replace("+psycopg", ""), autocommit=True)
+    with connect() as connection:
         connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
-        connection.execute("SELECT pg_reload_conf()")
+
+    def is_loaded():  # a server that has just started may miss the signal
+        with connect() as connection:
+            connection.execute("SELECT pg_reload_conf()")
+        with connect() as connection:
+            return connection.execute("SHOW default_transaction_read_only").fetchone() == (value,)
+
+    eventually(is_loaded)
 
 
 @pytest.fixture

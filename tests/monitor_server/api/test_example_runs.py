@@ -5,6 +5,7 @@ from monitor_server.settings import Settings
 from tests.live import eventually, serving
 
 BATCH_SECONDS = 0.01
+LAST_STEP = 283
 
 
 def _play(live):
@@ -29,7 +30,8 @@ def test_the_sample_opens_the_alerts_that_its_replay_opens(start_collector, tmp_
     run_id = _play(live)
     assert _play(live) == run_id
     eventually(lambda: _status(live, run_id) == "finished")
-    run = eventually(lambda: (found := live.get(f"/runs/{run_id}"))["phase"] == "collapsed" and found)
+    run = eventually(lambda: (found := live.get(f"/runs/{run_id}"))["last_step"] == LAST_STEP and found)
+    assert run["phase"] == "collapsed"
     assert (run["project"], run["name"], run["attempt"]) == ("samples", "recorded collapse", 1)
     assert _play(live) == run_id
     assert _status(live, run_id) == "finished"
