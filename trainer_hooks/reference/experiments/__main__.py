@@ -17,7 +17,14 @@ from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
 from trainer_hooks.reference.experiments.healthy_runs import healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
-from trainer_hooks.reference.experiments.planned_runs import Job, arm_jobs, healthy_jobs, rescue_jobs, search_jobs
+from trainer_hooks.reference.experiments.planned_runs import (
+    Job,
+    arm_jobs,
+    healthy_cost_jobs,
+    healthy_jobs,
+    rescue_jobs,
+    search_jobs,
+)
 from trainer_hooks.reference.experiments.rollback_runs import RESCUED_STEPS, RESCUES, rescue
 from trainer_hooks.reference.experiments.run_recording import record
 from trainer_hooks.reference.experiments.tables.course import course_table
@@ -29,8 +36,9 @@ from trainer_hooks.reference.experiments.tables.evidence import (
     gwhes_table,
     searches_table,
 )
-from trainer_hooks.reference.experiments.tables.fair import FAIR_ARMS, fair_table
+from trainer_hooks.reference.experiments.tables.fair import CURES, FAIR_ARMS, fair_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
+from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs, table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
 from trainer_hooks.reference.experiments.tables.question import is_probed, question_table
@@ -94,6 +102,8 @@ def _one_of(allowed: list[str]):  # type: ignore[no-untyped-def]  # noqa: ANN202
 def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
     if name == "healthy":
         return healthy_jobs(given.cache, given.out / "healthy")
+    if name == "healthy-cost":
+        return healthy_cost_jobs(given.cache, given.arms or CURES, given.seeds, given.out / "healthy-cost")
     if name == "search":
         return search_jobs(given.cache, given.out / "search")
     base = Config(**PRESETS[given.preset], cache=given.cache)
@@ -173,6 +183,7 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "evidence": _evidence,
     "fair": lambda given: fair_table(_runs(given)),
     "healthy": lambda given: healthy_table(given.out / "healthy"),
+    "healthy-cost": lambda given: healthy_cost_table(given.out / "healthy-cost", CURES),
     "rescue": _rescue,
     "search": lambda given: drift_table(given.out / "search", HYPOTHESES),
 }

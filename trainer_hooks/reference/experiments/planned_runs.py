@@ -10,7 +10,7 @@ from trainer_hooks.reference.experiments.healthy_runs import HEALTHY, HEALTHY_SE
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES, MORE_SEEDS, PROMISING, SEARCH_SEEDS
 from trainer_hooks.reference.experiments.rollback_runs import RESCUES
 
-__all__ = ["Job", "arm_jobs", "healthy_jobs", "rescue_jobs", "search_jobs"]
+__all__ = ["Job", "arm_jobs", "healthy_cost_jobs", "healthy_jobs", "rescue_jobs", "search_jobs"]
 
 STEPS_AFTER_COLLAPSE = 40
 """Steps to record after a collapse: enough to see that the run does not recover."""
@@ -53,6 +53,12 @@ def healthy_jobs(cache: Path, folder: Path) -> list[Job]:
         for name, seed in zip(HEALTHY, turn, strict=True):
             jobs.append(Job(Config(**HEALTHY[name], seed=seed, cache=cache), folder / f"{name}-seed{seed}.jsonl.gz"))
     return jobs
+
+
+def healthy_cost_jobs(cache: Path, arms: Iterable[str], seeds: Sequence[int], folder: Path) -> list[Job]:
+    """List every seed of every arm on the first of the healthy settings; they are never stopped."""
+    base = Config(**HEALTHY["plain"], cache=cache)
+    return [replace(job, after_collapse=None, fixed=False) for job in arm_jobs(base, arms, seeds, folder)]
 
 
 def search_jobs(cache: Path, folder: Path) -> list[Job]:

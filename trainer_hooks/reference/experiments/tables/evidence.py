@@ -12,6 +12,7 @@ from trainer_hooks.reference.experiments.measures import accelerating_stretch, c
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 from trainer_hooks.reference.experiments.tables.question import STAGES
+from trainer_hooks.reference.experiments.tables.ranges import median_and_range
 
 __all__ = [
     "acceleration_table",
@@ -62,7 +63,7 @@ def eval_table(folder: Path, arms: Iterable[str]) -> str:
     for arm in arms:
         present = held_out_rewards(folder, arm)
         if present:
-            columns = " | ".join(_median_and_range(values) for values in zip(*present, strict=True))
+            columns = " | ".join(median_and_range(values) for values in zip(*present, strict=True))
             lines.append(f"| {arm} | {len(present)} | {columns} |")
     return "\n".join(lines)
 
@@ -83,7 +84,7 @@ def searches_table(folder: Path, arms: Iterable[str]) -> str:
             if calls:
                 found.append((fmean(calls[:50]), fmean(calls[-50:]), fmean(calls)))
         if found:
-            columns = " | ".join(_median_and_range(values) for values in zip(*found, strict=True))
+            columns = " | ".join(median_and_range(values) for values in zip(*found, strict=True))
             lines.append(f"| {arm} | {len(found)} | {columns} |")
     return "\n".join(lines)
 
@@ -120,10 +121,6 @@ def _stretches(values: Sequence[float]) -> tuple[float, float, float] | None:
         return None
     means = [fmean(present[at : at + BEST_STEPS]) for at in range(len(present) - BEST_STEPS + 1)]
     return means[0], max(means), means[-1]
-
-
-def _median_and_range(values: Sequence[float]) -> str:
-    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def _signed(value: float) -> str:

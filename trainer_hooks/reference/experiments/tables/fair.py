@@ -14,8 +14,9 @@ from statistics import fmean, median
 from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
+from trainer_hooks.reference.experiments.tables.ranges import difference_and_range, median_and_range
 
-__all__ = ["FAIR_ARMS", "fair_table"]
+__all__ = ["CURES", "FAIR_ARMS", "fair_table"]
 
 FAIR_ARMS = (
     "grpo", "lld-0.1", "llds-0.01", "llds-0.1", "llds-0.1-action", "llds-release", "llds-ma-0.1", "nthr", "kl-0.001",
@@ -26,6 +27,9 @@ FAIR_ARMS = (
 
 UNCURED = {"llds-narrow": "grpo-narrow", "llds-wide": "grpo-wide", "llds-strong": "grpo-strong"}
 """The arm that another is compared with, where that is not ``grpo``."""
+
+CURES = tuple(arm for arm in FAIR_ARMS if arm not in UNCURED)
+"""The arms that have the model of ``grpo``."""
 
 FIRST_STEPS = 50
 EQUAL_REWARD = 0.03
@@ -94,8 +98,8 @@ def _row(arm: str, runs: dict[int, _Run], uncured: dict[int, _Run]) -> tuple[str
     cells = [
         arm,
         str(len(runs)),
-        f"{median(rewards):.2f} ({min(rewards):.2f} to {max(rewards):.2f})",
-        "–" if arm == "grpo" else _differences(differences),
+        median_and_range(rewards),
+        "–" if arm == "grpo" else difference_and_range(differences),
         "yes" if is_equal else "no" if differences else "–",
         f"{over}{life:g}",
         f"{over}{life * LIFE_FACTOR / target:.2f}",
@@ -103,10 +107,3 @@ def _row(arm: str, runs: dict[int, _Run], uncured: dict[int, _Run]) -> tuple[str
         "–" if arm == "grpo" else "yes" if meets else "no" if is_many else "too few seeds",
     ]
     return f"| {' | '.join(cells)} |", meets and arm != "grpo"
-
-
-def _differences(values: Sequence[float]) -> str:
-    if not values:
-        return "no seed in common"
-    low, middle, high = (f"{value:+.3f}".replace("-", "−") for value in (min(values), median(values), max(values)))
-    return f"{middle} ({low} to {high})"

@@ -1,13 +1,13 @@
 """Summary tables of recorded runs in Markdown; every seed is shown."""
 
 import math
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from trainer_hooks.reference.experiments.arms import ARMS
 from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
 from trainer_hooks.reference.experiments.run_recording import Row, read
+from trainer_hooks.reference.experiments.tables.ranges import median_and_range
 
 __all__ = ["read_runs", "share", "share_interval", "table"]
 
@@ -33,8 +33,8 @@ def table(folder: Path, arms: Iterable[str] = tuple(ARMS)) -> str:
         rows.append(
             f"| {arm} | {share([step is not None for step in steps.values()])} "
             f"| {', '.join(f'{seed}: {_step(step)}' for seed, step in steps.items())} "
-            f"| {_median_and_range([max(average) for average in averages])} "
-            f"| {_median_and_range([average[-1] for average in averages])} |"
+            f"| {median_and_range([max(average) for average in averages])} "
+            f"| {median_and_range([average[-1] for average in averages])} |"
         )
     return "\n".join(rows)
 
@@ -70,8 +70,3 @@ def share(events: Sequence[bool]) -> str:
 
 def _step(step: int | None) -> str:
     return "–" if step is None else str(step)
-
-
-def _median_and_range(values: Sequence[float]) -> str:
-    """Format median and range."""
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"

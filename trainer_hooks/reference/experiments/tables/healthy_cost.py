@@ -1,0 +1,55 @@
+"""What a cure costs a run that needs none: arms on a healthy setting, compared seed by seed with the uncured run."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from trainer_hooks.reference.experiments.measures import series, stayed_healthy
+from trainer_hooks.reference.experiments.run_recording import Row
+from trainer_hooks.reference.experiments.tables.outcomes import read_runs
+from trainer_hooks.reference.experiments.tables.ranges import difference_and_range, median_and_range
+
+__all__ = ["healthy_cost_table"]
+
+STEPS_COMPARED = 50
+"""Steps at the end of a run whose mean reward is compared, as many as the rule for a healthy run reads."""
+
+EVALUATIONS_COMPARED = 20
+
+
+def healthy_cost_table(folder: Path, arms: Iterable[str], uncured: str = "grpo") -> str:
+    """Format a row for each recorded arm: its rewards, and how they differ from those of the uncured run of a seed.
+
+    Args:
+        folder: The recordings of one healthy setting.
+        arms: The arms, in the order of the rows.
+        uncured: The arm that the others are compared with.
+    """
+    measured = ("reward, all steps", "reward, last 50 steps", "held-out reward, last 20")
+    head = ["arm", "seeds", "stayed healthy", *(f"{name} | difference, by seed" for name in measured)]
+    lines = [f"| {' | '.join(head)} |", "|---" * (3 + 2 * len(measured)) + "|"]
+    untreated = {seed: _rewards(rows) for seed, rows in read_runs(folder, uncured).items()}
+    for arm in arms:
+        runs = read_runs(folder, arm)
+        if not runs:
+            continue
+        rewards = {seed: _rewards(rows) for seed, rows in runs.items()}
+        healthy = sum(stayed_healthy(series(rows, "reward/mean")) for rows in runs.values())
+        cells = [arm, str(len(runs)), f"{healthy}/{len(runs)}"]
+        for kind in range(len(measured)):
+            differences = [
+                values[kind] - untreated[seed][kind] for seed, values in rewards.items() if seed in untreated
+            ]
+            cells += [
+                median_and_range([values[kind] for values in rewards.values()]),
+                "–" if arm == uncured else difference_and_range(differences),
+            ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _rewards(rows: Sequence[Row]) -> tuple[float, float, float]:
+    """Return the mean reward over all steps and over the last ones, and the mean of the last held-out rewards."""
+    rewards = series(rows, "reward/mean")
+    held_out = [value for value in series(rows, "eval/reward") if value == value]  # noqa: PLR0124 - NaN
+    return fmean(rewards), fmean(rewards[-STEPS_COMPARED:]), fmean(held_out[-EVALUATIONS_COMPARED:])
