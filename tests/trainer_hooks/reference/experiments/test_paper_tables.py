@@ -5,6 +5,7 @@ import pytest
 from trainer_hooks.reference.experiments.run_recording import write
 from trainer_hooks.reference.experiments.tables.evidence import gwhes_action_table
 from trainer_hooks.reference.experiments.tables.fair import FAIR_ARMS, fair_table
+from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
 
 DEAD_STEPS = 40
@@ -106,4 +107,31 @@ def test_gwhes_is_tabulated_by_action(tmp_path):
         "| grpo | 0 | middle | 10 | −2 | 0/10 |",
         "| grpo | 0 | late | 10 | −2 | 0/10 |",
         "| grpo | 1 | early | 1 | +5 | 1/1 |",
+    ]
+
+
+def test_a_cure_is_priced_by_what_its_seeds_lose_beside_the_uncured_ones(tmp_path):
+    """Rewards over all steps, over the last 50, and held out; a seed without an uncured run is not compared."""
+
+    def recorded(arm, seed, first, last, held_out):
+        rows = [{"reward/mean": first if step < 50 else last, "eval/reward": held_out} for step in range(100)]
+        rows[-1]["eval/reward"] = float("nan")
+        write(rows, tmp_path / f"{arm}-seed{seed}.jsonl.gz")
+
+    for seed, last in ((1, 0.5), (2, 0.75)):
+        recorded("grpo", seed, 0.25, last, 0.5)
+        recorded("half-lr", seed, 0.25, last - 0.125, 0.25)
+    recorded("half-lr", 3, 0.75, 0.5, 0.25)
+    table = healthy_cost_table(tmp_path, ["grpo", "half-lr", "nthr"])
+    assert "nthr" not in table
+    assert cells(table, "grpo")[1:5] == ["2", "2/2", "0.44 (0.38 to 0.50)", "–"]
+    assert cells(table, "half-lr")[1:] == [
+        "3",
+        "2/3",
+        "0.44 (0.31 to 0.62)",
+        "−0.062 (−0.062 to −0.062)",
+        "0.50 (0.38 to 0.62)",
+        "−0.125 (−0.125 to −0.125)",
+        "0.25 (0.25 to 0.25)",
+        "−0.250 (−0.250 to −0.250)",
     ]
