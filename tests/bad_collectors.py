@@ -40,13 +40,16 @@ def answering(status: int, body: bytes, *, after_seconds: float = 0.0) -> Iterat
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.rfile.read(int(self.headers["Content-Length"] or 0))
             ended.wait(after_seconds)
             with contextlib.suppress(OSError):  # the trainer has gone
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            self.do_POST()
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

@@ -16,11 +16,26 @@ DEFAULT_URL = "http://127.0.0.1:8600"
 DOWNLOAD_SECONDS = 60.0  # between two parts of a download
 PART_BYTES = 1 << 20
 LONGEST_DETAIL = 2_000
+BEGINNING_BYTES = 200  # of an answer that is not a collector's
 
 
 def fetch_json(method: str, url: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - urllib3's own
-    """Return a collector's answer in JSON; arguments and errors are those of `fetch`."""
-    answer: dict[str, Any] = json.loads(fetch(method, url, path, **options))
+    """Return a collector's answer in JSON; arguments are those of `fetch`.
+
+    Raises:
+        CommandError: As `fetch`, and if the answer is no JSON object, as where another program listens.
+    """
+    body = fetch(method, url, path, **options)
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        beginning = body[:BEGINNING_BYTES].decode(errors="replace")
+        raise CommandError(
+            f"{url}/api/v1{path} must answer with a JSON object, got {beginning!r}; "
+            "give the address of a collector as --url"
+        )
     return answer
 
 
@@ -107,4 +122,4 @@ def _detail(body: bytes) -> str:
     try:
         return str(json.loads(body)["detail"])[:LONGEST_DETAIL]
     except (ValueError, TypeError, KeyError, RecursionError):
-        return body[:200].decode(errors="replace")
+        return body[:BEGINNING_BYTES].decode(errors="replace")

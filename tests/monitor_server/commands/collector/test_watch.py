@@ -1,13 +1,17 @@
 """The fleet in a terminal: once where nobody watches, and until Ctrl-C where a terminal reads."""
 
+import json
 import os
 import pty
 import signal
 import subprocess
 import sys
 
+import pytest
+
 from monitor_server.commands.main import main
-from tests.live import eventually
+from tests.bad_collectors import answering
+from tests.live import PATIENCE_SECONDS, eventually
 
 
 def test_the_most_urgent_run_is_first(start_collector, scripted, capsys):
@@ -26,6 +30,56 @@ def test_the_most_urgent_run_is_first(start_collector, scripted, capsys):
     assert main(["watch", "--url", live.url, "--project", "q"]) == 0
     assert "calm" not in capsys.readouterr().out
     assert main(["watch", "--url", "http://127.0.0.1:9"]) == 1
+
+
+def test_a_long_name_leaves_room_for_what_fires(start_collector, scripted, capsys):
+    """The course of rewards as far apart as numbers can be is drawn as any other."""
+    live = start_collector(engine=scripted)
+    rewards = [{"step": step, "scalars": {"reward/mean": value}} for step, value in enumerate([1e308, -1e308, 0.0])]
+    live.run(run="n" * 200, project="p" * 200, records=[*rewards, {"step": 3, "scalars": {"warn": 1.0}}])
+    eventually(lambda: live.get("/runs")["items"][0]["alerts"])
+    assert main(["watch", "--url", live.url]) == 0
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert row.split()[:5] == [f"{'n' * 65}…", f"{'p' * 24}…", "warning", "scripted", "healthy"]
+    assert row.split()[-1] == "█▁▄"
+
+
+@pytest.mark.parametrize("body", [b"<html>\x1b[2J</html>", b"[]", b"{}", b"[" * 200_000, b"\xff\xfe\x00"])
+def test_what_is_no_collector_is_said_in_one_line(capsys, body):
+    """Another program that answers at the address ends no watching with a traceback."""
+    with answering(200, body) as url:
+        assert main(["watch", "--url", url]) == 1
+    said = capsys.readouterr().err
+    assert (said.count("\n"), "address of a collector as --url" in said, "\x1b" in said) == (1, True, False)
+
+
+def test_what_a_collector_names_is_text(capsys):
+    """Every word of an answer is escaped, also those that only a collector writes."""
+    run = dict.fromkeys(("title", "last_step", "reward", "reward_change"))
+    run |= dict.fromkeys(("name", "project", "phase", "status"), "\x1b[2J") | {"sparkline": {"values": []}}
+    alert = {"severity": "\x1b[2J", "kind": "\x1b[2J"}
+    answer = {"items": [run | {"leading_alert": alert}], "total": 1}
+    with answering(200, json.dumps(answer).encode()) as url:
+        assert main(["watch", "--url", url]) == 0
+    said = capsys.readouterr().out
+    assert (said.count("\\x1b[2J"), "\x1b" in said) == (6, False)
+
+
+def test_a_terminal_that_cannot_redraw_shows_the_runs_once(start_collector):
+    """The command ends by itself."""
+    live = start_collector()
+    live.run(run="arrived", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    terminal, inside = pty.openpty()
+    environment = os.environ | {"TERM": "dumb", "COLUMNS": "90"}
+    arguments = ["-m", "monitor_server", "watch", "--url", live.url]
+    process = subprocess.Popen([sys.executable, *arguments], stdin=inside, stdout=inside, env=environment)
+    try:
+        assert process.wait(PATIENCE_SECONDS) == 0
+    finally:
+        process.kill()
+        os.close(inside)
+    assert b"arrived" in os.read(terminal, 65_536)
+    os.close(terminal)
 
 
 def test_a_terminal_shows_new_runs_until_ctrl_c(start_collector):
