@@ -74,12 +74,29 @@
     if (next) next.focus();
   }
 
+  let awaited = null; // the text for which Enter was pressed before its links came
+
+  function openFirst(palette) {
+    const typed = palette.querySelector("input").value;
+    const isFound = palette.querySelector("[data-typed]").dataset.typed === typed;
+    awaited = isFound ? null : typed;
+    if (isFound) palette.querySelector("a")?.click();
+  }
+
+  function openAwaited() {
+    const palette = document.getElementById("palette");
+    if (awaited === null || !palette) return;
+    if (palette.open && palette.querySelector("input").value === awaited) openFirst(palette);
+    else awaited = null;
+  }
+
   document.addEventListener("keydown", (event) => {
+    if (event.isComposing) return; // Enter takes over a word, the arrows choose one
     const palette = event.target.closest("#palette");
     if ((event.ctrlKey || event.metaKey) && event.key === "k") openPalette();
     else if (palette && event.key === "ArrowDown") movePalette(palette, 1);
     else if (palette && event.key === "ArrowUp") movePalette(palette, -1);
-    else if (palette && event.key === "Enter" && event.target.matches("input")) palette.querySelector("a")?.click();
+    else if (palette && event.key === "Enter" && event.target.matches("input")) openFirst(palette);
     else return;
     event.preventDefault();
   });
@@ -98,6 +115,7 @@
     if (chosen !== null && (!event.target.matches(CHOICES) || nameOf(event.target) !== chosen)) chosen = null;
   });
   document.addEventListener("pointerdown", () => (chosen = null));
+  new MutationObserver(openAwaited).observe(document.documentElement, { subtree: true, childList: true, attributeFilter: ["data-typed"] });
   new MutationObserver(restore).observe(document.documentElement, { subtree: true, childList: true });
   document.addEventListener("click", (event) => event.target.closest("#keys-open") && openHelp());
 })();

@@ -7,11 +7,13 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.runs import RunItem
+from dashboard.components.run_choice import searched
 from dashboard.ids import frame as frame_ids
 
 __all__ = ["palette", "palette_links"]
 
 PAGES: Final = {"All runs": "/", "Compare": "/compare", "Rules": "/rules", "Settings": "/settings", "API": "/docs"}
+OUTSIDE: Final = frozenset({"/docs"})  # the collector's own page, which the browser loads
 
 
 def palette() -> Component:
@@ -27,15 +29,23 @@ def palette() -> Component:
     )
 
 
-def palette_links(text: str, runs: Sequence[RunItem]) -> Component:
+def palette_links(typed: str, runs: Sequence[RunItem], *, problem: str = "") -> Component:
     """Return the links to the pages whose name begins with a text, and to runs; or say that there is nothing.
 
     Args:
-        text: What is typed.
+        typed: What is typed, as it is in the field: assets/keyboard.js opens no link that another text has found.
         runs: The runs that match it.
+        problem: Why the runs cannot be read; empty if they are.
     """
-    pages = [(name, "page", href) for name, href in PAGES.items() if name.lower().startswith(text.lower())]
+    begins = searched(typed).lower()
+    pages = [(name, "page", href) for name, href in PAGES.items() if name.lower().startswith(begins)]
     found = [*pages, *((run.get("title") or run["name"], run["project"], f"/runs/{run['id']}") for run in runs)]
-    if not found:
-        return html.P("No run and no page matches.", className="calm")
-    return html.Ul([html.Li(dcc.Link([html.Span(name), html.Small(kind)], href=href)) for name, kind, href in found])
+    parts: list[Component] = [html.Ul([html.Li(_link(*each)) for each in found])] if found else []
+    if problem or not found:
+        parts.append(html.P(problem or "No run and no page matches.", className="calm"))
+    return html.Div(parts, **{"data-typed": typed})
+
+
+def _link(name: str, kind: str, href: str) -> Component:
+    parts = [html.Span(name), html.Small(kind)]
+    return html.A(parts, href=href) if href in OUTSIDE else dcc.Link(parts, href=href)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dash import Dash, Input, Output, no_update
+from dash import Dash, Input, Output
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
@@ -19,12 +19,13 @@ def register(app: Dash, api_url: str) -> None:
     """Register the callback."""
 
     async def find(text: str | None) -> object:
-        wanted = searched(text)
+        typed = str(text or "")
+        wanted = searched(typed)
         try:
             async with ApiClient(api_url) as api:
-                return palette_links(wanted, await api.runs.matching(wanted, limit=SHOWN) if wanted else [])
-        except ApiError:
-            return no_update
+                return palette_links(typed, await api.runs.matching(wanted, limit=SHOWN) if wanted else [])
+        except ApiError as error:
+            return palette_links(typed, [], problem=f"The runs cannot be searched. {error}")
 
     app.callback(
         Output(frame_ids.PALETTE_FOUND, "children"), Input(frame_ids.PALETTE_TEXT, "value"), prevent_initial_call=True

@@ -37,3 +37,40 @@ def test_the_palette_leads_to_a_run_by_its_name(collector, visit):
     expect(palette).to_contain_text("No run and no page matches.")
     page.keyboard.press("Escape")
     expect(palette).to_have_count(0)
+
+
+def test_enter_opens_what_is_typed_also_before_it_is_found(collector, visit):
+    """The links of the text before are not opened; Enter of an input method takes over a word and opens nothing."""
+    run_id = collector.run(run="needle", project="p", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    page = visit.page
+    page.goto(f"{collector.url}/compare")
+    expect(page.locator("#compare-body")).to_contain_text("Choose two runs")
+    page.keyboard.press("Control+k")
+    field, palette = page.get_by_placeholder("Go to a run or a page"), page.get_by_role("dialog")
+    expect(field).to_be_focused()
+    composed = "new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, isComposing: true})"
+    field.evaluate(f"(field) => field.dispatchEvent({composed})")
+    expect(palette).to_have_count(1)
+    held = []
+    page.route("**/_dash-update-component", held.append)
+    page.keyboard.type("needle")
+    page.keyboard.press("Enter")
+    page.unroute("**/_dash-update-component")
+    assert page.url == f"{collector.url}/compare"
+    for route in held:
+        route.continue_()
+    page.wait_for_url(f"**/runs/{run_id}")
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+
+
+def test_the_palette_leads_to_the_page_of_the_api(collector, visit):
+    """The collector serves it: the browser loads it anew, and it is no page of the dashboard."""
+    page = visit.page
+    page.goto(f"{collector.url}/compare")
+    expect(page.locator("#compare-body")).to_contain_text("Choose two runs")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("api")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/docs")
+    expect(page.locator("#live-state")).to_have_count(0)
+    expect(page.locator("body")).not_to_contain_text("No such page")
