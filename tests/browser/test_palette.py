@@ -52,7 +52,11 @@ def test_enter_opens_what_is_typed_also_before_it_is_found(collector, visit):
     field.evaluate(f"(field) => field.dispatchEvent({composed})")
     expect(palette).to_have_count(1)
     held = []
-    page.route("**/_dash-update-component", held.append)
+
+    def hold(route):
+        held.append(route)
+
+    page.route("**/_dash-update-component", hold)
     page.keyboard.type("needle")
     page.keyboard.press("Enter")
     page.unroute("**/_dash-update-component")
