@@ -6,6 +6,7 @@ from typing import Final
 from dash import dcc
 
 from dashboard.api.types.runs import RunItem
+from dashboard.components.choices import choice_text
 
 __all__ = ["run_choice", "run_options", "searched"]
 
@@ -61,5 +62,5 @@ def searched(text: object) -> str:
 
 
 def _option(run: RunItem, text: str) -> dict[str, str]:
-    label = f"{run['name']} · {run['project']}"
-    return {"value": run["id"], "label": label, "search": f"{text} {label} {run.get('title') or ''}"}
+    label = choice_text(f"{run['name']} · {run['project']}")
+    return {"value": run["id"], "label": label, "search": choice_text(f"{text} {label} {run.get('title') or ''}")}

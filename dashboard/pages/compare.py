@@ -13,6 +13,7 @@ from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.api.types.alerts import AlertItem
 from dashboard.api.types.runs import RunDetail
+from dashboard.components.choices import choosable
 from dashboard.components.compare.controls import controls
 from dashboard.components.compare.tables import config_differences, legend, outcomes
 from dashboard.components.page_frame import message, waiting
@@ -96,7 +97,7 @@ def register(app: Dash, api_url: str) -> None:
         zoomed: str | None,
     ) -> tuple[object, list[str]]:
         if not chosen:
-            return _example(), signals or []
+            return _example(), choosable(signals or [])
         names = signals or list(VITALS)
         align = align if align in ALIGNMENTS else "step"
         ends = zoom_of(zoomed if isinstance(zoomed, str) else None)
@@ -104,7 +105,7 @@ def register(app: Dash, api_url: str) -> None:
         try:
             runs, alerts, known = await _read(api_url, chosen[:MAX_RUNS], names, align, zoom)
         except ApiError as error:
-            return message("The runs cannot be compared", str(error)), signals or []
+            return message("The runs cannot be compared", str(error)), choosable(signals or [])
         charts = [
             _chart(
                 signal,
@@ -129,7 +130,7 @@ def register(app: Dash, api_url: str) -> None:
             outcomes(runs, alerts),
             config_differences(runs),
         ]
-        return parts, known
+        return parts, choosable(known)
 
     async def add_example(clicks: int | None) -> tuple[object, object, object]:
         if not clicks:  # the button was drawn and not clicked

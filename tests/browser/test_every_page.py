@@ -14,7 +14,8 @@ from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.api.test_responses import response
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-NAMES = [HOSTILE, "مكافأة/متوسط", "奖励/平均", "🔥/😀", "'\"><script>alert(1)</script>"]
+NAMES = [HOSTILE, "مكافأة/متوسط", "奖励/平均", "🔥/😀", "'\"><script>alert(1)</script>", "__proto__"]
+RUN = f"{HOSTILE} مرحبا __proto__"
 READY = {
     "/": ".fleet-row",
     "/?group=project&curve=reward/mean": ".fleet-group",
@@ -66,7 +67,12 @@ def names(collector):
         for step in range(24)
     ]
     run, other = (
-        collector.run(run=f"{name} {HOSTILE} مرحبا", project=f"{HOSTILE} 项目", config={name: name}, records=records)
+        collector.run(
+            run=f"{name} {RUN}",
+            project=f"{HOSTILE} 项目 __PROTO__",
+            config={name: name},
+            records=records,
+        )
         for name in ("🔥", "أ")
     )
     eventually(lambda: collector.get(f"/runs/{run}")["last_step"] == 23)
@@ -140,7 +146,7 @@ def test_the_page_of_an_address_that_is_refused_fits_each_screen_in_both_themes(
 def test_names_in_any_script_are_shown_as_text(collector, names, visit):
     """Each signal has a panel with its name and its value, which is found by its name."""
     open_page(collector, names, visit, "/runs/{run}")
-    expect(visit.page.locator("h1")).to_have_text(f"🔥 {HOSTILE} مرحبا")
+    expect(visit.page.locator("h1")).to_have_text(f"🔥 {RUN}")
     for name in NAMES:
         visit.page.get_by_placeholder("Find signals").fill(re.escape(name))
         panel = visit.page.locator("[data-panel]:visible")

@@ -7,6 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.runs import RunItem
+from dashboard.components.choices import choosable
 from dashboard.components.run.workspace import smoothing_of
 from dashboard.components.run_choice import run_choice
 from dashboard.figures.overlay import ALIGNMENTS
@@ -26,7 +27,7 @@ def controls(offered: Sequence[RunItem], chosen: Sequence[RunItem], query: Mappi
         chosen: Those to compare.
         query: The query of the address.
     """
-    signals = query.get("signal", [])
+    signals = choosable(query.get("signal", []))
     align, scale, lines = (query.get(name, [""])[0] for name in ("x", "y", "lines"))
     return html.Section(
         className="card compare-controls",

@@ -11,6 +11,7 @@ from dash.development.base_component import Component
 from dashboard.api.types.administration import ViewItem
 from dashboard.api.types.runs import RunGroupItem
 from dashboard.api.urgency import SEVERITY_ORDER
+from dashboard.components.choices import choice_text, choosable
 from dashboard.components.fleet.grid_request import STATES
 from dashboard.components.fleet.rows import state_of
 from dashboard.components.fleet.table import COLUMNS, HIDDEN_AT_FIRST
@@ -44,7 +45,8 @@ class FleetCounts:
 
     def projects(self, chosen: str | None = None) -> list[str]:
         """Return the names of these projects, and the one that is chosen, in their order."""
-        return sorted({*(group["name"] or "" for group in self.by_project), *([chosen] if chosen else [])})
+        names = {*(group["name"] or "" for group in self.by_project), *([chosen] if chosen else [])}
+        return choosable(sorted(names))
 
 
 def fleet_summary(counts: FleetCounts) -> Component:
@@ -126,7 +128,7 @@ def fleet_filters(
 def view_options(views: Sequence[ViewItem]) -> list[dict[str, str]]:
     """Return the choices of saved views, in the order of their names."""
     ordered = sorted(views, key=lambda view: view["name"].lower())
-    return [{"label": view["name"], "value": view["id"]} for view in ordered]
+    return [{"label": choice_text(view["name"]), "value": view["id"]} for view in ordered]
 
 
 def _choice(name: str, label: str, options: object, *, value: str | None = None, empty: str = "") -> Component:

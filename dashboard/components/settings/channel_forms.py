@@ -7,6 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.administration import ChannelItem, NotificationSettings, VersionItem
+from dashboard.components.choices import choosable
 from dashboard.components.settings.channel_form_values import delivery_fields
 from dashboard.components.settings.fields import ON_OFF, Fields
 from dashboard.components.settings.tables import channel_table, route_table, version_table
@@ -27,7 +28,7 @@ MATCHES: Final = {"first": "the first route that fits", "all": "all routes that 
 
 def channel_names(settings: NotificationSettings) -> dict[str, str]:
     """Return the channels as choices of a dropdown."""
-    return {name: name for name in sorted(settings["channels"])}
+    return {name: name for name in choosable(sorted(settings["channels"]))}
 
 
 def channels_in_file(settings: NotificationSettings, channels: Sequence[ChannelItem]) -> list[Component]:

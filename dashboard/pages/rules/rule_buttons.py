@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
+from dashboard.components.choices import choosable
 from dashboard.components.rules.form_values import FIELDS, RUNS, edited_of, fields_of
 from dashboard.components.rules.tables import rule_table
 from dashboard.components.run_choice import run_options
@@ -77,7 +78,7 @@ async def _offered(api: ApiClient, run_ids: Sequence[object]) -> list[list[dict[
     found = await api.runs.matching(limit=OFFERED)
     offered = []
     for run_id in run_ids:
-        kept = [str(run_id)] if run_id else []
+        kept = choosable([str(run_id)] if run_id else [])
         options = run_options(found, await api.runs.some(kept))
         known = {option["value"] for option in options}
         lost = [{"value": run, "label": f"{run} · not stored"} for run in kept if run not in known]

@@ -19,7 +19,7 @@ __all__ = ["run"]
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.-=+*#@"
-COURSE_WIDTH = 24  # characters
+SPARKLINE_WIDTH = 24  # characters
 NUMBER_WIDTH = 8
 NARROW_WIDTH = 130  # of a terminal: below, columns that say less are left out
 SHARES = {"run": 3, "project": 8}  # of the width, that long names may take from what fires: a third, an eighth
@@ -100,7 +100,7 @@ def _cells(item: Mapping[str, Any], bars: str) -> dict[str, Text]:
         "step": _number(item["last_step"]),
         "reward": _number(item["reward"]),
         "change": _number(item["reward_change"]),
-        "newest rewards": Text(_course(item["sparkline"]["values"], bars), style="cyan"),
+        "newest rewards": Text(_sparkline(item["sparkline"]["values"], bars), style="cyan"),
     }
 
 
@@ -108,9 +108,9 @@ def _number(value: float | None) -> Text:
     return Text("-" if value is None else str(value) if isinstance(value, int) else f"{value:.4g}")
 
 
-def _course(values: Sequence[float | str], bars: str) -> str:
+def _sparkline(values: Sequence[float | str], bars: str) -> str:
     """Return the newest values as one line of bars; one that is not finite is an exclamation mark."""
-    newest = [float(value) for value in values][-COURSE_WIDTH:]
+    newest = [float(value) for value in values][-SPARKLINE_WIDTH:]
     finite = [value for value in newest if math.isfinite(value)]
     if not finite:
         return "!" * len(newest)
