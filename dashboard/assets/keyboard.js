@@ -101,6 +101,7 @@
     event.preventDefault();
   });
   document.addEventListener("click", (event) => event.target.closest("#palette a") && document.getElementById("palette").close());
+  window.addEventListener("popstate", () => document.getElementById("palette")?.close());
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;

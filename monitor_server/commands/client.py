@@ -17,6 +17,7 @@ DOWNLOAD_SECONDS = 60.0  # between two parts of a download
 PART_BYTES = 1 << 20
 LONGEST_DETAIL = 2_000
 BEGINNING_BYTES = 200  # of an answer that is not a collector's
+LONGEST_ANSWER = 64 << 20  # bytes, decoded: a thousand runs with their curves are a megabyte
 
 
 def fetch_json(method: str, url: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - urllib3's own
@@ -87,17 +88,25 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
         options: Of `urllib3.request`.
 
     Raises:
-        CommandError: If the address is not valid, no collector answers, or its answer is not a success.
+        CommandError: If the address is not valid, no collector answers, or its answer is not a success or longer than
+            `LONGEST_ANSWER`.
     """
     _check(url)
     options["headers"] = authorization() | dict(options.get("headers") or {})
+    options = {"retries": False, "timeout": 10, "preload_content": False, **options}
     try:
-        answer = urllib3.request(method, f"{url}/api/v1{path}", **{"retries": False, "timeout": 10, **options})
+        with urllib3.request(method, f"{url}/api/v1{path}", **options) as answer:
+            body = answer.read(amt=LONGEST_ANSWER + 1)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
     if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
-        raise _refused(url, path, answer.status, answer.data)
-    return answer.data
+        raise _refused(url, path, answer.status, body)
+    if len(body) > LONGEST_ANSWER:
+        raise CommandError(
+            f"{url}/api/v1{path} must answer with at most {LONGEST_ANSWER:,} bytes, got more; "
+            "give the address of a collector as --url"
+        )
+    return body
 
 
 def _check(url: str) -> None:

@@ -67,6 +67,18 @@ def test_enter_opens_what_is_typed_also_before_it_is_found(collector, visit):
     expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
 
 
+def test_the_browsers_way_back_closes_the_palette(collector, visit):
+    """The page that was before it is free to be used."""
+    page = visit.page
+    page.goto(collector.url)
+    page.get_by_role("link", name="Rules").click()
+    expect(page.get_by_role("heading", name="Rules", exact=True)).to_be_visible()
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog")).to_have_count(1)
+    page.go_back()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def test_the_palette_leads_to_the_page_of_the_api(collector, visit):
     """The collector serves it: the browser loads it anew, and it is no page of the dashboard."""
     page = visit.page

@@ -33,7 +33,7 @@ def run(
     *,
     project: Annotated[str | None, typer.Option(help="Only runs of this project.")] = None,
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
-    interval: Annotated[float, typer.Option(help="Seconds between two readings.", min=0.2)] = 2.0,
+    interval: Annotated[float, typer.Option(help="Seconds between two readings.", min=0.2, max=86_400)] = 2.0,
     limit: Annotated[int, typer.Option(help="Most runs.", min=1, max=1000)] = 30,
 ) -> int:
     """Show the runs that are not archived and what fires; where no terminal can redraw them, print them once."""

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from monitor_server.commands.client import LONGEST_ANSWER
 from monitor_server.commands.main import main
 from tests.bad_collectors import answering
 from tests.live import PATIENCE_SECONDS, eventually
@@ -51,6 +52,20 @@ def test_what_is_no_collector_is_said_in_one_line(capsys, body):
         assert main(["watch", "--url", url]) == 1
     said = capsys.readouterr().err
     assert (said.count("\n"), "address of a collector as --url" in said, "\x1b" in said) == (1, True, False)
+
+
+def test_an_answer_without_end_is_not_read_to_its_end(capsys):
+    """What is longer than any list of runs comes from another program."""
+    with answering(200, b" " * (LONGEST_ANSWER + 1)) as url:
+        assert main(["watch", "--url", url]) == 1
+    assert f"at most {LONGEST_ANSWER:,} bytes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("interval", ["nan", "inf", "0"])
+def test_an_interval_that_no_clock_can_wait_is_refused(capsys, interval):
+    """The message names the option."""
+    assert main(["watch", "--interval", interval]) == 2
+    assert "--interval" in capsys.readouterr().err
 
 
 def test_what_a_collector_names_is_text(capsys):
