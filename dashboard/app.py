@@ -29,7 +29,8 @@ from dashboard.page_delivery.callback_requests import DashRequests, refuse_unkno
 from dashboard.page_delivery.compression import Compressed
 from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
 from dashboard.page_delivery.own_files import OwnFiles, plotly_route
-from dashboard.pages import alert, compare, judgement, palette, responses
+from dashboard.pages import alert, judgement, palette, responses
+from dashboard.pages.compare import page as compare
 from dashboard.pages.fleet import curves as fleet_curves
 from dashboard.pages.fleet import page as fleet
 from dashboard.pages.fleet import table_rows as fleet_rows

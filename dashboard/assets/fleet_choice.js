@@ -3,7 +3,7 @@
   "use strict";
 
   const LEAST = 2;
-  const MOST = 20; // as in dashboard/pages/compare.py
+  const MOST = 20; // as in dashboard/pages/compare/comparison.py
   const chosen = new Set(); // ids of runs, in the order in which they were chosen
 
   function choose(id, isChosen) {

@@ -11,7 +11,7 @@
   const SLOW_MS = 2000; // the bar says so where the server needs longer for an answer
   const HIDDEN_MS = 30000; // a page nobody sees for this long stops listening
 
-  const NOT_LIVE = new Set(["compare", "responses", "settings"]); // drawn when something is chosen
+  const NOT_LIVE = new Set(["responses", "settings"]); // drawn when something is chosen
 
   let live = null;
   let source = null;
@@ -126,7 +126,19 @@
     if (since) since.dataset.epoch = Date.now() / 1000;
   }
 
+  /* Whether a run is drawn on the page of a comparison; other pages are drawn anew whatever an event is about. */
+  const isShown = (run) => live.page !== "compare" || Boolean(document.querySelector(`.legend a[href="/runs/${run}"]`));
+
+  function onEvent(event) {
+    const { id, run_id: run } = JSON.parse(event.data); // an event about a run is the run itself
+    if (isShown(run ?? id)) refresh();
+  }
+
   function onStep(step) {
+    if (live.page === "compare") {
+      if (isShown(step.run_id)) refresh();
+      return;
+    }
     if (live.page === "fleet") {
       if (window.rlvitals.pushFleetStep(step)) refresh();
       return;
@@ -168,10 +180,10 @@
     source.addEventListener("step", (event) => onStep(JSON.parse(event.data)));
     source.addEventListener("alert", (event) => {
       window.rlvitals.notify(JSON.parse(event.data));
-      refresh();
+      onEvent(event);
     });
-    source.addEventListener("action", refresh);
-    source.addEventListener("run", refresh);
+    source.addEventListener("action", onEvent);
+    source.addEventListener("run", onEvent);
     source.addEventListener("dropped", refresh); // we were too slow for the stream
     source.addEventListener("ended", () => window.rlvitals.checkSession()); // we may no longer read it
   }

@@ -11,6 +11,9 @@ EXAMPLE_STATE: Final = "compare-example-state"
 GROUP: Final = "compare-group"
 SMOOTHING: Final = "compare-smoothing"
 BODY: Final = "compare-body"
+REFRESH: Final = "compare-refresh"  # when the runs that are compared have changed
+LEGEND: Final = "compare-legend"
+OUTCOMES: Final = "compare-outcomes"
 ZOOM: Final = "compare-zoom"  # the interval of the axis that is shown, two numbers with a comma, or empty
 
 

@@ -164,10 +164,32 @@ async def refuse_unknown_path(request: Request, error: Exception) -> JSONRespons
 
 
 def _outputs(given: object, declared: Any) -> object:  # noqa: ANN401 - Dash's own type has no name
-    expected = [(one.component_id, one.component_property) for one in _listed(declared)]
-    if isinstance(given, list) != isinstance(declared, list) or [_place(one) for one in _listed(given)] != expected:
+    places = _listed(given)
+    outputs = _listed(declared)
+    if isinstance(given, list) != isinstance(declared, list) or len(places) != len(outputs):
         raise ValueError("outputs must be those of output")
+    for place, output in zip(places, outputs, strict=True):
+        if not (_fits_pattern if isinstance(output.component_id, dict) else _is_output)(place, output):
+            raise ValueError("outputs must be those of output")
     return given
+
+
+def _is_output(place: object, output: Any) -> bool:  # noqa: ANN401 - likewise
+    return _place(place) == (output.component_id, output.component_property)
+
+
+def _fits_pattern(places: object, output: Any) -> bool:  # noqa: ANN401 - likewise
+    """Return whether these are components of a pattern: ids with its keys, and with its values where it has some."""
+    pattern = {name: value for name, value in output.component_id.items() if isinstance(value, str)}
+    return isinstance(places, list) and all(
+        isinstance(found := _place(place), tuple)
+        and isinstance(found[0], dict)
+        and found[0].keys() == output.component_id.keys()
+        and pattern.items() <= found[0].items()
+        and all(isinstance(value, str) for value in found[0].values())
+        and found[1] == output.component_property
+        for place in places
+    )
 
 
 def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - likewise

@@ -113,3 +113,22 @@ def test_the_example_is_an_ablation_of_recorded_runs(collector, visit):
     assert {run["name"] for run in collector.get("/runs", project="samples")["items"]} == {
         f"lambda-{strength}-seed{seed}" for strength in ("0", "0.01", "0.1") for seed in (3, 4)
     }
+
+
+def test_a_comparison_follows_the_runs_that_it_shows(collector, visit):
+    """A new step of a run that is drawn reaches its line, and one of another run draws nothing anew."""
+    first, second = run(collector, "one", 0.1), run(collector, "two", 0.9)
+    page = visit.page
+    page.goto(f"{collector.url}/compare?run={first}&run={second}&signal=own/signal")
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+    last = """(step) => {
+        const graph = document.querySelector('.compare-chart .js-plotly-plot');
+        return graph && graph.data?.[1]?.x.at(-1) === step; }"""
+    page.wait_for_function(last, arg=19)
+    drawn = []
+    page.on("request", lambda request: drawn.append(request) if "_dash-update-component" in request.url else None)
+    run(collector, "three", 0.5)
+    collector.run(run="two", records=[{"step": 25, "scalars": {"reward/mean": 0.9, "own/signal": 25}}])
+    page.wait_for_function(last, arg=25)
+    assert len([request for request in drawn if "compare-refresh" in (request.post_data or "")]) <= 2
+    expect(page.locator(".table-card").first).to_contain_text("25")

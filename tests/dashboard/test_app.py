@@ -16,7 +16,7 @@ from dashboard.app import attach, create_app
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 from dashboard.page_delivery.own_files import PLOTLY
-from dashboard.pages.compare import compare_page
+from dashboard.pages.compare.page import compare_page
 from dashboard.pages.fleet.page import fleet_page
 from dashboard.pages.responses import responses_page
 from dashboard.pages.rules.page import rules_page

@@ -168,6 +168,39 @@ def test_components_of_a_pattern_are_given_as_a_list(mounted):
     assert update(mounted, tested | {"inputs": [button]}).status == 422
 
 
+CHART = {"id": {"type": "compare-chart", "signal": "a"}, "property": "figure"}
+
+
+@pytest.mark.parametrize(
+    ("charts", "is_known"),
+    [
+        ([], True),
+        ([CHART, CHART], True),
+        (5, False),
+        (CHART, False),
+        ([5], False),
+        ([CHART | {"id": "compare-chart"}], False),
+        ([CHART | {"id": {"type": "compare-chart"}}], False),
+        ([CHART | {"id": {"type": "panel", "signal": "a"}}], False),
+        ([CHART | {"id": {"type": "compare-chart", "signal": {"a": 1}}}], False),
+        ([CHART | {"id": CHART["id"] | {"more": "b"}}], False),
+        ([CHART | {"property": "style"}], False),
+    ],
+    ids=map(str, itertools.count()),
+)
+def test_outputs_of_a_pattern_are_those_that_fit_it(mounted, charts, is_known):
+    """The charts of a comparison are drawn again by one callback, whatever their signals are."""
+    callbacks = mounted.pool.request("GET", f"{mounted.url}/_dash-dependencies").json()
+    (callback,) = [one for one in callbacks if [place["id"] for place in one["inputs"]] == ["compare-refresh"]]
+    others = [
+        {"id": name, "property": place.partition("@")[0]}
+        for name, place in (output.rsplit(".", 1) for output in callback["output"].strip(".").split("...")[1:])
+    ]
+    values = {place: [{**one, "value": None} for one in callback[place]] for place in ("inputs", "state")}
+    asked = {"output": callback["output"], "outputs": [charts, *others], **values, "changedPropIds": []}
+    assert update(mounted, asked).status in ({200, 204} if is_known else {422})
+
+
 def test_only_a_signal_with_a_name_is_saved(mounted):
     """Nothing is saved before a button is clicked, and a name that is no text is refused."""
 

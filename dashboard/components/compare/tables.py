@@ -10,6 +10,7 @@ from dashboard.api.types.alerts import AlertItem
 from dashboard.components.small_elements import badge
 from dashboard.components.values import plain
 from dashboard.figures.overlay import Compared, origin_step, style_of
+from dashboard.ids import compare as compare_ids
 
 __all__ = ["config_differences", "differences", "legend", "outcomes"]
 
@@ -34,6 +35,7 @@ def legend(runs: Sequence[Compared]) -> Component:
             for colour, dash in [style_of(item.place)]
         ],
         className="legend",
+        id=compare_ids.LEGEND,
     )
 
 
@@ -70,7 +72,9 @@ def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]
             ),
         ]
         rows.append(html.Tr([html.Th(cells[0], scope="row"), *map(html.Td, cells[1:])]))
-    return _table("Outcomes", heads, rows)
+    table = _table("Outcomes", heads, rows)
+    table.id = compare_ids.OUTCOMES
+    return table
 
 
 def config_differences(runs: Sequence[Compared]) -> Component:

@@ -1,0 +1,1 @@
+"""The page that compares runs, and its callbacks."""

@@ -1,0 +1,123 @@
+"""What the page of a comparison shows: the runs that are chosen, read and laid over each other."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dashboard.api.client import ApiClient
+from dashboard.api.types.alerts import AlertItem
+from dashboard.components.run.workspace import zoom_of
+from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure, steps_within
+from dashboard.figures.signal import merged
+
+__all__ = ["MAX_RUNS", "Comparison", "ComparisonChoice", "read_comparison"]
+
+VITALS: Final = ("reward/mean", "likelihood/correct", "entropy/mean", "grad/norm")
+MAX_RUNS: Final = 20
+MAX_POINTS: Final = 800
+MOST_SMOOTHING: Final = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonChoice:
+    """What the controls ask for.
+
+    Attributes:
+        runs: The ids of the runs, at most `MAX_RUNS`.
+        signals: The signals that are drawn.
+        align: What the horizontal axis counts, of `ALIGNMENTS`.
+        is_log: Whether the vertical axis is logarithmic.
+        is_grouped: Whether seeds are drawn as median and range.
+        smoothing: The weight of the moving average, from 0 to 0.99.
+        zoom: The interval of the horizontal axis that is shown; None for all.
+    """
+
+    runs: Sequence[str]
+    signals: Sequence[str]
+    align: str
+    is_log: bool
+    is_grouped: bool
+    smoothing: float
+    zoom: tuple[float, float] | None
+
+    @classmethod
+    def of(  # noqa: PLR0917 - in the order of the controls
+        cls,
+        runs: Sequence[str],
+        signals: Sequence[str] | None,
+        align: str,
+        scale: str,
+        lines: str,
+        smoothing: float | None,
+        zoomed: object,
+    ) -> "ComparisonChoice":
+        """Return what the values of the controls ask for; a value that is not valid is that of the beginning."""
+        ends = zoom_of(zoomed if isinstance(zoomed, str) else None)
+        return cls(
+            runs=runs[:MAX_RUNS],
+            signals=signals or VITALS,
+            align=align if align in ALIGNMENTS else "step",
+            is_log=scale == "log",
+            is_grouped=lines == "seeds",
+            smoothing=min(max(smoothing or 0.0, 0.0), MOST_SMOOTHING),
+            zoom=None if ends is None else (ends[0], ends[1]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The runs as they are now, their alerts by the runs' ids, and the names of all their signals."""
+
+    choice: ComparisonChoice
+    runs: Sequence[Compared]
+    alerts: Mapping[str, Sequence[AlertItem]]
+    known: Sequence[str]
+
+    def figures(self) -> dict[str, dict[str, object]]:
+        """Draw each signal that is asked for and that a run has."""
+        asked = self.choice
+        return {
+            signal: overlay_figure(
+                signal,
+                self.runs,
+                align=asked.align,
+                smoothing=asked.smoothing,
+                is_log=asked.is_log,
+                is_grouped=asked.is_grouped,
+                zoom=asked.zoom,
+            )
+            for signal in asked.signals
+            if any(signal in item.series for item in self.runs)
+        }
+
+
+async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
+    """Read the runs, finer where it is zoomed to."""
+    async with ApiClient(api_url) as api:
+        read = await asyncio.gather(
+            *(
+                asyncio.gather(
+                    api.runs.get(run_id),
+                    api.runs.phases(run_id),
+                    api.runs.series(run_id, choice.signals, max_points=MAX_POINTS, times=True),
+                    api.alerts.all(run_id),
+                )
+                for run_id in choice.runs
+            )
+        )
+        runs = [Compared(run, phases, series, place) for place, (run, phases, series, _) in enumerate(read)]
+        if choice.zoom is not None:
+            runs = list(await asyncio.gather(*(_finer(api, run, choice, choice.zoom) for run in runs)))
+    names = sorted({name for run, *_ in read for name in run.get("signals") or []})
+    return Comparison(choice, runs, {run["id"]: alerts for run, _, _, alerts in read}, names)
+
+
+async def _finer(api: ApiClient, compared: Compared, choice: ComparisonChoice, zoom: tuple[float, float]) -> Compared:
+    """Return the run with more points in an interval of the axis."""
+    steps = steps_within(compared, choice.align, zoom)
+    if steps is None:
+        return compared
+    fine = await api.runs.series(compared.run["id"], choice.signals, max_points=MAX_POINTS, steps=steps, times=True)
+    series = {name: merged(item, fine[name]) if name in fine else item for name, item in compared.series.items()}
+    return replace(compared, series=series)
