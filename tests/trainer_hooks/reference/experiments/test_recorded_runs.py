@@ -21,8 +21,9 @@ from trainer_hooks.reference.experiments.tables.evidence import (
     gwhes_table,
     searches_table,
 )
-from trainer_hooks.reference.experiments.tables.fair import fair_table
+from trainer_hooks.reference.experiments.tables.fair import CURES, fair_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
+from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
 from trainer_hooks.reference.experiments.tables.question import question_table
@@ -122,6 +123,7 @@ def test_the_search_is_documented_as_it_was():
 def test_the_page_on_the_mechanism_is_what_the_command_prints():
     """docs/experiments/mechanism.md holds what `experiments evidence` prints over three presets."""
     page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
+    assert healthy_cost_table(EXPERIMENTS / "healthy-cost", CURES) in page
     for folder in (STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant"):
         assert gwhes_table(folder, ["grpo"]) in page
         assert acceleration_table(folder, ["grpo"]) in page
