@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
@@ -103,6 +103,7 @@ class _DashboardMount(Mount):
 
 # Each page sends several requests; one log line for each would hide the log lines of the host.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
+log = logging.getLogger(__name__)
 
 
 def attach(app: FastAPI, *, api_url: str, connect_url: str = "") -> None:
@@ -179,6 +180,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
         index_string=re.sub("|".join(document), lambda found: document[found[0]], INDEX),
         suppress_callback_exceptions=True,
         add_log_handler=False,
+        on_error=_log_error,
     )
     app.backend.websocket_capability = False  # otherwise every page opens a websocket, which nothing here uses
     app.layout = shell()
@@ -199,6 +201,12 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     for section in (*settings, form, rule_buttons):
         section.register(app, api_url)
     return DashRequests(FirstAnswer(delivered, FirstView(api_url, delivered.style)), app)
+
+
+def _log_error(error: Exception) -> NoReturn:
+    """Say what failed where a callback could not answer: Dash answers 500 and says nothing."""
+    log.error("a callback of the dashboard failed", exc_info=error)
+    raise error
 
 
 def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:

@@ -201,6 +201,27 @@ def test_outputs_of_a_pattern_are_those_that_fit_it(mounted, charts, is_known):
     assert update(mounted, asked).status in ({200, 204} if is_known else {422})
 
 
+def test_what_ends_a_callback_is_in_the_log(mounted, caplog):
+    """Whoever runs the collector learns where it failed; the page is told that it did."""
+    callbacks = mounted.pool.request("GET", f"{mounted.url}/_dash-dependencies").json()
+    (callback,) = [one for one in callbacks if one["output"].startswith("..compare-body.children")]
+    body, signals = (
+        {"id": f"compare-{name}", "property": part} for name, part in (("body", "children"), ("signals", "options"))
+    )
+    inputs = [{**place, "value": None} for place in callback["inputs"]]
+    inputs[0]["value"] = [{"no": "id"}]
+    asked = {
+        "output": callback["output"],
+        "outputs": [body, signals],
+        "inputs": inputs,
+        "state": [],
+        "changedPropIds": [],
+    }
+    assert update(mounted, asked).status == 500
+    (record,) = [record for record in caplog.records if record.name == "dashboard.app"]
+    assert (record.levelname, record.exc_info[0]) == ("ERROR", TypeError)
+
+
 def test_only_a_signal_with_a_name_is_saved(mounted):
     """Nothing is saved before a button is clicked, and a name that is no text is refused."""
 
