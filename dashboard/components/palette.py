@@ -17,7 +17,7 @@ OUTSIDE: Final = frozenset({"/docs"})  # the collector's own page, which the bro
 
 
 def palette() -> Component:
-    """Return the dialog; assets/keyboard.js opens it."""
+    """Return the dialog; assets/palette.js opens it."""
     field = dcc.Input(
         id=frame_ids.PALETTE_TEXT, type="text", value="", placeholder="Go to a run or a page", autoComplete="off"
     )
@@ -33,7 +33,7 @@ def palette_links(typed: str, runs: Sequence[RunItem], *, problem: str = "") -> 
     """Return the links to the pages whose name begins with a text, and to runs; or say that there is nothing.
 
     Args:
-        typed: What is typed, as it is in the field: assets/keyboard.js opens no link that another text has found.
+        typed: What is typed, as it is in the field: assets/palette.js opens no link that another text has found.
         runs: The runs that match it.
         problem: Why the runs cannot be read; empty if they are.
     """

@@ -164,31 +164,32 @@ async def refuse_unknown_path(request: Request, error: Exception) -> JSONRespons
 
 
 def _outputs(given: object, declared: Any) -> object:  # noqa: ANN401 - Dash's own type has no name
-    places = _listed(given)
-    outputs = _listed(declared)
-    if isinstance(given, list) != isinstance(declared, list) or len(places) != len(outputs):
+    places, outputs = _listed(given), _listed(declared)
+    is_of_shape = isinstance(given, list) == isinstance(declared, list) and len(places) == len(outputs)
+    if not (is_of_shape and all(map(_are_of_output, places, outputs))):
         raise ValueError("outputs must be those of output")
-    for place, output in zip(places, outputs, strict=True):
-        if not (_fits_pattern if isinstance(output.component_id, dict) else _is_output)(place, output):
-            raise ValueError("outputs must be those of output")
     return given
 
 
-def _is_output(place: object, output: Any) -> bool:  # noqa: ANN401 - likewise
-    return _place(place) == (output.component_id, output.component_property)
+def _are_of_output(given: object, output: Any) -> bool:  # noqa: ANN401 - likewise
+    """Return whether an update names an output, or where that is a pattern, a list of components that fit it."""
+    if not isinstance(output.component_id, dict):
+        return _place(given) == (output.component_id, output.component_property)
+    return isinstance(given, list) and all(
+        (place := _place(one)) is not None
+        and place[1] == output.component_property
+        and _fits(place[0], output.component_id)
+        for one in given
+    )
 
 
-def _fits_pattern(places: object, output: Any) -> bool:  # noqa: ANN401 - likewise
-    """Return whether these are components of a pattern: ids with its keys, and with its values where it has some."""
-    pattern = {name: value for name, value in output.component_id.items() if isinstance(value, str)}
-    return isinstance(places, list) and all(
-        isinstance(found := _place(place), tuple)
-        and isinstance(found[0], dict)
-        and found[0].keys() == output.component_id.keys()
-        and pattern.items() <= found[0].items()
-        and all(isinstance(value, str) for value in found[0].values())
-        and found[1] == output.component_property
-        for place in places
+def _fits(identity: object, pattern: Mapping[str, object]) -> bool:
+    """Return whether an id has the names of a pattern, a text for each, and its texts where it has some."""
+    return (
+        isinstance(identity, dict)
+        and identity.keys() == pattern.keys()
+        and all(isinstance(value, str) for value in identity.values())
+        and all(identity[name] == value for name, value in pattern.items() if isinstance(value, str))
     )
 
 
@@ -196,7 +197,7 @@ def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - likewise
     return value if isinstance(value, list) else [value]
 
 
-def _place(output: object) -> object:
+def _place(output: object) -> tuple[object, str] | None:
     """Return id and property of an output; an output of several callbacks has a number behind its property."""
     if not isinstance(output, dict) or output.keys() != {"id", "property"}:
         return None

@@ -20,8 +20,22 @@ BEGINNING_BYTES = 200  # of an answer that is not a collector's
 LONGEST_ANSWER = 64 << 20  # bytes, decoded: a thousand runs with their curves are a megabyte
 
 
-def fetch_json(method: str, url: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - urllib3's own
-    """Return a collector's answer in JSON; arguments are those of `fetch`.
+def fetch_json(
+    method: str,
+    url: str,
+    path: str,
+    *,
+    is_nullable: bool = False,
+    **options: Any,  # noqa: ANN401 - urllib3's own
+) -> dict[str, Any]:
+    """Return a collector's answer in JSON; the other arguments are those of `fetch`.
+
+    Args:
+        method: Of HTTP.
+        url: Address of the collector.
+        path: Below ``/api/v1``.
+        is_nullable: Whether the answer may be null, which is returned as an empty object.
+        options: Of `urllib3.request`.
 
     Raises:
         CommandError: As `fetch`, and if the answer is no JSON object, as where another program listens.
@@ -30,7 +44,9 @@ def fetch_json(method: str, url: str, path: str, **options: Any) -> dict[str, An
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
-        answer = None
+        answer = body
+    if answer is None and is_nullable:
+        return {}
     if not isinstance(answer, dict):
         beginning = body[:BEGINNING_BYTES].decode(errors="replace")
         raise CommandError(

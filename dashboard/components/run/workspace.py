@@ -152,10 +152,10 @@ def zoom_of(text: str | None) -> list[float] | None:
     return ends if len(ends) == 2 and -math.inf < ends[0] < ends[1] < math.inf else None  # noqa: PLR2004 - two ends
 
 
-def smoothing_of(text: str | None) -> float:
-    """Read the smoothing from an address: from 0, also where it is no number, to 0.99."""
+def smoothing_of(given: str | float | None) -> float:
+    """Read the smoothing from an address or its control: from 0, also where it is no number, to 0.99."""
     try:
-        return min(max(float(text or 0), 0.0), 0.99)
+        return min(max(float(given or 0), 0.0), 0.99)
     except ValueError:
         return 0.0
 

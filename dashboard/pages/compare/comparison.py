@@ -7,7 +7,8 @@ from typing import Final
 
 from dashboard.api.client import ApiClient
 from dashboard.api.types.alerts import AlertItem
-from dashboard.components.run.workspace import zoom_of
+from dashboard.components.choices import choosable
+from dashboard.components.run.workspace import smoothing_of, zoom_of
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure, steps_within
 from dashboard.figures.signal import merged
 
@@ -16,7 +17,6 @@ __all__ = ["MAX_RUNS", "Comparison", "ComparisonChoice", "read_comparison"]
 VITALS: Final = ("reward/mean", "likelihood/correct", "entropy/mean", "grad/norm")
 MAX_RUNS: Final = 20
 MAX_POINTS: Final = 800
-MOST_SMOOTHING: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +60,19 @@ class ComparisonChoice:
             align=align if align in ALIGNMENTS else "step",
             is_log=scale == "log",
             is_grouped=lines == "seeds",
-            smoothing=min(max(smoothing or 0.0, 0.0), MOST_SMOOTHING),
+            smoothing=smoothing_of(smoothing),
             zoom=None if ends is None else (ends[0], ends[1]),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The runs as they are now, their alerts by the runs' ids, and the names of all their signals."""
+    """The runs as they are now, their alerts by the runs' ids, and the names of the signals that can be chosen."""
 
     choice: ComparisonChoice
     runs: Sequence[Compared]
     alerts: Mapping[str, Sequence[AlertItem]]
-    known: Sequence[str]
+    choosable_signals: list[str]
 
     def figures(self) -> dict[str, dict[str, object]]:
         """Draw each signal that is asked for and that a run has."""
@@ -110,7 +110,7 @@ async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
         if choice.zoom is not None:
             runs = list(await asyncio.gather(*(_finer(api, run, choice, choice.zoom) for run in runs)))
     names = sorted({name for run, *_ in read for name in run.get("signals") or []})
-    return Comparison(choice, runs, {run["id"]: alerts for run, _, _, alerts in read}, names)
+    return Comparison(choice, runs, {run["id"]: alerts for run, _, _, alerts in read}, choosable(names))
 
 
 async def _finer(api: ApiClient, compared: Compared, choice: ComparisonChoice, zoom: tuple[float, float]) -> Compared:

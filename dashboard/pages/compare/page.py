@@ -99,7 +99,7 @@ def register(app: Dash, api_url: str) -> None:
             outcomes(read.runs, read.alerts),
             config_differences(read.runs),
         ]
-        return parts, choosable(read.known)
+        return parts, read.choosable_signals
 
     async def follow(
         _: int | None,
@@ -107,17 +107,17 @@ def register(app: Dash, api_url: str) -> None:
         *asked: Any,  # noqa: ANN401 - the values of the controls
     ) -> tuple[list[object], object, object, object]:
         charts = [place["id"]["signal"] for place in ctx.outputs_list[0]]
+        unchanged: list[object] = [no_update] * len(charts)
         if not asked[0]:
-            return [no_update] * len(charts), no_update, no_update, no_update
+            return unchanged, no_update, no_update, no_update
         try:
             read = await read_comparison(api_url, ComparisonChoice.of(*asked))
         except ApiError:  # it is read again with the next step
-            return [no_update] * len(charts), no_update, no_update, no_update
+            return unchanged, no_update, no_update, no_update
         figures = read.figures()
         drawn: list[object] = [figures.get(signal, no_update) for signal in charts]
-        known = choosable(read.known)
         # A menu that is open loses what was typed in it where its choices are set again.
-        options = no_update if known == offered else known
+        options = no_update if read.choosable_signals == offered else read.choosable_signals
         return drawn, legend(read.runs).children, outcomes(read.runs, read.alerts).children, options
 
     controls_ = (

@@ -1,12 +1,11 @@
 """`rlvitals warranty`: print the ledger of the budget of false pages, of one run or of all."""
 
-import json
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch, fetch_items
+from monitor_server.commands.client import DEFAULT_URL, fetch_items, fetch_json
 from monitor_server.commands.terminal import printable, say, table
 
 __all__ = ["run"]
@@ -62,8 +61,7 @@ def _print_all(url: str) -> int:
 
 
 def _ledger(url: str, run_id: str) -> dict[str, Any] | None:
-    ledger: dict[str, Any] | None = json.loads(fetch("GET", url, f"/runs/{quote(run_id, safe='')}/warranty"))
-    return ledger
+    return fetch_json("GET", url, f"/runs/{quote(run_id, safe='')}/warranty", is_nullable=True) or None
 
 
 def _cells(listed: Any, ledger: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - an item of the API

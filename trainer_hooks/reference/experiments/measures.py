@@ -7,6 +7,7 @@ from statistics import fmean
 
 __all__ = [
     "BLOCK",
+    "HEALTHY_STEPS",
     "Acceleration",
     "Drift",
     "accelerating_stretch",

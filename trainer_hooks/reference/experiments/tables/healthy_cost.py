@@ -4,15 +4,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from trainer_hooks.reference.experiments.measures import series, stayed_healthy
+from trainer_hooks.reference.experiments.measures import HEALTHY_STEPS, series, stayed_healthy
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 from trainer_hooks.reference.experiments.tables.ranges import difference_and_range, median_and_range
 
 __all__ = ["healthy_cost_table"]
-
-STEPS_COMPARED = 50
-"""Steps at the end of a run whose mean reward is compared, as many as the rule for a healthy run reads."""
 
 EVALUATIONS_COMPARED = 20
 
@@ -25,7 +22,11 @@ def healthy_cost_table(folder: Path, arms: Iterable[str], uncured: str = "grpo")
         arms: The arms, in the order of the rows.
         uncured: The arm that the others are compared with.
     """
-    measured = ("reward, all steps", "reward, last 50 steps", "held-out reward, last 20")
+    measured = (
+        "reward, all steps",
+        f"reward, last {HEALTHY_STEPS} steps",
+        f"held-out reward, last {EVALUATIONS_COMPARED}",
+    )
     head = ["arm", "seeds", "stayed healthy", *(f"{name} | difference, by seed" for name in measured)]
     lines = [f"| {' | '.join(head)} |", "|---" * (3 + 2 * len(measured)) + "|"]
     untreated = {seed: _rewards(rows) for seed, rows in read_runs(folder, uncured).items()}
@@ -52,4 +53,4 @@ def _rewards(rows: Sequence[Row]) -> tuple[float, float, float]:
     """Return the mean reward over all steps and over the last ones, and the mean of the last held-out rewards."""
     rewards = series(rows, "reward/mean")
     held_out = [value for value in series(rows, "eval/reward") if value == value]  # noqa: PLR0124 - NaN
-    return fmean(rewards), fmean(rewards[-STEPS_COMPARED:]), fmean(held_out[-EVALUATIONS_COMPARED:])
+    return fmean(rewards), fmean(rewards[-HEALTHY_STEPS:]), fmean(held_out[-EVALUATIONS_COMPARED:])
