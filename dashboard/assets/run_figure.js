@@ -225,7 +225,9 @@
     const graph = figure();
     if (!graph) return;
     if (graph.rlvitalsZoom) {
-      for (const axis of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key) && key !== "yaxis")) {
+      // A signal that was just observed has an axis that is not drawn yet, and no range to keep.
+      const isKept = (key) => /^[xy]axis\d*$/.test(key) && key !== "yaxis" && graph._fullLayout[key];
+      for (const axis of Object.keys(layout).filter(isKept)) {
         layout[axis] = { ...layout[axis], autorange: false, range: [...graph._fullLayout[axis].range] };
       }
     }

@@ -239,6 +239,27 @@ def test_zoom_outlives_new_steps_and_a_figure_drawn_anew(collector, visit):
     assert visit.page.evaluate(in_view) == pytest.approx(zoomed)
 
 
+def test_a_zoomed_figure_takes_an_axis_that_it_did_not_have(collector, visit):
+    """The server draws a signal that was observed after the zoom; its axis has no range that could be kept."""
+    run_id = collector.run(run="widened", records=steps(0, 60))
+    open_run(collector, visit, run_id, 59)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    zoom = "{'xaxis.range': [10, 20]}"
+    visit.page.evaluate(f"() => void Plotly.relayout(document.querySelector('#run-figure .js-plotly-plot'), {zoom})")
+    visit.page.wait_for_function("() => document.querySelector('#run-figure .js-plotly-plot').rlvitalsZoom")
+    kept = visit.page.evaluate(
+        """() => {
+            const graph = document.querySelector('#run-figure .js-plotly-plot');
+            const layout = { ...graph.layout, yaxis99: { anchor: "x", domain: [0, 0.1] } };
+            const added = { x: [1, 2], y: [3, 4], yaxis: "y99", meta: {} };
+            const figure = { data: [...graph.data, added], layout };
+            window.rlvitals.figure.redraw({ figure, live: { max_points: 800 } });
+            return [graph._fullLayout.xaxis.range, graph._fullLayout.yaxis99.range.length];
+        }"""
+    )
+    assert kept == [[10, 20], 2]
+
+
 def test_a_zoom_by_a_call_is_kept_and_does_not_freeze_the_page(collector, visit):
     """Plotly reports such a zoom in another form, and the draw before the zoom; a double click ends it."""
     run_id = collector.run(run="called", records=steps(0, 60))
