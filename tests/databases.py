@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 import sqlalchemy
 
-from monitor_server.settings import Settings
 from monitor_server.store.database import Store
-from tests.live import IDLE_TICK_SECONDS, LiveCollector, serving
+from tests.live import LiveCollector, serving, session_settings
 from tests.postgres import copy_database, create_database, drop_database
 
 __all__ = [
@@ -66,7 +65,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 @pytest.fixture(scope="session")
 def postgres_collector(migrated_postgres: Callable[[], str]) -> Iterator[LiveCollector]:
     """A collector on PostgreSQL for the whole session; tests keep apart by the names of their runs."""
-    with serving(Settings(database_url=migrated_postgres(), dashboard="", tick_seconds=IDLE_TICK_SECONDS)) as live:
+    with serving(session_settings(migrated_postgres())) as live:
         yield live
 
 

@@ -53,6 +53,19 @@ class LiveCollector:
         return self.send(**batch)["run_id"]
 
 
+def session_settings(database_url: str) -> Settings:
+    """Return the settings of a collector for the whole session.
+
+    Its receipts wait for their verdicts also on a machine that is busy, so that a test that has sent a batch reads it.
+    """
+    return Settings(
+        database_url=database_url,
+        dashboard="",
+        tick_seconds=IDLE_TICK_SECONDS,
+        verdict_wait_seconds=PATIENCE_SECONDS,
+    )
+
+
 @contextlib.contextmanager
 def serving(settings: Settings, *, port: int = 0, **options: Any) -> Iterator[LiveCollector]:
     """Run a collector in a thread until the block ends, at a free port or at the one that is given."""
