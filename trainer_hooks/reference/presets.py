@@ -66,6 +66,23 @@ PRESETS: dict[str, dict[str, Any]] = {
         "retry": False,
         "steps": 300,
     },
+    # The authors' schedule with fewer questions, a shorter climb and a higher rate, for a small pretrained model.
+    "pretrained": _RELEASE
+    | {
+        "lr": 1e-4,
+        "lr_warmup": 60,
+        "questions_per_step": 20,
+        "held_out": 20,
+        "topk": 2,
+        "protocol_steps": 40,
+        "protocol_lr": 5e-5,
+        "max_actions": 3,
+        "max_action_tokens": 40,
+        "max_feedback_tokens": 96,
+        "context": 448,
+        "retry": False,
+        "steps": 150,
+    },
     "tiny": {
         "questions_per_step": 4,
         "group_size": 4,

@@ -19,7 +19,7 @@ def build_policy_and_environment(
         ValueError: If a file, a folder or the tool cannot be used; the message names it and the reason.
     """
     if config.model is None:
-        return warm_start(config), FactsEnvironment(config)
+        return warm_start(config, report=report), FactsEnvironment(config)
     # The built-in environment needs neither transformers nor bm25s.
     try:
         from trainer_hooks.reference.custom_task.loading import build_search_policy_and_environment  # noqa: PLC0415

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,6 +18,7 @@ from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
 from trainer_hooks.reference.experiments.healthy_runs import healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
+from trainer_hooks.reference.experiments.namesakes import write_corpus_and_questions
 from trainer_hooks.reference.experiments.planned_runs import (
     Job,
     arm_jobs,
@@ -59,11 +61,15 @@ DEMO = "demo"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     for name in given.names:
         if not given.draw_only and name != "evidence":
-            _run(_jobs(name, given))
+            try:
+                _run(_jobs(name, given))
+            except ValueError as error:  # settings or files that cannot work
+                parser.error(str(error))
         print(_tables(name, given))  # noqa: T201 - the table is what was asked for
         if name in EXPERIMENTS:
             _draw(name, given)
@@ -85,6 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="folder of recordings and pictures")
     parser.add_argument("--cache", type=Path, default=Config().cache, help="folder that keeps warm starts")
     parser.add_argument("--preset", choices=sorted(PRESETS), default=DEMO, help="the regime of the arms [demo]")
+    parser.add_argument(
+        "--model", type=Path, help="pretrained model for --preset pretrained, as --model of the reference trainer"
+    )
     parser.add_argument("--draw-only", action="store_true", help="train nothing: print and draw the recorded runs")
     parser.add_argument("--offline", action="store_true", help="pages that fetch nothing, 5 MB each")
     return parser
@@ -106,12 +115,21 @@ def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
         return healthy_cost_jobs(given.cache, given.arms or CURES, given.seeds, given.out / "healthy-cost")
     if name == "search":
         return search_jobs(given.cache, given.out / "search")
-    base = Config(**PRESETS[given.preset], cache=given.cache)
+    base = _base(given)
     if name == "rescue":
         base = replace(base, steps=RESCUED_STEPS.get(given.preset, base.steps))
         return rescue_jobs(base, given.arms or RESCUES, given.seeds, _runs(given, "rescue"))
     arms = FAIR_ARMS if name == "fair" else EXPERIMENTS[name].arms
     return arm_jobs(base, given.arms or arms, given.seeds, _runs(given))
+
+
+def _base(given: argparse.Namespace) -> Config:
+    """Return the settings that every arm begins with; a model of the user's own trains on the namesakes."""
+    settings: dict[str, Any] = PRESETS[given.preset] | {"cache": given.cache}
+    if given.model is not None:
+        corpus, questions = write_corpus_and_questions(given.cache)
+        settings |= {"model": given.model, "corpus": corpus, "questions": questions}
+    return Config(**settings)
 
 
 def _runs(given: argparse.Namespace, kind: str = "runs") -> Path:

@@ -1,4 +1,4 @@
-"""Likelihood on fixed contexts: the warm start's own correct responses, scored under the current weights.
+"""Likelihood on fixed contexts: the first policy's own correct responses, scored under the current weights.
 
 The likelihood of a batch's correct responses has a selection effect; the same responses at every step show the
 effect of the weights alone. Their likelihood falls in healthy runs too, where the policy settles on other wordings.
@@ -10,10 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trainer_hooks.reference.builtin_task.environment import FactsEnvironment
-from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.token_statistics import token_statistics
-from trainer_hooks.reference.protocols import Policy
+from trainer_hooks.reference.protocols import Environment, Policy
 
 __all__ = ["FixedContexts"]
 
@@ -23,23 +21,23 @@ _SEED = 987_654_321
 
 @dataclass(frozen=True, slots=True)
 class FixedContexts:
-    """Correct responses of the warm start to questions that are not trained on: tokens and action mask, ``(B, T)``."""
+    """Correct responses of the first policy to held-out questions: tokens and action mask, ``(B, T)``."""
 
     tokens: Tensor
     mask: Tensor
 
     @classmethod
-    def sampled(cls, config: Config, model: Policy) -> "FixedContexts":
+    def sampled(cls, environment: Environment, model: Policy) -> "FixedContexts":
         """Sample 192 responses and select the correct ones. The same for every seed of one environment."""
-        environment = FactsEnvironment(config)
         questions = environment.held_out(random.Random(_SEED), RESPONSES)
         rollout = model.sample(
             environment,
             [environment.episode(question) for question in questions],
-            generator=torch.Generator().manual_seed(_SEED),
+            generator=torch.Generator(next(model.parameters()).device).manual_seed(_SEED),
         )
         right = rollout.rewards > 0
-        return cls(rollout.tokens[right], rollout.mask[right])
+        device = next(model.parameters()).device
+        return cls(rollout.tokens[right].to(device), rollout.mask[right].to(device))
 
     @torch.no_grad()
     def scores(self, model: Policy) -> dict[str, float]:
@@ -48,7 +46,7 @@ class FixedContexts:
         Returns:
             ``fixed/likelihood``: mean over action tokens of ln π_θ, nats a token.
             ``fixed/entropy``: mean entropy of π_θ at the same tokens, nats.
-            Nothing where the warm start had no correct response.
+            Nothing where the first policy had no correct response.
         """
         if not self.mask.any():
             return {}

@@ -14,11 +14,12 @@ from typing import Any
 import torch
 
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.distributed import SINGLE_PROCESS, device_of
 from trainer_hooks.reference.experiments.fixed_contexts import FixedContexts
 from trainer_hooks.reference.experiments.measures import collapse_step, series
-from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.run.trainer import StepResult, Trainer
+from trainer_hooks.reference.task_choice import build_policy_and_environment
 from trainer_hooks.signals import FamiliarTokens
 
 __all__ = ["Row", "read", "record", "write"]
@@ -47,13 +48,14 @@ def record(
         config: The run's settings.
         path: Where the recording goes; the state of an interrupted run is beside it as ``.part``.
         after_collapse: Stop a run this many steps after its collapse; None trains it to the last step.
-        fixed: Also score the warm start's own correct responses at every step (`FixedContexts`).
+        fixed: Also score the first policy's own correct responses at every step (`FixedContexts`).
         report: Takes a line of progress at every step.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    model = warm_start(config, report=report)
-    contexts = FixedContexts.sampled(config, model) if fixed else None
-    trainer = Trainer(config, model)
+    model, environment = build_policy_and_environment(config, report=report)
+    model.to(device_of(config.device, SINGLE_PROCESS))
+    contexts = FixedContexts.sampled(environment, model) if fixed else None
+    trainer = Trainer(config, model, environment)
     part = path.with_suffix(".part")
     familiar = FamiliarTokens()
     rows = _resume(trainer, familiar, part)
@@ -138,7 +140,8 @@ def _resume(trainer: Trainer, familiar: FamiliarTokens, part: Path) -> list[Row]
     """Restore the trainer of an interrupted run of the same settings, and return its rows."""
     if not part.exists():
         return []
-    kept: dict[str, Any] = torch.load(part, weights_only=True)
+    device = next(trainer.model.parameters()).device
+    kept: dict[str, Any] = torch.load(part, weights_only=True, map_location=device)
     if kept["settings"] != _settings(trainer.config):
         return []
     trainer.load_state(kept["trainer"])

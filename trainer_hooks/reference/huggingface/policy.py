@@ -134,7 +134,13 @@ def load_tokenizer(path: Path) -> Any:
 
 
 def _source(path: Path) -> tuple[Path, dict[str, str]]:
-    """Return the folder that transformers reads, and the option that names the GGUF file in it."""
+    """Return the folder that transformers reads, and the option that names the GGUF file in it.
+
+    Raises:
+        ValueError: If there is nothing; transformers would take the path for a name to download.
+    """
+    if not path.exists():
+        raise ValueError(f"{path} must be a folder with a model, or a GGUF file; there is nothing at that path")
     return (path.parent, {"gguf_file": path.name}) if path.suffix == ".gguf" else (path, {})
 
 

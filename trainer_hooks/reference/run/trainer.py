@@ -173,7 +173,8 @@ class Trainer:
         self.step_number = state["step"]
         self.learner.load_state(state)
         self.learner.adjustment = Adjustment(**state["treatment"])
-        self.generator.set_state(state["generator"])
+        # A generator takes its state on the CPU alone, also where it draws on a GPU.
+        self.generator.set_state(state["generator"].cpu())
         self.draw.setstate(state["draw"])
 
     def reseed(self, number: int) -> None:
