@@ -58,8 +58,8 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
         warm_start(config, report=report)
     # The other ranks read the warm start that rank 0 has written.
     ranks.barrier()
-    policy, environment = build_policy_and_environment(config, report=report)
-    trainer = Trainer(config, policy.to(device_of(config.device, ranks)), environment, ranks=ranks)
+    policy, environment = build_policy_and_environment(config, device_of(config.device, ranks), report=report)
+    trainer = Trainer(config, policy, environment, ranks=ranks)
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
     monitor = trainer_hooks.connect(
         config.url,

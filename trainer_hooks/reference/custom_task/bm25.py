@@ -1,14 +1,20 @@
 """A local corpus searched by BM25."""
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import bm25s
 import numpy as np
 
 from trainer_hooks.reference.custom_task.jsonl import FileError, read_lines, text_of
 
 __all__ = ["Bm25Corpus"]
+
+# Where JAX is installed, bm25s starts it when it is imported, and JAX reserves three quarters of a GPU's memory.
+if "jax" not in sys.modules:
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+import bm25s
 
 _WORDS = r"(?u)\b\w+\b"
 
@@ -43,7 +49,9 @@ class Bm25Corpus:
         """Find passages for each query, best first; a passage that shares no word with the query is not returned."""
         if not queries:
             return []
-        numbers, scores = self._index.retrieve(_words(queries), k=self._topk, show_progress=False)
+        numbers, scores = self._index.retrieve(
+            _words(queries), k=self._topk, show_progress=False, backend_selection="numpy"
+        )
         return [
             [self._passages[number] for number in row[found]]
             for row, found in zip(np.asarray(numbers), np.asarray(scores) > 0, strict=True)

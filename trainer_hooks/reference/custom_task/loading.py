@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.custom_task.bm25 import Bm25Corpus
 from trainer_hooks.reference.custom_task.environment import PROMPT, SearchEnvironment
@@ -16,9 +18,9 @@ __all__ = ["build_search_policy_and_environment"]
 
 
 def build_search_policy_and_environment(
-    config: Config, *, report: Callable[[str], None]
+    config: Config, device: torch.device, *, report: Callable[[str], None]
 ) -> tuple[HuggingFacePolicy, SearchEnvironment]:
-    """Build what ``--model``, ``--questions`` and ``--corpus`` or ``--retriever`` name.
+    """Build what ``--model``, ``--questions`` and ``--corpus`` or ``--retriever`` name, the policy on its device.
 
     Raises:
         ValueError: If one of them cannot be used; the message names it and the reason.
@@ -51,6 +53,7 @@ def build_search_policy_and_environment(
         )
     size = sum(weight.numel() for weight in policy.parameters())
     report(f"model {config.model}: {size:,} weights; {len(environment.questions)} questions to train on")
+    policy.to(device)
     if config.protocol_steps:
         teach_protocol(policy, environment, config, report=report)
     return policy, environment

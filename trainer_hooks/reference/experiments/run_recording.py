@@ -52,8 +52,8 @@ def record(
         report: Takes a line of progress at every step.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    model, environment = build_policy_and_environment(config, report=report)
-    model.to(device_of(config.device, SINGLE_PROCESS))
+    device = device_of(config.device, SINGLE_PROCESS)
+    model, environment = build_policy_and_environment(config, device, report=report)
     contexts = FixedContexts.sampled(environment, model) if fixed else None
     trainer = Trainer(config, model, environment)
     part = path.with_suffix(".part")

@@ -38,7 +38,8 @@ def read_or_train(policy: Policy, path: Path, train: Callable[[], None], *, repo
         report: Takes a line that says that the file was read.
     """
     if path.exists():
-        policy.load_state_dict(torch.load(path, weights_only=True))
+        # The file may come from a GPU that is not here.
+        policy.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
         report(f"warm start read from {path}")
         return
     train()
@@ -68,10 +69,11 @@ def train_on_demonstrations(
         context: A longer demonstration is cut to so many tokens.
         report: Takes a line of progress at the first step, at each hundredth, and at the last.
     """
+    device = next(policy.parameters()).device
     optimiser = torch.optim.AdamW(policy.parameters(), lr=lr, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, lr, total_steps=steps, pct_start=_CLIMB)
     for step in range(steps):
-        tokens, mask = _pad(draw_batch(), context)
+        tokens, mask = (tensor.to(device) for tensor in _pad(draw_batch(), context))
         logprobs, _ = token_statistics(policy, tokens, mask)
         loss = -logprobs.sum() / mask.sum()
         optimiser.zero_grad()

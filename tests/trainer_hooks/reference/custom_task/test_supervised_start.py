@@ -32,7 +32,7 @@ def test_a_demonstration_that_an_action_has_no_room_for_ends_where_the_action_is
 def start(config):
     """Return what was reported and the weights of the policy that a run begins with."""
     lines = []
-    policy, _ = build_policy_and_environment(config, report=lines.append)
+    policy, _ = build_policy_and_environment(config, torch.device("cpu"), report=lines.append)
     return lines, policy.state_dict()
 
 
