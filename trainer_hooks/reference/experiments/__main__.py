@@ -43,6 +43,7 @@ from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_t
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs, table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
+from trainer_hooks.reference.experiments.tables.pilot import pilot_table
 from trainer_hooks.reference.experiments.tables.question import is_probed, question_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.siblings import siblings_table
@@ -57,6 +58,8 @@ from trainer_hooks.reference.presets import PRESETS
 __all__ = ["main"]
 
 DEMO = "demo"
+_NOT_TRAINED = ("evidence", "pilot")
+"""Names that only print what is recorded."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     for name in given.names:
-        if not given.draw_only and name != "evidence":
+        if not given.draw_only and name not in _NOT_TRAINED:
             try:
                 _run(_jobs(name, given))
             except ValueError as error:  # settings or files that cannot work
@@ -202,6 +205,7 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "fair": lambda given: fair_table(_runs(given)),
     "healthy": lambda given: healthy_table(given.out / "healthy"),
     "healthy-cost": lambda given: healthy_cost_table(given.out / "healthy-cost", CURES),
+    "pilot": lambda given: pilot_table(_runs(given), ARMS),
     "rescue": _rescue,
     "search": lambda given: drift_table(given.out / "search", HYPOTHESES),
 }

@@ -26,6 +26,7 @@ from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_t
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
+from trainer_hooks.reference.experiments.tables.pilot import pilot_table
 from trainer_hooks.reference.experiments.tables.question import question_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.sweep import (
@@ -135,6 +136,9 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     release = EXPERIMENTS / "runs-release"
     for found in (gwhes_table, gwhes_action_table, question_table, lambda folder, _: course_table(folder, "grpo")):
         assert found(release, ["grpo"]) in page
+    pilot = EXPERIMENTS.parent / "probes" / "runs-pretrained"
+    assert pilot_table(pilot, ARMS) in page
+    assert gwhes_action_table(pilot, ["grpo"]) in page
     assert paper_table(STUBBORN) in page
     assert eval_table(STUBBORN, ARMS) in page
     assert searches_table(STUBBORN, ARMS) in page
