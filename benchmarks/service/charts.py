@@ -70,6 +70,7 @@ def fill(url: str, steps: int, signals: int) -> None:
     )
     with store.write() as repositories:
         repositories.runs.add(run)
+        repositories.attempts.enter(RUN, 1, world_size=1, now=0.0, position=1)
         repositories.steps.add_signals(RUN, names(signals), start=0)
     for start in range(0, steps, ROWS):
         values = random.normal(size=(ROWS, signals))

@@ -43,11 +43,11 @@ def large_table(kinds: dict[str, NewDatabase], *, steps: int, runs: int) -> str:
         _fill_project(many_url, runs)
         with process(collector(long_url), PORT) as url:
             run = f"{url}/api/v1/runs/r"
-            rows.append(_row(kind, "export the run as JSON lines", url, partial(_read, f"{run}/export")))
+            rows.append(_row(kind, "export the run as JSON lines", url, partial(_read, f"{run}/export", steps)))
             rows.append(_row(kind, "delete the run", url, partial(_delete, run, long_url)))
         with process(collector(many_url), PORT) as url:
             project, whole = f"{url}/api/v1/projects/default", f"{url}/api/v1/export?project=default"
-            rows.append(_row(kind, "export the project", url, partial(_read, whole)))
+            rows.append(_row(kind, "export the project", url, partial(_read, whole, runs * STEPS_OF_EACH)))
             rows.append(_row(kind, "delete the project", url, partial(_delete, project, many_url)))
     note = "A deletion works for a fifth of the time at most, so that others go first."
     return "\n".join([*rows, "", note])
@@ -110,13 +110,17 @@ def _watched(url: str, status: Path) -> Iterator[tuple[list[float], list[int]]]:
         thread.join()
 
 
-def _read(url: str) -> None:
+def _read(url: str, least_lines: int) -> None:
+    """Download a file, and check that it has a line for each step."""
+    lines = 0
     with urllib3.PoolManager(retries=False, timeout=None) as pool:
         answer: Any = pool.request("GET", url, preload_content=False)
-        for _ in answer.stream(MEBIBYTE):
-            pass
-        if answer.status != 200:  # noqa: PLR2004 - success
-            raise RuntimeError(f"{url}: {answer.status}")
+        for part in answer.stream(MEBIBYTE):
+            lines += part.count(b"\n")
+        if answer.status != 200 or lines < least_lines:  # noqa: PLR2004 - success
+            raise RuntimeError(
+                f"{url} must give at least {least_lines:,} lines, got {lines:,} (status {answer.status})"
+            )
 
 
 def _delete(address: str, database: str) -> None:
