@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
@@ -229,9 +229,9 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
             return await run.run_page(api_url, found["run_id"], address.query)
         return await fleet.fleet_page(api_url, connect_url or f"{address.scheme}://{address.netloc}", address.query)
 
-    async def again(tries: int | None, pathname: str, href: str) -> object:
+    async def again(retry: dict[str, Any] | None, pathname: str) -> object:
         """Draw the page that the collector did not answer for; its message stays as long as that is so."""
-        drawn = await page(pathname, href) if tries else None
+        drawn = await page(pathname, retry["href"]) if retry else None
         return no_update if drawn is None or getattr(drawn, "id", "") == frame_ids.WAITING else drawn
 
     app.callback(
@@ -241,7 +241,6 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
         Output(frame_ids.PAGE, "children", allow_duplicate=True),
         Input(frame_ids.RETRY_NOW, "data"),
         State(frame_ids.ADDRESS, "pathname"),
-        State(frame_ids.ADDRESS, "href"),
         prevent_initial_call=True,
     )(again)
     app.clientside_callback(

@@ -10,7 +10,7 @@ class ApiError(Exception):
 
 
 class UnreachableError(ApiError):
-    """The collector did not answer."""
+    """The collector did not answer, or it or a proxy before it answered that it cannot at present: ask again."""
 
 
 class NotFoundError(ApiError):
@@ -23,4 +23,5 @@ def refused(status: int, detail: str) -> ApiError:
         return NotFoundError(detail)
     if status == httpx2.codes.UNAUTHORIZED:
         return ApiError("The collector needs a key: sign in at /sign-in")
-    return ApiError(f"The collector answered {status}: {detail}")
+    is_passing = status >= httpx2.codes.INTERNAL_SERVER_ERROR or status == httpx2.codes.TOO_MANY_REQUESTS
+    return (UnreachableError if is_passing else ApiError)(f"The collector answered {status}: {detail}")

@@ -10,6 +10,7 @@ import httpx2
 
 from dashboard.api.answers import printable_tree
 from dashboard.api.errors import ApiError, NotFoundError, UnreachableError, refused
+from dashboard.api.failures import note_failure
 from dashboard.sign_in.credentials import current_credentials
 
 __all__ = ["PAGE_ITEMS", "Query", "Requests", "item_path", "without_credentials"]
@@ -84,20 +85,30 @@ class Requests:
         Raises:
             ApiError: If the collector does not answer, refuses, or answers something else.
         """
-        response = await self.send(method, path, **asked)
+        try:
+            return self._read(await self.send(method, path, **asked), is_nullable=is_nullable)
+        except UnreachableError as error:
+            if method == "GET":  # what was not written is said where it was to be written
+                note_failure(str(error))
+            raise
+
+    def _read(self, response: httpx2.Response, *, is_nullable: bool) -> dict[str, object]:
         try:
             answer = response.json()
             # Numbers and most names need no look: only an escape or a byte beyond ASCII can be unprintable.
             if b"\\" in response.content or not response.content.isascii():
                 answer = printable_tree(answer)
         except ValueError as error:
+            if response.is_error:  # a proxy's page
+                raise refused(response.status_code, response.reason_phrase) from error
             raise ApiError(f"{self.shown_url} answered with something other than JSON; is it a collector?") from error
         if answer is None and is_nullable and response.is_success:
             return {}
-        if not isinstance(answer, dict):
-            raise ApiError(f"{self.shown_url} answered {response.status_code} with no JSON object; is it a collector?")
         if response.is_error:
-            raise refused(response.status_code, str(answer.get("detail", response.reason_phrase)))
+            said = answer.get("detail") if isinstance(answer, dict) else None
+            raise refused(response.status_code, str(said or response.reason_phrase))
+        if not isinstance(answer, dict):
+            raise ApiError(f"{self.shown_url} answered with no JSON object; is it a collector?")
         return answer
 
     async def send(self, method: str, path: str, **asked: Any) -> httpx2.Response:  # noqa: ANN401 - httpx2's own

@@ -8,7 +8,7 @@
   const REFRESH_SHARE = 4; // and rests so many times as long as its last answer took (thousands of runs take a second),
   const LONGEST_REST_MS = 10000; // but no longer than this
   const FORECAST_MS = 10000; // the forecast is read again at most this often
-  const SLOW_MS = 2000; // the bar says so where the server needs longer for an answer
+  const AGAIN_MS = 3000; // what the collector did not answer is asked again so much later
   const HIDDEN_MS = 30000; // a page nobody sees for this long stops listening
 
   const NOT_LIVE = new Set(["responses", "settings"]); // drawn when something is chosen
@@ -24,31 +24,7 @@
   let lastFlush = 0;
   let hiddenTimer = null;
   let wasLost = false;
-  let asked = 0; // requests of Dash that are not answered yet
-  let slow = 0; // those of them that take long
-  let answerMs = 0; // the longest answer since the last refresh
-
-  const send = window.fetch;
-  window.fetch = async (address, options) => {
-    if (!String(address.url || address).includes("/_dash-update-component")) return send(address, options);
-    let isSlow = 0;
-    const timer = setTimeout(() => showSlow((slow += isSlow = 1)), SLOW_MS);
-    const began = performance.now();
-    asked += 1;
-    try {
-      return await send(address, options);
-    } finally {
-      asked -= 1;
-      answerMs = Math.max(answerMs, performance.now() - began);
-      clearTimeout(timer);
-      showSlow((slow -= isSlow));
-    }
-  };
-
-  function showSlow(count) {
-    const element = document.querySelector(".live-state");
-    if (element) element.toggleAttribute("data-slow", count > 0);
-  }
+  let againTimer = null;
 
   function showState(state) {
     const element = document.querySelector(".live-state");
@@ -60,18 +36,27 @@
     const page = live.page;
     refreshTimer = setTimeout(function ask() {
       // Dash drops an answer if the question is asked again meanwhile.
-      if (asked || Date.now() < lastRefresh + Math.min(REFRESH_SHARE * answerMs, LONGEST_REST_MS)) {
+      const { isAsking, longestMs } = window.rlvitals.requests;
+      if (isAsking() || Date.now() < lastRefresh + Math.min(REFRESH_SHARE * longestMs(), LONGEST_REST_MS)) {
         refreshTimer = setTimeout(ask, QUICK_MS);
         return;
       }
       refreshTimer = null;
       lastRefresh = Date.now();
-      answerMs = 0;
+      window.rlvitals.requests.forgetLongest();
       if (live && live.page === page) {
         window.dash_clientside.set_props(`${page}-refresh`, { data: lastRefresh });
         if (page === "run") window.rlvitals.panels.again();
       }
     }, Math.max(0, lastRefresh + REFRESH_MS - Date.now()));
+  }
+
+  /* The collector did not answer. A page in whose place stands a message asks for itself. */
+  function askAgain() {
+    againTimer ??= setTimeout(() => {
+      againTimer = null;
+      if (!document.getElementById("waiting")) refresh();
+    }, AGAIN_MS);
   }
 
   function refreshForecast() {
@@ -205,8 +190,12 @@
   /* A figure that is finer where it is zoomed to has more points from the beginning. */
   const limitPoints = (points) => live && (live.max_points = points);
 
-  /* Asks for a page that could not be drawn, unless the answer to the last question is still to come. */
-  const retry = (tries) => (asked || !tries ? window.dash_clientside.no_update : tries);
+  /* Asks for a page that could not be drawn, unless the answer to the last question is still to come. Dash knows the address
+     that was opened, and not what controls have written into it since. */
+  function retry(tries) {
+    const isEarly = window.rlvitals.requests.isAsking() || !tries;
+    return isEarly ? window.dash_clientside.no_update : { tries, href: window.location.href };
+  }
 
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiddenTimer);
@@ -223,7 +212,7 @@
   });
   window.addEventListener("pagehide", close);
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { limitPoints });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { askAgain, limitPoints });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { connect, retry });
 })();

@@ -9,18 +9,15 @@
   }
 
   async function check() {
-    let answer;
+    let session;
     try {
-      answer = await fetch("/api/v1/session");
+      const answer = await fetch("/api/v1/session");
+      if (answer.status === 401) openSignIn();
+      if (!answer.ok) return;
+      session = await answer.json();
     } catch {
       return; // the page says that nobody answers
     }
-    if (answer.status === 401) {
-      openSignIn();
-      return;
-    }
-    if (!answer.ok) return;
-    const session = await answer.json();
     const button = document.getElementById("sign-out");
     if (!button || !session.name) return;
     button.textContent = session.by_key ? `Sign out ${session.name}` : session.name;

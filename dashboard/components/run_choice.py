@@ -8,7 +8,10 @@ from dash import dcc
 from dashboard.api.types.runs import RunItem
 from dashboard.components.choices import choice_text
 
-__all__ = ["run_choice", "run_options", "searched"]
+__all__ = ["NO_RUN", "SEARCHING", "choice_labels", "run_choice", "run_options", "searched"]
+
+NO_RUN: Final = "No run matches."
+SEARCHING: Final = "Searching the runs…"  # until the answer about what is typed is there
 
 MAX_WORDS: Final = 10  # of a text that the collector looks for
 MAX_LETTERS: Final = 200
@@ -38,9 +41,14 @@ def run_choice(
         value=ids if is_multiple else next(iter(ids), None),
         multi=is_multiple,
         placeholder=placeholder,
-        labels={"search": "Find a run by name, project, tag or phase", "no_options_found": "No run matches."},
+        labels=choice_labels(NO_RUN),
         search_order="original",
     )
+
+
+def choice_labels(none_found: str) -> dict[str, str]:
+    """Return what the control says beside the runs; ``none_found`` where it offers none for what is typed."""
+    return {"search": "Find a run by name, project, tag or phase", "no_options_found": none_found}
 
 
 def run_options(found: Sequence[RunItem], kept: Sequence[RunItem] = (), *, text: str = "") -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ SILENCE: Final = "alert-silence"
 SILENCE_SEND: Final = "alert-silence-send"
 REFRESH: Final = "alert-refresh"
 ACKNOWLEDGE: Final = "alert-acknowledge"
+ACKNOWLEDGE_STATE: Final = "alert-acknowledge-state"
 JUDGED: Final = "judged"
 
 

@@ -16,3 +16,4 @@ PLACES: Final = "workspace-places"
 DRAWN: Final = "workspace-drawn"  # the figures of the panels that were wanted
 EXPORTED: Final = "workspace-exported"  # the signal whose values are to be saved
 DOWNLOAD: Final = "workspace-download"
+EXPORT_STATE: Final = "workspace-export-state"

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dashboard.api.failures import watch_failures
 from dashboard.ids import alert as alert_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
@@ -25,6 +26,10 @@ __all__ = ["DashRequests", "refuse_unknown_path"]
 
 SCRIPTS: Final = "/_dash-component-suites/"
 UPDATE: Final = "/_dash-update-component"
+FAILING: Final = (
+    b"rlvitals-collector",
+    b"failing",
+)  # of a callback that could not read all that it shows; assets/requests.js
 
 # Plotly writes style elements, draws markers from data: addresses and saves pictures from blob: addresses.
 POLICY: Final = (
@@ -49,6 +54,11 @@ def _is_address(value: object) -> bool:
         return False
 
 
+def _is_retry(value: object) -> bool:
+    """Whether a value is what `frame_ids.RETRY_NOW` holds: nothing, or a mapping with the address of the page."""
+    return value is None or (isinstance(value, dict) and _is_address(value.get("href")))
+
+
 def _is_page(value: object) -> bool:
     """Whether a value is what `frame_ids.LIVE` holds: a mapping in which ids are text."""
     return isinstance(value, dict) and all(isinstance(value.get(name, ""), str) for name in ("run", "alert"))
@@ -67,6 +77,7 @@ EXPECTED: Final[Mapping[tuple[str, str], Callable[[object], bool]]] = {
     (frame_ids.ADDRESS, "pathname"): _is_text,
     (frame_ids.ADDRESS, "href"): _is_address,
     (frame_ids.LIVE, "data"): _is_page,
+    (frame_ids.RETRY_NOW, "data"): _is_retry,
     (workspace_ids.EXPORTED, "data"): _is_export,
     (alert_ids.ACKNOWLEDGE, "n_clicks"): _is_count,
     (run_ids.LABEL_TITLE, "value"): _is_text_or_none,
@@ -114,11 +125,17 @@ class DashRequests:
             return
         message: Message = {"type": "http.request", "body": json.dumps(update).encode(), "more_body": False}
         given = iter([message])
+        failures = watch_failures()
 
         async def replay() -> Message:
             return next(given, None) or await receive()
 
-        await self._app(scope, replay, self._with_policy(send))
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start" and failures:
+                message = {**message, "headers": [*message.get("headers", ()), FAILING]}
+            await send(message)
+
+        await self._app(scope, replay, self._with_policy(sending))
 
     def _checked(self, update: object) -> dict[str, object]:
         """Rebuild an update from what was checked.

@@ -97,20 +97,21 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update  # the page keeps what it shows; the bar shows that the connection is lost
         return read.parts(), history_list(read.history)
 
-    async def acknowledge(clicks: int | None, live: dict[str, str]) -> tuple[object, object]:
+    async def acknowledge(clicks: int | None, live: dict[str, str]) -> tuple[object, object, object]:
         if not clicks:  # the button was drawn and not clicked
-            return no_update, no_update
+            return (no_update,) * 3
         try:
             async with ApiClient(api_url) as api:
                 await api.alerts.acknowledge(live["alert"])
             read = await _read(api_url, live["alert"])
         except ApiError as error:
-            return message("The alert could not be acknowledged", str(error)), no_update
-        return read.parts(), history_list(read.history)
+            return no_update, no_update, f"Not acknowledged. {error}"
+        return read.parts(), history_list(read.history), no_update
 
     app.callback(
         Output(alert_ids.ALERT, "children", allow_duplicate=True),
         Output(alert_ids.HISTORY, "children", allow_duplicate=True),
+        Output(alert_ids.ACKNOWLEDGE_STATE, "children"),
         Input(alert_ids.ACKNOWLEDGE, "n_clicks"),
         State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,

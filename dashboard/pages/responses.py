@@ -121,7 +121,7 @@ def register(app: Dash, api_url: str) -> None:
                     kind=None if kind == "all" else kind,
                 )
         except ApiError as error:
-            return message("The responses cannot be shown", str(error)), no_update, no_update, no_update
+            return waiting("The responses cannot be shown", str(error)), no_update, no_update, True
         if ctx.triggered_id == response_ids.SPREAD:
             chosen = [response for response in responses if is_chosen(response, selected, of=of)]
             return listing(chosen, order=order, measure=measure), no_update, no_update, no_update

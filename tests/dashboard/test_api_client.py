@@ -117,15 +117,33 @@ def test_no_listener_is_unreachable():
     ("answer", "message"),
     [
         (Response("<html>", media_type="text/html"), "something other than JSON"),
-        (Response('{"error": "Busy", "detail": "try later"}', 503), "503: try later"),
-        (Response("[]", 500), "500"),
+        (Response("[]"), "with no JSON object"),
+        (Response('{"error": "Refused", "detail": "not so"}', 400), "400: not so"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_explained(answer, message, serve):
-    """A proxy's page, an overloaded collector, something else altogether."""
+    """Another program's page, something else altogether, a refusal: to ask again is of no use."""
     app = FastAPI()
     app.add_api_route("/api/v1/runs/a", lambda: answer)
-    with pytest.raises(ApiError, match=message):
+    with pytest.raises(ApiError, match=message) as failed:
+        ask(serve(app), lambda api: api.runs.get("a"))
+    assert not isinstance(failed.value, UnreachableError)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (Response("<html>", 502, media_type="text/html"), "502: Bad Gateway"),
+        (Response('{"error": "Busy", "detail": "try later"}', 503), "503: try later"),
+        (Response('{"error": "TooManyRequests", "detail": "wait"}', 429), "429: wait"),
+        (Response("[]", 500), "500"),
+    ],
+)
+def test_a_collector_that_cannot_answer_at_present_is_unreachable(answer, message, serve):
+    """A proxy's page, an overloaded collector, too many requests of this browser: the page asks again."""
+    app = FastAPI()
+    app.add_api_route("/api/v1/runs/a", lambda: answer)
+    with pytest.raises(UnreachableError, match=message):
         ask(serve(app), lambda api: api.runs.get("a"))
 
 

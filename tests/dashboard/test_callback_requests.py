@@ -3,12 +3,15 @@
 import itertools
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
+import urllib3
 from fastapi.testclient import TestClient
 
 from dashboard.app import create_app
 from monitor_server.settings import Settings
+from tests.browser.test_standalone_sign_in import serving_dashboard
 from tests.live import serving
 
 PAGE = {
@@ -58,6 +61,35 @@ def test_an_address_that_is_none_is_refused(mounted, href):
     answer = update(mounted, PAGE | {"state": state})
     assert answer.status == 422
     assert answer.json()["error"] == "InvalidField"
+
+
+@pytest.mark.parametrize("retry", [5, "/", {}, {"href": None}, {"href": "http://["}, ["http://127.0.0.1/"]])
+def test_a_page_is_asked_for_again_by_its_address_alone(mounted, retry):
+    """Anything else is refused before a page reads it."""
+    callbacks = mounted.pool.request("GET", f"{mounted.url}/_dash-dependencies").json()
+    (callback,) = [one for one in callbacks if {"id": "retry-now", "property": "data"} in one["inputs"]]
+    asked = {
+        "output": callback["output"],
+        "outputs": PAGE["outputs"],
+        "inputs": [{"id": "retry-now", "property": "data", "value": retry}],
+        "state": PAGE["inputs"],
+        "changedPropIds": ["retry-now.data"],
+    }
+    assert update(mounted, asked).status == 422
+    asked["inputs"][0]["value"] = {"tries": 1, "href": f"{mounted.url}/?run=a"}
+    assert "fleet-page" in update(mounted, asked).data.decode()
+
+
+def test_an_answer_names_a_collector_that_does_not_answer(unused_port):
+    """The browser says so and asks again; the answer of one that does has no such header."""
+    with serving_dashboard(f"http://127.0.0.1:{unused_port}") as url:
+        failed = update(SimpleNamespace(url=url, pool=urllib3.PoolManager()), PAGE)
+        assert (failed.status, failed.headers["rlvitals-collector"]) == (200, "failing")
+
+
+def test_an_answer_of_a_collector_that_answers_is_not_marked(mounted):
+    """The mark would make the browser ask for ever."""
+    assert "rlvitals-collector" not in update(mounted, PAGE).headers
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,8 @@ def _acknowledgement(alert: AlertItem) -> list[Component]:
             title="The run counts as stopped until its trainer sends again"
             if is_lost
             else "Record that somebody knows of this alert",
-        )
+        ),
+        html.Span(id=alert_ids.ACKNOWLEDGE_STATE, className="when", role="status"),
     ]
 
 

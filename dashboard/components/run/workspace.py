@@ -58,6 +58,7 @@ def workspace(
                     html.H2(panel_count(signals), id=workspace_ids.COUNT),
                     html.A(className="step-responses", hidden=True),  # assets/step_responses.js
                     _controls(query, signals),
+                    html.Span(id=workspace_ids.EXPORT_STATE, role="status", className="export-state"),
                 ],
                 className="workspace-bar card",
             ),

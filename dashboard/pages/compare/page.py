@@ -13,7 +13,7 @@ from dashboard.api.errors import ApiError
 from dashboard.components.choices import choosable
 from dashboard.components.compare.controls import controls
 from dashboard.components.compare.tables import config_differences, legend, outcomes
-from dashboard.components.page_frame import message, waiting
+from dashboard.components.page_frame import waiting
 from dashboard.components.small_elements import remembering, save_buttons
 from dashboard.ids import compare as compare_ids
 from dashboard.ids import frame as frame_ids
@@ -89,7 +89,7 @@ def register(app: Dash, api_url: str) -> None:
         try:
             read = await read_comparison(api_url, ComparisonChoice.of(runs, signals, *asked))
         except ApiError as error:
-            return message("The runs cannot be compared", str(error)), choosable(signals or [])
+            return waiting("The runs cannot be compared", str(error)), choosable(signals or [])
         charts = [_chart(signal, figure) for signal, figure in read.figures().items()]
         beyond = f"{len(runs)} runs are chosen; the first {MAX_RUNS} are drawn." if len(runs) > MAX_RUNS else ""
         parts = [

@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dash import ClientsideFunction, Dash, Input, Output, State, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, no_update, set_props
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
@@ -55,8 +55,12 @@ def register(app: Dash, api_url: str) -> None:
     async def export(asked: Mapping[str, Any] | None, *values: Any) -> object:  # noqa: ANN401 - of the controls
         if not asked:
             return no_update
-        async with ApiClient(api_url) as api:
-            content = await _csv(api, asked, Controls(*values))
+        try:
+            async with ApiClient(api_url) as api:
+                content = await _csv(api, asked, Controls(*values))
+        except ApiError as error:
+            set_props(fleet_ids.LEFT_OUT, {"children": f"No CSV was saved. {error}", "hidden": False})
+            return no_update
         return {"content": content, "filename": "runs.csv", "type": "text/csv"}
 
     controls = (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, cast
 
-from dash import ClientsideFunction, Dash, Input, Output, State, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, no_update, set_props
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
@@ -57,8 +57,13 @@ def register(app: Dash, api_url: str) -> None:
         if not asked:
             return no_update
         signal = asked["signal"]
-        async with ApiClient(api_url) as api:
-            series = (await api.runs.series(live["run"], [signal], times=True)).get(signal)
+        try:
+            async with ApiClient(api_url) as api:
+                series = (await api.runs.series(live["run"], [signal], times=True)).get(signal)
+        except ApiError as error:
+            set_props(workspace_ids.EXPORT_STATE, {"children": f"No CSV of {signal} was saved. {error}"})
+            return no_update
+        set_props(workspace_ids.EXPORT_STATE, {"children": ""})
         name = f"{live['title']}-{signal}.csv".replace("/", "-")
         return {"content": _csv(series), "filename": name, "type": "text/csv"}
 

@@ -1,0 +1,97 @@
+/* Dash's requests: those that only read are sent again until they are answered, and the bar says how the collector answers. */
+(function () {
+  "use strict";
+
+  const SLOW_MS = 2000; // the bar says so where an answer takes longer
+  const LONGEST_MS = 120000; // an answer that takes longer does not come any more; the longest is that of a dry run
+  const PAUSE_MS = 3000; // until a question is asked again
+  const FAILING_MS = 20000; // the bar says so for as long after the last answer that failed
+  const FAILING = "rlvitals-collector"; // as in dashboard/page_delivery/callback_requests.py
+  const AWAY = new Set([502, 503, 504]); // what a proxy answers in place of a collector that is away
+
+  const newest = new Map(); // output of a callback -> its newest request
+  let asked = 0; // requests that are not answered yet
+  let slow = 0; // those of them that take long
+  let answerMs = 0; // the longest answer since it was forgotten
+  let failingTimer = null;
+
+  const send = window.fetch;
+  window.fetch = (address, options) => {
+    const path = String(address.url || address);
+    if (path.includes("/_dash-update-component")) return askCounted(address, options);
+    return path.includes("/_dash-") ? ask(address, options, path, false) : send(address, options);
+  };
+
+  async function askCounted(address, options) {
+    const { output, changedPropIds: changed } = JSON.parse(options.body);
+    const isClick = (changed || []).some((name) => name.endsWith("_clicks")); // it may write, and is not repeated
+    asked += 1;
+    try {
+      return await ask(address, options, output, isClick);
+    } finally {
+      asked -= 1;
+    }
+  }
+
+  async function ask(address, options, question, isOnce) {
+    const request = {};
+    newest.set(question, request);
+    for (;;) {
+      try {
+        const answer = await answerOf(address, options);
+        if (isOnce || !AWAY.has(answer.status)) return answer;
+      } catch (error) {
+        if (isOnce) throw error;
+      }
+      showFailing();
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      if (newest.get(question) !== request) return new Response(null, { status: 204 }); // Dash changes nothing
+    }
+  }
+
+  /* The answer when all of it is there. */
+  async function answerOf(address, options) {
+    let isSlow = 0;
+    const timer = setTimeout(() => showSlow((slow += isSlow = 1)), SLOW_MS);
+    const began = performance.now();
+    try {
+      const answer = await send(address, { ...options, signal: AbortSignal.timeout(LONGEST_MS) });
+      const body = await answer.blob();
+      if (answer.headers.has(FAILING)) {
+        showFailing();
+        window.rlvitals.askAgain();
+      } else if (!AWAY.has(answer.status)) showAnswering();
+      return answer.status === 204 ? answer : new Response(body, answer);
+    } finally {
+      answerMs = Math.max(answerMs, performance.now() - began);
+      clearTimeout(timer);
+      showSlow((slow -= isSlow));
+    }
+  }
+
+  function mark(name, isMarked) {
+    const element = document.getElementById("live-state");
+    if (element) element.toggleAttribute(name, isMarked);
+  }
+
+  const showSlow = (count) => mark("data-slow", count > 0);
+
+  function showFailing() {
+    clearTimeout(failingTimer);
+    failingTimer = setTimeout(showAnswering, FAILING_MS);
+    mark("data-failing", true);
+  }
+
+  function showAnswering() {
+    clearTimeout(failingTimer);
+    mark("data-failing", false);
+  }
+
+  const requests = {
+    isAsking: () => asked > 0,
+    longestMs: () => answerMs,
+    forgetLongest: () => (answerMs = 0),
+  };
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, { requests });
+})();

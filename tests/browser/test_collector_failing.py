@@ -1,0 +1,202 @@
+"""Pages that are open while the collector fails or is away: they say so, and read again what they missed."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from monitor_server.settings import Settings
+from tests.browser.test_collector_away import DRAWN, REWARDS, Held, steps
+from tests.live import eventually, serving
+from tests.monitor_server.api.test_responses import response
+
+REFUSAL = {"error": "Overloaded", "detail": "as many requests wait as may wait"}
+
+
+@pytest.fixture
+def settings(database_url):
+    """Those of a collector whose database outlives it."""
+    return Settings(database_url=database_url, dashboard="dashboard.app:attach")
+
+
+class Failing:
+    """Answers what is asked of a collector's API with a status while it is set, but trainers and listeners."""
+
+    def __init__(self, live):
+        self._app, live.app.middleware_stack = live.app.middleware_stack, self
+        self.status = 0
+        self.method = ""  # of the requests that fail; all where it is empty
+
+    async def __call__(self, scope, receive, send):
+        """Answer one request."""
+        path = scope.get("path", "")
+        is_asked = path.startswith("/api/v1/") and path not in ("/api/v1/ingest", "/api/v1/stream", "/api/v1/session")
+        if not (self.status and is_asked and scope["method"].startswith(self.method)):
+            await self._app(scope, receive, send)
+            return
+        headers = [(b"content-type", b"application/json"), (b"retry-after", b"1")]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": json.dumps(REFUSAL).encode()})
+
+
+@pytest.fixture
+def failing(settings):
+    """A collector with two runs of three steps, which can be made to fail: (live, failing, ids of the runs)."""
+    with serving(settings) as live:
+        records = [{**step, "responses": [response(text="right")]} for step in steps(0, 3)]
+        ids = [live.run(run=name, records=records) for name in ("kept", "other")]
+        eventually(lambda: all(live.get(f"/runs/{run_id}")["last_step"] == 2 for run_id in ids))
+        yield live, Failing(live), ids
+
+
+def is_said(visit):
+    """The bar says that the collector cannot be read."""
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-failing", "")
+
+
+def is_over(visit):
+    """The bar says it no longer."""
+    expect(visit.page.locator("#live-state")).not_to_have_attribute("data-failing", "")
+
+
+def show_panel(visit, signal):
+    """Bring the panel of a signal into view, and wait until it is drawn."""
+    visit.page.locator(f"[data-panel='{signal}']").scroll_into_view_if_needed()
+    visit.page.locator(f"[data-panel='{signal}'] .js-plotly-plot").wait_for()
+
+
+def test_a_run_reads_again_what_it_missed_though_nothing_more_is_sent(failing, visit):
+    """A signal that came meanwhile gets its place, and panels that were refused are drawn."""
+    live, refusing, (run_id, _) = failing
+    visit.page.goto(f"{live.url}/runs/{run_id}")
+    visit.page.wait_for_function(f"() => {DRAWN} && {REWARDS}.endsWith('2')")
+    show_panel(visit, "reward/mean")
+    refusing.status = 429
+    live.run(run="kept", records=[{"step": 3, "scalars": {"reward/mean": 1.0, "own/new": 3.0}}])
+    is_said(visit)
+    expect(visit.page.locator(".panel-error")).to_contain_text(REFUSAL["detail"])
+    refusing.status = 0
+    expect(visit.page.locator("#workspace-count")).to_have_text("All signals (2)")
+    show_panel(visit, "own/new")
+    expect(visit.page.locator(".panel-error")).to_have_count(0)
+    is_over(visit)
+    visit.page.wait_for_function(f"() => {REWARDS} === '0,1,2,3'")
+    visit.page.goto("about:blank")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("/runs/{0}/responses", "incorrect", ".responses-list > *", "correct=false"),
+        ("/compare?run={0}&run={1}", "share of the run", ".compare-chart .js-plotly-plot", "x=share"),
+    ],
+    ids=["responses", "comparison"],
+)
+def test_what_was_chosen_while_the_collector_failed_is_drawn_once_it_answers(failing, visit, asked):
+    """The message stands where it was asked for, and the choice stays in the controls and in the address."""
+    live, refusing, ids = failing
+    page, choice, drawn, kept = asked
+    visit.page.goto(f"{live.url}{page.format(*ids)}")
+    visit.page.locator(drawn).first.wait_for()
+    refusing.status = 503
+    visit.page.get_by_text(choice, exact=True).first.click()
+    expect(visit.page.get_by_role("alert")).to_contain_text(REFUSAL["detail"])
+    expect(visit.page.locator("#page")).to_contain_text("The page asks again every few seconds.")
+    refusing.status = 0
+    expect(visit.page.get_by_role("alert")).to_have_count(0)
+    visit.page.locator(drawn).first.wait_for()
+    expect(visit.page.get_by_label(choice, exact=True)).to_be_checked()
+    assert kept in visit.page.url
+
+
+def test_the_settings_are_drawn_once_the_collector_answers(failing, visit):
+    """A section that failed is not taken for one that the reader may not see."""
+    live, refusing, _ = failing
+    refusing.status = 500
+    visit.page.goto(f"{live.url}/settings")
+    expect(visit.page.get_by_role("alert")).to_contain_text("The settings cannot be shown")
+    refusing.status = 0
+    expect(visit.page.locator("#keys-list")).to_contain_text("No key was made yet.")
+
+
+def test_a_choice_of_runs_says_that_it_searches_and_that_it_cannot(failing, visit):
+    """That no run matches is said once that is known."""
+    live, refusing, (run_id, _) = failing
+    held = Held(live)
+    visit.page.goto(f"{live.url}/compare?run={run_id}")
+    visit.page.locator(".compare-chart .js-plotly-plot").first.wait_for()
+    visit.page.locator("#compare-runs").click()
+    offered = visit.page.locator(".dash-dropdown-content")
+    held.close()
+    visit.page.get_by_role("searchbox").fill("nobody")
+    expect(offered).to_contain_text("Searching the runs…")
+    held.open()
+    expect(offered).to_contain_text("No run matches.")
+    refusing.status = 503
+    visit.page.get_by_role("searchbox").fill("nobody else")
+    expect(offered).to_contain_text("The runs cannot be searched. The collector answered 503")
+    refusing.status = 0
+    visit.page.get_by_role("searchbox").fill("other")
+    expect(offered).to_contain_text("other · default")
+
+
+def test_a_csv_that_cannot_be_read_is_said(failing, visit):
+    """On the fleet, and above the panels of a run."""
+    live, refusing, (run_id, _) = failing
+    visit.page.goto(live.url)
+    visit.page.locator(".fleet-row").first.wait_for()
+    refusing.status = 503
+    visit.page.get_by_role("button", name="CSV").click()
+    expect(visit.page.locator("#fleet-left-out")).to_contain_text("No CSV was saved.")
+    refusing.status = 0
+    visit.page.goto(f"{live.url}/runs/{run_id}")
+    show_panel(visit, "reward/mean")
+    refusing.status = 503
+    visit.page.locator("[data-export='reward/mean']").click()
+    expect(visit.page.locator("#workspace-export-state")).to_contain_text("No CSV of reward/mean was saved.")
+    refusing.status = 0
+    is_over(visit)
+    with visit.page.expect_download():
+        visit.page.locator("[data-export='reward/mean']").click()
+    expect(visit.page.locator("#workspace-export-state")).to_be_empty()
+
+
+def test_an_acknowledgement_that_fails_is_said_beside_its_button(failing, visit):
+    """The alert stays, and can be acknowledged again."""
+    live, refusing, _ = failing
+    run_id = live.run(run="sick", records=[{"step": step, "scalars": {"grad/norm": "NaN"}} for step in range(3)])
+    alert = eventually(lambda: live.get("/alerts", run_id=run_id)["items"])[0]["id"]
+    visit.page.goto(f"{live.url}/runs/{run_id}/alerts/{alert}")
+    refusing.method, refusing.status = "POST", 503
+    visit.page.get_by_role("button", name="Acknowledge").click()
+    expect(visit.page.locator("#alert-acknowledge-state")).to_contain_text("Not acknowledged.")
+    refusing.status = 0
+    visit.page.get_by_role("button", name="Acknowledge").click()
+    expect(visit.page.locator(".alert-head")).to_contain_text("acknowledged by")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        ("/", ".fleet-row .name >> nth=0", "#run-figure .js-plotly-plot"),
+        ("/rules", ".bar-links >> text=Settings", "#keys-list"),
+    ],
+    ids=["to a run", "to the settings"],
+)
+def test_a_link_that_is_followed_while_the_collector_is_away_leads_there_once_it_is_back(
+    settings, visit, unused_port, way
+):
+    """The address that the browser shows and the page are the same again."""
+    page, link, drawn = way
+    with serving(settings, port=unused_port) as live:
+        live.run(run="kept", records=steps(0, 3))
+        visit.page.goto(f"{live.url}{page}")
+        visit.page.locator(link).wait_for()
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    visit.page.locator(link).click()
+    is_said(visit)
+    with serving(settings, port=unused_port):
+        expect(visit.page.locator(drawn)).to_be_attached()
+        is_over(visit)
+        visit.page.goto("about:blank")
+    visit.complaints[:] = [text for text in visit.complaints if "net::ERR_" not in text]
