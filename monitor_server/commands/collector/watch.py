@@ -4,7 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.live import Live
@@ -21,9 +21,12 @@ BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.-=+*#@"
 SPARKLINE_WIDTH = 24  # characters
 NUMBER_WIDTH = 8
-NARROW_WIDTH = 130  # of a terminal: below, columns that say less are left out
+COLUMNS = ("run", "project", "alert", "phase", "status", "step", "reward", "change", "newest rewards")
+# In a terminal that is too narrow for all, the first of these are shown.
+IMPORTANCE = ("run", "alert", "step", "phase", "reward", "newest rewards", "status", "change", "project")
+NUMBERS = frozenset({"step", "reward", "change"})
+GAP = 2  # characters between two columns
 SHARES = {"run": 3, "project": 8}  # of the width, that long names may take from what fires: a third, an eighth
-LESS = frozenset({"project", "status", "change"})
 UNBOUNDED_WIDTH = 200  # where no terminal reads
 SEVERITIES = {"critical": "bold red", "warning": "dark_orange", "info": "blue"}
 PHASES = {"healthy": "green", "decay": "dark_orange", "acceleration": "bold red", "collapsed": "magenta"}
@@ -71,21 +74,35 @@ def _runs(url: str, asked: Mapping[str, str], *, is_ascii: bool, width: int) -> 
 
 
 def _table(answer: Mapping[str, Any], *, is_ascii: bool, width: int) -> Table:
-    shown, total, is_narrow = len(answer["items"]), answer["total"], width < NARROW_WIDTH
+    shown, total = len(answer["items"]), answer["total"]
     title = f"{total} run{'s' * (total != 1)}" + (f", the {shown} most urgent" if shown < total else "")
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), title=title, title_justify="left")
     rows = [_cells(item, ASCII_BARS if is_ascii else BARS) for item in answer["items"]]
-    for name in ("run", "project", "alert", "phase", "status", "step", "reward", "change", "newest rewards"):
-        if is_narrow and name in LESS:
-            continue
-        if name in {"step", "reward", "change"}:
-            table.add_column(name, justify="right", no_wrap=True, min_width=NUMBER_WIDTH)
-        else:
-            widest = width // SHARES[name] if name in SHARES else None
-            table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=widest)
+    widths = _widths(rows, width)
+    for name in (column for column in COLUMNS if column in widths):
+        justify: Literal["left", "right"] = "right" if name in NUMBERS else "left"
+        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", width=widths[name])
     for row in rows:
-        table.add_row(*(cell for name, cell in row.items() if not is_narrow or name not in LESS))
+        table.add_row(*(row[name] for name in COLUMNS if name in widths))
     return table
+
+
+def _widths(rows: Sequence[Mapping[str, Text]], width: int) -> dict[str, int]:
+    """Return the columns that have room, with their widths in characters; the run and what fires always."""
+    left, widths = width + GAP, {}
+    for name in IMPORTANCE:
+        widest = max([len(name), *(row[name].cell_len for row in rows)])
+        if name in SHARES:
+            widest = max(len(name), min(widest, width // SHARES[name]))
+        if name in NUMBERS:
+            widest = max(widest, NUMBER_WIDTH)
+        if name == "alert":
+            widest = max(1, min(widest, left - GAP))
+        if widest + GAP > left and name not in {"run", "alert"}:
+            break
+        widths[name] = widest
+        left -= widest + GAP
+    return widths
 
 
 def _cells(item: Mapping[str, Any], bars: str) -> dict[str, Text]:

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import sys
 import pytest
 
 from monitor_server.commands.client import LONGEST_ANSWER
+from monitor_server.commands.collector import watch
 from monitor_server.commands.main import main
 from tests.bad_collectors import answering
 from tests.live import PATIENCE_SECONDS, eventually
@@ -43,6 +45,32 @@ def test_a_long_name_leaves_room_for_what_fires(start_collector, scripted, capsy
     row = capsys.readouterr().out.splitlines()[-1]
     assert row.split()[:5] == [f"{'n' * 65}…", f"{'p' * 24}…", "warning", "scripted", "healthy"]
     assert row.split()[-1] == "█▁▄"
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (36, ["run", "alert"]),
+        (52, ["run", "alert", "step"]),
+        (70, ["run", "alert", "phase", "step"]),
+        (84, ["run", "alert", "phase", "step", "reward"]),
+        (108, ["run", "alert", "phase", "step", "reward", "newest rewards"]),
+        (200, ["run", "project", "alert", "phase", "status", "step", "reward", "change", "newest rewards"]),
+    ],
+)
+def test_a_narrow_terminal_leaves_out_what_says_less_than_what_fires(monkeypatch, capsys, width, columns):
+    """Names of runs are cut before the name of an alert is, and what is shown is shown whole."""
+    monkeypatch.setattr(watch, "UNBOUNDED_WIDTH", width)
+    run = {"title": None, "name": "n" * 120, "project": "p", "phase": "acceleration", "status": "running"}
+    run |= {"last_step": 123, "reward": 0.25, "reward_change": -0.5, "sparkline": {"values": [0.5] * 8}}
+    alert = {"severity": "warning", "kind": "reward_loss"}
+    answer = {"items": [run | {"leading_alert": alert}], "total": 1}
+    with answering(200, json.dumps(answer).encode()) as url:
+        assert main(["watch", "--url", url]) == 0
+    _, heading, row = capsys.readouterr().out.splitlines()
+    assert re.split(r"\s{2,}", heading.strip()) == columns
+    assert "warning reward_loss" in row
+    assert ("acceleration" in row) == ("phase" in columns)
 
 
 @pytest.mark.parametrize("body", [b"<html>\x1b[2J</html>", b"[]", b"{}", b"[" * 200_000, b"\xff\xfe\x00"])
