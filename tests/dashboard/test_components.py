@@ -9,7 +9,7 @@ import pytest
 from dash import html
 
 from dashboard.components.alert.evidence import evidence_table
-from dashboard.components.alert.listing import alert_list
+from dashboard.components.alert.listing import MOST_RESOLVED, alert_list
 from dashboard.components.connect import WAYS
 from dashboard.components.page_frame import message
 from dashboard.components.responses.listing import response_controls
@@ -126,6 +126,22 @@ def test_firing_alerts_stand_open_and_resolved_ones_folded(texts):
         ["warning", "Likelihood drift"],
     ]
     assert texts(parts[-1])[0] == "1 resolved"
+
+
+def test_the_newest_resolved_alerts_are_listed_and_the_others_counted(texts):
+    """A run that flaps for a day makes no page that grows for a day."""
+    past = [
+        alert("a", id=f"past-{step}", state="resolved", opened_step=step, resolved_step=step + 1)
+        for step in range(MOST_RESOLVED + 7)
+    ]
+    folded = alert_list(past)[-1]
+    cards = [part for part in folded.children if isinstance(part, html.Article)]
+    assert (len(cards), cards[0].key) == (MOST_RESOLVED, f"past-{MOST_RESOLVED + 6}")
+    assert texts(folded)[0] == f"{MOST_RESOLVED + 7} resolved"
+    assert texts(folded.children[-1]) == [
+        "7 earlier ones are not listed: ",
+        "/api/v1/alerts?run_id=a&state=resolved",
+    ]
 
 
 def test_a_run_without_alerts_says_so(texts):

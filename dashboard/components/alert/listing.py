@@ -1,6 +1,7 @@
 """Draws the alerts of a run as cards: what was found, since when, and the evidence on a click."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -12,7 +13,9 @@ from dashboard.components.alert.life import moment_link
 from dashboard.components.small_elements import badge, since
 from dashboard.ids import alert as alert_ids
 
-__all__ = ["alert_head", "alert_list"]
+__all__ = ["MOST_RESOLVED", "alert_head", "alert_list"]
+
+MOST_RESOLVED: Final = 50  # that are listed: the list is drawn anew with each alert, for as long as the page is open
 
 
 def alert_list(alerts: Sequence[AlertItem]) -> list[Component]:
@@ -22,12 +25,16 @@ def alert_list(alerts: Sequence[AlertItem]) -> list[Component]:
     parts: list[Component] = [html.H2("Alerts")]
     parts += [_card(alert) for alert in held] or [html.P("Nothing fires.", className="calm")]
     if past:
-        parts.append(
-            html.Details(
-                [html.Summary(f"{len(past)} resolved"), *(_card(alert) for alert in past)], className="past-alerts"
-            )
-        )
+        earlier = [_earlier(past[MOST_RESOLVED:])] if len(past) > MOST_RESOLVED else []
+        cards = [_card(alert) for alert in past[:MOST_RESOLVED]]
+        parts.append(html.Details([html.Summary(f"{len(past)} resolved"), *cards, *earlier], className="past-alerts"))
     return parts
+
+
+def _earlier(alerts: Sequence[AlertItem]) -> Component:
+    """Return how many resolved alerts are not listed, and where they are."""
+    address = f"/api/v1/alerts?run_id={alerts[0]['run_id']}&state=resolved"
+    return html.P([f"{len(alerts)} earlier ones are not listed: ", html.A(address, href=address)], className="calm")
 
 
 def alert_head(alert: AlertItem) -> Component:
