@@ -34,6 +34,8 @@ def response(**given):
         "kinds": ["displaced"],
         "correct": True,
         "reward": 1.0,
+        "advantage": None,
+        "truncated": None,
         "length": 3,
         "displacement": -0.6,
         "trained": False,
@@ -99,6 +101,14 @@ def test_an_answer_is_marked_and_its_card_says_how_it_is_known():
     assert described(token_strip(marked))["tokens"][3][3].endswith(", answer")
     assert "last action marked as the answer" in str(response_card(marked))
     assert "answer" not in str(response_card(response()))
+
+
+def test_the_line_of_facts_has_the_advantage_and_says_what_was_cut_off():
+    """Beside the reward, on every page; what the trainer did not send is not mentioned."""
+    facts = response_card(response(advantage=-0.25, truncated=True)).children[0].children
+    assert "reward 1 · advantage −0.25 · 3 tokens · cut off at the length limit" in facts
+    plain_facts = response_card(response(truncated=False)).children[0].children
+    assert not {"advantage", "cut off"} & set(re.findall("advantage|cut off", plain_facts))
 
 
 def test_without_texts_ids_stand_and_without_ids_dots():

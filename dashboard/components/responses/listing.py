@@ -10,7 +10,6 @@ from dashboard.api.types.responses import ResponseItem
 from dashboard.components.responses.card import response_card
 from dashboard.components.responses.table import anchor, response_table
 from dashboard.components.responses.token_strip import MEASURES
-from dashboard.components.values import plain
 from dashboard.figures.responses.spread import SPREADS
 from dashboard.ids import responses as response_ids
 
@@ -148,8 +147,7 @@ def _group(members: Sequence[ResponseItem], measure: str) -> Component:
 
 
 def _kinds(response: ResponseItem) -> str:
-    advantage = response["advantage"]
-    return ", ".join([*response["kinds"], *([] if advantage is None else [f"advantage {plain(advantage)}"])])
+    return ", ".join(response["kinds"])
 
 
 def _radio(name: str, label: str, options: Mapping[str, str], asked: str | None) -> Component:
