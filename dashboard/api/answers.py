@@ -7,19 +7,20 @@ from typing import Final
 __all__ = ["meant_texts", "printable_tree", "to_floats"]
 
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-MODEL_TEXTS: Final = frozenset({"text", "pieces"})  # what a model wrote: line ends and tabs stay
+# What a model wrote, or a person in a field of several lines: line ends and tabs stay.
+LONG_TEXTS: Final = frozenset({"text", "pieces", "notes", "note", "why"})
 ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4}|[nrt])")
 LETTERS: Final = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 
 
 def to_floats(value: object) -> object:
-    """Replace the strings "NaN", "Infinity" and "-Infinity" by floats, but in what a model wrote."""
+    """Replace the strings "NaN", "Infinity" and "-Infinity" by floats, but in long texts."""
     if isinstance(value, str):
         return NON_FINITE.get(value, value)
     if isinstance(value, list):
         return [to_floats(item) for item in value]
     if isinstance(value, dict):
-        return {key: item if key in MODEL_TEXTS else to_floats(item) for key, item in value.items()}
+        return {key: item if key in LONG_TEXTS else to_floats(item) for key, item in value.items()}
     return value
 
 
@@ -31,7 +32,7 @@ def printable_tree(value: object, *, kept: str = "") -> object:
 
     Args:
         value: Any JSON value.
-        kept: Characters that stay as they are; line ends and tabs in what a model wrote.
+        kept: Characters that stay as they are; line ends and tabs in long texts.
     """
     if isinstance(value, str):
         return _printable(value, kept)
@@ -39,7 +40,7 @@ def printable_tree(value: object, *, kept: str = "") -> object:
         return [item if isinstance(item, float | int) else printable_tree(item, kept=kept) for item in value]
     if isinstance(value, dict):
         return {
-            _printable(key, ""): printable_tree(item, kept="\n\t" if key in MODEL_TEXTS else kept)
+            _printable(key, ""): printable_tree(item, kept="\n\t" if key in LONG_TEXTS else kept)
             for key, item in value.items()
         }
     return value

@@ -169,6 +169,7 @@
     });
     source.addEventListener("action", onEvent);
     source.addEventListener("run", onEvent);
+    source.addEventListener("deleted", onEvent);
     source.addEventListener("dropped", refresh); // we were too slow for the stream
     source.addEventListener("ended", () => window.rlvitals.checkSession()); // we may no longer read it
   }

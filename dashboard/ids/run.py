@@ -10,6 +10,7 @@ ALERTS: Final = "run-alerts"
 DELETE: Final = "run-delete"
 DELETE_CONFIRMED: Final = "run-delete-confirmed"
 LABEL_ARCHIVED: Final = "label-archived"
+LABEL_HELD: Final = "label-held"  # what the collector held when the form was filled
 LABEL_NOTES: Final = "label-notes"
 LABEL_NOTES_SHOWN: Final = "label-notes-shown"
 LABEL_SAVE: Final = "label-save"

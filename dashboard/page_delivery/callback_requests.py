@@ -69,6 +69,11 @@ def _is_export(value: object) -> bool:
     return value is None or (isinstance(value, dict) and isinstance(value.get("signal"), str))
 
 
+def _has_labels(value: object) -> bool:
+    """Whether a value is what `run_ids.LABEL_HELD` holds: each label of a run by its name."""
+    return isinstance(value, dict) and value.keys() >= {"title", "tags", "notes", "archived"}
+
+
 def _is_count(value: object) -> bool:
     return value is None or (isinstance(value, int) and not isinstance(value, bool))
 
@@ -80,6 +85,7 @@ EXPECTED: Final[Mapping[tuple[str, str], Callable[[object], bool]]] = {
     (frame_ids.RETRY_NOW, "data"): _is_retry,
     (workspace_ids.EXPORTED, "data"): _is_export,
     (alert_ids.ACKNOWLEDGE, "n_clicks"): _is_count,
+    (run_ids.LABEL_HELD, "data"): _has_labels,
     (run_ids.LABEL_TITLE, "value"): _is_text_or_none,
     (run_ids.LABEL_TAGS, "value"): _is_text_or_none,
     (run_ids.LABEL_NOTES, "value"): _is_text_or_none,

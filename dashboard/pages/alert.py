@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import Final
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
@@ -25,6 +26,8 @@ from dashboard.ids import alert as alert_ids
 from dashboard.ids import frame as frame_ids
 
 __all__ = ["alert_page", "register"]
+
+GONE: Final = "It is gone: its run was deleted, or a backup was restored."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,8 @@ def register(app: Dash, api_url: str) -> None:
     async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, object]:
         try:
             read = await _read(api_url, live["alert"])
+        except NotFoundError:
+            return message("No such alert", GONE), no_update
         except ApiError:
             return no_update, no_update  # the page keeps what it shows; the bar shows that the connection is lost
         return read.parts(), history_list(read.history)

@@ -8,7 +8,7 @@ from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks.wire import ActionReport
 
-__all__ = ["ActionReported", "AlertChanged", "Event", "RunChanged", "StepCompleted"]
+__all__ = ["ActionReported", "AlertChanged", "Event", "RunChanged", "RunDeleted", "StepCompleted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class ActionReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunChanged:
-    """A run is new or has another status; ``view`` is its row of `Runs.view`."""
+    """A run is new, or has another status or other labels; ``view`` is its row of `RunViews`."""
 
     run_id: str
     view: Mapping[str, Any]
@@ -58,4 +58,12 @@ class RunChanged:
         return str(self.view["project"])
 
 
-Event = StepCompleted | AlertChanged | ActionReported | RunChanged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDeleted:
+    """Somebody deleted a run, which nobody sees any more."""
+
+    run_id: str
+    project: str | None
+
+
+Event = StepCompleted | AlertChanged | ActionReported | RunChanged | RunDeleted

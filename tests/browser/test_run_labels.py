@@ -32,6 +32,8 @@ def test_a_run_is_named_tagged_and_archived(collector, visit):
     expect(visit.page.locator(".run-notes")).to_have_text("Dies at\nstep 300.")
     found = collector.get(f"/runs/{run_id}")
     assert (found["tags"], found["archived"]) == (["عربي", "中文"], True)
+    visit.page.reload()
+    expect(visit.page.locator(".run-notes")).to_have_text("Dies at\nstep 300.")
     visit.page.goto(collector.url)
     names = visit.page.locator(".fleet-row .name")
     expect(names).to_have_text(["other"])
@@ -48,3 +50,51 @@ def test_a_run_is_deleted_once_it_is_confirmed(collector, visit):
     visit.page.get_by_role("button", name="Delete run").click()
     expect(visit.page.locator("pre:visible")).to_be_visible()
     assert collector.get("/runs")["items"] == []
+
+
+def test_what_somebody_else_has_written_meanwhile_is_kept(collector, visit):
+    """Of a form that was filled before, the fields that were changed are saved, and none over a newer text unasked."""
+    run_id = collector.run(run="shared", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    open_form(collector, visit, run_id)
+    address = f"{collector.url}/api/v1/runs/{run_id}"
+    collector.pool.request("PATCH", address, json={"title": "theirs", "notes": "An hour of work."})
+    expect(visit.page.locator("h1")).to_have_text("theirs")
+    expect(visit.page.locator(".run-notes")).to_have_text("An hour of work.")
+    visit.page.get_by_label("Tags, separated by commas").fill("mine")
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+    expect(visit.page.locator("#label-state")).to_have_text("Saved.")
+    expect(visit.page.get_by_label("Notes")).to_have_value("An hour of work.")
+    found = collector.get(f"/runs/{run_id}")
+    assert (found["title"], found["tags"], found["notes"]) == ("theirs", ["mine"], "An hour of work.")
+    collector.pool.request("PATCH", address, json={"title": "theirs again"})
+    expect(visit.page.locator("h1")).to_have_text("theirs again")
+    visit.page.get_by_label("Title", exact=True).fill("mine")
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+    expect(visit.page.locator("#label-state")).to_contain_text(
+        "Not saved. Somebody has changed this meanwhile: title to"
+    )
+    assert collector.get(f"/runs/{run_id}")["title"] == "theirs again"
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+    expect(visit.page.locator("h1")).to_have_text("mine")
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("/runs/{0}", "The collector has no such run any more"),
+        ("/runs/{0}/alerts/{2}", "No such alert"),
+        ("/compare?run={0}&run={1}", "No run has the id"),
+        ("/", "1 running"),
+    ],
+    ids=["run", "alert", "comparison", "fleet"],
+)
+def test_a_page_that_is_open_says_that_its_run_was_deleted(collector, visit, page, said):
+    """In another tab, or by somebody else; nothing else happens that would have the page drawn anew."""
+    records = [{"step": step, "scalars": {"grad/norm": "NaN"}} for step in range(3)]
+    ids = [collector.run(run=name, records=records) for name in ("gone", "kept")]
+    alert = eventually(lambda: collector.get("/alerts", run_id=ids[0])["items"])[0]["id"]
+    visit.page.goto(f"{collector.url}{page.format(*ids, alert)}")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    expect(visit.page.locator("#page")).not_to_contain_text(said)
+    collector.pool.request("DELETE", f"{collector.url}/api/v1/runs/{ids[0]}?force=true")
+    expect(visit.page.locator("#page")).to_contain_text(said)

@@ -101,6 +101,13 @@ def test_texts_of_answers_are_escaped(serve):
     }
 
 
+def test_lines_that_people_write_stay_lines(collector, run_name):
+    """Notes that were shown with escapes in the place of line ends would be saved with them."""
+    run_id = collector.run(run=run_name, records=[{"step": 0, "scalars": {"a": 0.5}}])
+    ask(collector.url, lambda api: api.runs.label(run_id, notes="Dies at\n\tstep 300."))
+    assert ask(collector.url, lambda api: api.runs.get(run_id))["notes"] == "Dies at\n\tstep 300."
+
+
 def test_an_unknown_run_is_not_found(collector):
     """With the collector's own words."""
     with pytest.raises(NotFoundError, match="no run has the id"):

@@ -6,7 +6,7 @@ from dash.development.base_component import Component
 from dashboard.api.types.runs import RunDetail
 from dashboard.ids import run as run_ids
 
-__all__ = ["parse_tags", "run_labels"]
+__all__ = ["held_labels", "parse_tags", "run_labels"]
 
 
 def run_labels(run: RunDetail) -> Component:
@@ -15,6 +15,7 @@ def run_labels(run: RunDetail) -> Component:
     return html.Section(
         className="run-labels",
         children=[
+            dcc.Store(id=run_ids.LABEL_HELD, data=held_labels(run)),
             html.P(notes, className="card run-notes", id=run_ids.LABEL_NOTES_SHOWN, hidden=not notes),
             html.Details(
                 className="label-form",
@@ -27,9 +28,19 @@ def run_labels(run: RunDetail) -> Component:
     )
 
 
+def held_labels(run: RunDetail) -> dict[str, object]:
+    """Return the labels of a run by the names of their fields in the API."""
+    return {
+        "title": run.get("title") or None,
+        "tags": sorted(run.get("tags") or []),
+        "notes": run.get("notes") or None,
+        "archived": bool(run.get("archived")),
+    }
+
+
 def parse_tags(text: str | None) -> list[str]:
-    """Return the tags of a text in which commas separate them."""
-    return [tag for part in (text or "").split(",") if (tag := part.strip())]
+    """Return the tags of a text in which commas separate them, sorted, each once."""
+    return sorted({tag for part in (text or "").split(",") if (tag := part.strip())})
 
 
 def _fields(run: RunDetail) -> list[Component]:

@@ -5,11 +5,11 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update, set_props
 from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.components.choices import choosable
 from dashboard.components.compare.controls import controls
 from dashboard.components.compare.tables import config_differences, legend, outcomes
@@ -112,7 +112,10 @@ def register(app: Dash, api_url: str) -> None:
             return unchanged, no_update, no_update, no_update
         try:
             read = await read_comparison(api_url, ComparisonChoice.of(*asked))
-        except ApiError:  # it is read again with the next step
+        except NotFoundError as error:  # the page is drawn anew, without the run
+            set_props(compare_ids.BODY, {"children": waiting("The runs cannot be compared", str(error))})
+            return unchanged, no_update, no_update, no_update
+        except ApiError:  # it is read again
             return unchanged, no_update, no_update, no_update
         figures = read.figures()
         drawn: list[object] = [figures.get(signal, no_update) for signal in charts]

@@ -1,16 +1,20 @@
 """The callbacks of the form that changes what people write about a run, archives or deletes it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from textwrap import shorten
+from typing import Any, Final
 
 from dash import Dash, Input, Output, State, no_update, set_props
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.components.run.labels import parse_tags
+from dashboard.components.run.labels import held_labels, parse_tags
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 
 __all__ = ["register"]
+
+SHOWN_LETTERS: Final = 80  # of what somebody else has written
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -22,19 +26,32 @@ def register(app: Dash, api_url: str) -> None:
         tags: str | None,
         notes: str | None,
         archived: list[str],
+        held: Mapping[str, object],
         live: Mapping[str, str],
-    ) -> object:
+    ) -> tuple[object, object]:
         if not clicks:  # the button was drawn and not clicked
-            return no_update
-        labels = {"title": title or None, "tags": parse_tags(tags), "notes": notes or None, "archived": bool(archived)}
+            return no_update, no_update
+        written = {
+            "title": (title or "").strip() or None,
+            "tags": parse_tags(tags),
+            "notes": (notes or "").strip() or None,
+            "archived": bool(archived),
+        }
+        changed = {name: value for name, value in written.items() if value != held[name]}
+        if not changed:
+            return "Nothing was changed.", no_update
         try:
             async with ApiClient(api_url) as api:
-                await api.runs.label(live["run"], **labels)
+                now = held_labels(await api.runs.get(live["run"]))
+                taken = [name for name, value in changed.items() if now[name] not in (held[name], value)]
+                if taken:
+                    return _taken(taken, now), {**held, **{name: now[name] for name in taken}}
+                await api.runs.label(live["run"], **changed)
         except ApiError as error:
-            return f"Not saved. {error}"
-        set_props(run_ids.LABEL_NOTES_SHOWN, {"children": notes, "hidden": not notes})
+            return f"Not saved. {error}", no_update
+        _fill({**now, **changed})
         set_props(run_ids.REFRESH, {"data": f"labels {clicks}"})
-        return "Saved."
+        return "Saved.", {**now, **changed}
 
     async def delete(confirmed: int | None, live: Mapping[str, str]) -> tuple[object, object]:
         if not confirmed:
@@ -48,11 +65,13 @@ def register(app: Dash, api_url: str) -> None:
 
     app.callback(
         Output(run_ids.LABEL_STATE, "children"),
+        Output(run_ids.LABEL_HELD, "data"),
         Input(run_ids.LABEL_SAVE, "n_clicks"),
         State(run_ids.LABEL_TITLE, "value"),
         State(run_ids.LABEL_TAGS, "value"),
         State(run_ids.LABEL_NOTES, "value"),
         State(run_ids.LABEL_ARCHIVED, "value"),
+        State(run_ids.LABEL_HELD, "data"),
         State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(save)
@@ -69,3 +88,24 @@ def register(app: Dash, api_url: str) -> None:
         Input(run_ids.DELETE, "n_clicks"),
         prevent_initial_call=True,
     )
+
+
+def _taken(names: Sequence[str], now: Mapping[str, object]) -> str:
+    """Say which fields somebody else has changed since the form was filled, and to what."""
+    said = "; ".join(f"{name} to {shorten(_spelled(now[name]), SHOWN_LETTERS, placeholder='…')}" for name in names)
+    return f"Not saved. Somebody has changed this meanwhile: {said}. Save again to replace it."
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, bool):
+        return "archived" if value else "not archived"
+    return repr(", ".join(map(str, value)) if isinstance(value, list) else str(value or ""))
+
+
+def _fill(labels: Mapping[str, Any]) -> None:
+    """Show what is stored now, with what others have written meanwhile in the fields that were left as they were."""
+    set_props(run_ids.LABEL_NOTES_SHOWN, {"children": labels["notes"], "hidden": not labels["notes"]})
+    set_props(run_ids.LABEL_TITLE, {"value": labels["title"] or ""})
+    set_props(run_ids.LABEL_TAGS, {"value": ", ".join(labels["tags"])})
+    set_props(run_ids.LABEL_NOTES, {"value": labels["notes"] or ""})
+    set_props(run_ids.LABEL_ARCHIVED, {"value": ["archived"] if labels["archived"] else []})

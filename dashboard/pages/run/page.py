@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update, set_props
 from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
@@ -182,7 +182,8 @@ def register(app: Dash, api_url: str) -> None:
             return (no_update,) * 8  # the page keeps what it shows; the bar shows that the connection is lost
         signals = read.run.get("signals") or []
         panels = (panel_count(signals), panel_places(signals)) if len(signals) != live["signals"] else (no_update,) * 2
-        lost = left_out_text(read.run.get("left_out"))
+        lost, notes = left_out_text(read.run.get("left_out")), read.run.get("notes")
+        set_props(run_ids.LABEL_NOTES_SHOWN, {"children": notes, "hidden": not notes})
         return read.header(), read.aside(), read.figure(), read.style(), read.live(), lost, *panels
 
     async def draw_view(view: Mapping[str, object] | None, live: dict[str, Any]) -> object:

@@ -1,5 +1,6 @@
 """Renders domain events in the shapes of the stream, after their commit."""
 
+import json
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -7,7 +8,14 @@ import msgspec
 
 from monitor_server.api.schemas import ActionEvent, ForkItem, StepEvent, alert_item, run_item
 from monitor_server.detection.protocol import Phase
-from monitor_server.step_processing.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
+from monitor_server.step_processing.events import (
+    ActionReported,
+    AlertChanged,
+    Event,
+    RunChanged,
+    RunDeleted,
+    StepCompleted,
+)
 
 __all__ = ["RenderedEvent", "render"]
 
@@ -33,6 +41,8 @@ def render(event: Event) -> RenderedEvent:
             return RenderedEvent(kind="action", data=_action(event).model_dump_json())
         case RunChanged(view=view):
             return RenderedEvent(kind="run", data=run_item(view).model_dump_json())
+        case RunDeleted():
+            return RenderedEvent(kind="deleted", data=json.dumps({"run_id": event.run_id}))
     assert_never(event)
 
 

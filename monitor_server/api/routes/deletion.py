@@ -33,11 +33,11 @@ async def delete_one_run(run_id: str, collector: Serving, asking: Asking, *, for
     """
     now, deadlines = collector.clock(), collector.settings.deadlines
 
-    def begin(repositories: Repositories) -> list[str]:
+    def begin(repositories: Repositories) -> tuple[str | None, list[str]]:
         project = repositories.runs.project(run_id)
         deleted = delete_run(repositories, run_id, is_forced=force, now=now, deadlines=deadlines)
         record_change(repositories, asking, "run.delete", run_id, now=now, project=project)
-        return deleted
+        return project, deleted
 
     return DeletedRuns(runs=await delete_runs(collector, run_id, begin))
 
@@ -47,10 +47,10 @@ async def delete_one_project(name: str, collector: Serving, asking: Asking, *, f
     """Delete all runs of a project, or none where the trainer of one still sends."""
     now, deadlines = collector.clock(), collector.settings.deadlines
 
-    def begin(repositories: Repositories) -> list[str]:
+    def begin(repositories: Repositories) -> tuple[str | None, list[str]]:
         deleted = delete_project(repositories, name, is_forced=force, now=now, deadlines=deadlines)
         detail = f"{len(deleted)} runs"
         record_change(repositories, asking, "project.delete", name, now=now, project=name, detail=detail)
-        return deleted
+        return name, deleted
 
     return DeletedRuns(runs=await delete_runs(collector, name, begin))

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -13,6 +14,7 @@ from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.routes.runs import read_detail
 from monitor_server.api.schemas import RunDetail
 from monitor_server.errors import UnknownRun
+from monitor_server.step_processing.events import RunChanged
 from monitor_server.store.repositories import Repositories
 from monitor_server.text_safety.patterns import WITHOUT_NUL
 
@@ -56,7 +58,7 @@ async def label_run(run_id: str, body: RunLabels, collector: Serving, asking: As
     if "archived" in given:
         columns["archived_at"] = now if given["archived"] else None
 
-    def write(repositories: Repositories) -> None:
+    def write(repositories: Repositories) -> Mapping[str, Any] | None:
         project = repositories.runs.project(run_id)
         if project is None:
             raise UnknownRun.by_id(run_id)
@@ -64,6 +66,8 @@ async def label_run(run_id: str, body: RunLabels, collector: Serving, asking: As
             repositories.runs.save_labels(run_id, columns)
         detail = ", ".join(sorted(given))
         record_change(repositories, asking, "run.label", run_id, now=now, project=project, detail=detail)
+        return repositories.run_views.find(run_id, now=now, deadlines=collector.settings.deadlines)
 
-    await collector.write(run_id, write)
+    if (row := await collector.write(run_id, write)) is not None:
+        collector.relay.publish([RunChanged(run_id=run_id, view=row)])
     return await asyncio.to_thread(read_detail, collector, run_id)

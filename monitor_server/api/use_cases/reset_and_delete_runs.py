@@ -7,6 +7,7 @@ from monitor_server.access.callers import Caller
 from monitor_server.api.services.collector import Collector
 from monitor_server.errors import InvalidField
 from monitor_server.ingest.reset import reset_run
+from monitor_server.step_processing.events import RunDeleted
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["delete_runs", "reset_stored_run"]
@@ -40,19 +41,22 @@ async def reset_stored_run(
     await collector.verdict_wait.until_projected(run_id, position)
 
 
-async def delete_runs(collector: Collector, key: str, begin: Callable[[Repositories], list[str]]) -> list[str]:
-    """Begin to delete runs, and return their ids.
+async def delete_runs(
+    collector: Collector, key: str, begin: Callable[[Repositories], tuple[str | None, list[str]]]
+) -> list[str]:
+    """Begin to delete runs, tell those who listen, and return their ids.
 
     Args:
         collector: Whose runs they are.
         key: The run or the project, by which the writer orders its work.
-        begin: Begins the deletion in a transaction.
+        begin: Begins the deletion in a transaction, and returns the project of the runs and their ids.
 
     Raises:
         CollectorError: What ``begin`` raises.
         Unavailable: If it could not be stored.
     """
-    deleted = await collector.write(key, begin)
+    project, deleted = await collector.write(key, begin)
+    collector.relay.publish([RunDeleted(run_id=run_id, project=project) for run_id in deleted])
     if collector.retention is not None:
         collector.retention.notify()
     return deleted

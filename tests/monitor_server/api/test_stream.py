@@ -31,6 +31,23 @@ def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
     assert live.get(f"/runs/{run_id}/steps")["items"][0]["step"] == 4
 
 
+def test_what_somebody_writes_about_a_run_and_its_deletion_are_pushed(collector, run_name):
+    """Other pages on which it is open follow; a run that is deleted with its project is named too."""
+    first, second = (collector.run(run=f"{run_name}-{n}", project=run_name) for n in range(2))
+    ids = {first, second}
+    with listening(collector) as events:
+        named = ((data.get("run_id") or data["id"], data) for kind, data in events if kind in {"run", "deleted"})
+        told = (data for run_id, data in named if run_id in ids)
+        send = collector.pool.request
+        send("PATCH", f"{collector.url}/api/v1/runs/{first}", json={"title": "renamed", "archived": True})
+        changed = next(data for data in told if data.get("title"))
+        assert (changed["id"], changed["title"], changed["archived"]) == (first, "renamed", True)
+        send("DELETE", f"{collector.url}/api/v1/runs/{first}?force=true")
+        assert next(data for data in told if "run_id" in data) == {"run_id": first}
+        send("DELETE", f"{collector.url}/api/v1/projects/{run_name}?force=true")
+        assert next(data for data in told if "run_id" in data) == {"run_id": second}
+
+
 def test_a_subscriber_to_one_run_hears_of_no_other(collector, run_name):
     """A subscriber to one run receives no event of another run."""
     run_id = collector.run(run=run_name)
