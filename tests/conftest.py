@@ -127,13 +127,20 @@ def database_url(migrated_sqlite: Callable[[Path], str], tmp_path: Path) -> str:
     return migrated_sqlite(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def collector_port() -> int:
+    """The port of the first collector that a test starts; 0 for any."""
+    return 0
+
+
 @pytest.fixture
-def start_collector(database_url: str) -> Iterator[Any]:
+def start_collector(database_url: str, collector_port: int) -> Iterator[Any]:
     """Start a collector with own settings, clock or engine: `start_collector(stall_factor=2, clock=clock)`.
 
     Receipts wait for their verdicts also on a machine that is busy.
     """
     with contextlib.ExitStack() as stack:
+        ports = [collector_port]
 
         def start(
             *, clock: Any = None, engine: Any = None, sample_batch_seconds: float = BATCH_SECONDS, **settings: Any
@@ -145,7 +152,8 @@ def start_collector(database_url: str) -> Iterator[Any]:
                 "verdict_wait_seconds": PATIENCE_SECONDS,
             }
             options = {"clock": clock, "engine": engine, "sample_batch_seconds": sample_batch_seconds}
-            return stack.enter_context(serving(Settings(**(defaults | settings)), **options))
+            port = ports.pop() if ports else 0
+            return stack.enter_context(serving(Settings(**(defaults | settings)), port=port, **options))
 
         yield start
 

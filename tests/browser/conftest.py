@@ -8,11 +8,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.oidc_provider import OidcProvider, running_provider
+from tests.ports import reserved_port
 
 # A page of a few seconds of computing waits for its turn on a busy machine.
 WAIT_MILLISECONDS = 120_000
@@ -20,6 +22,8 @@ WAIT_MILLISECONDS = 120_000
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 # A page lives for seconds: it gains nothing from threads that compile, and less from garbage that is collected early.
 ARGUMENTS.append("--js-flags=--single-threaded --min-semi-space-size=64 --max-semi-space-size=64")
+# Pages of this machine are drawn by one process, which has compiled their scripts.
+ARGUMENTS.append("--process-per-site")
 # What a policy blocks is an error of the page.
 BLOCKED = "Content Security Policy: blocked"
 REPORT_BLOCKED = f"""document.addEventListener('securitypolicyviolation', (event) =>
@@ -46,6 +50,27 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def profile(chromium: Browser) -> Iterator[BrowserContext]:
+    """What the browser keeps from page to page, once a module: what one page has loaded and compiled, the next has too.
+
+    An empty page keeps the process that draws the pages; `visit` removes what a test has stored.
+    """
+    context = chromium.new_context()
+    empty = context.new_page()
+    empty.route("**", lambda route: route.fulfill(body=""))
+    empty.goto("http://127.0.0.1/")
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def collector_port() -> Iterator[int]:
+    """One port for the collectors of all tests: a script at another address would be loaded and compiled again."""
+    with reserved_port() as port:
+        yield port
+
+
 @pytest.fixture
 def provider() -> Iterator[OidcProvider]:
     """An OpenID Connect provider whose page waits for a click."""
@@ -64,14 +89,19 @@ class Visit:
 
 
 @pytest.fixture(params=[(1440, 900)], ids=["1440x900"])
-def visit(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
-    """A page on which every error, all that a policy blocks and every request to another machine fail the test."""
+def visit(profile: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """A page on which every error, all that a policy blocks and every request to another machine fail the test.
+
+    Cookies and storage are empty.
+    """
     width, height = request.param
-    page = chromium.new_page(viewport={"width": width, "height": height})
+    page = profile.new_page()
+    page.set_viewport_size({"width": width, "height": height})
     page.set_default_timeout(WAIT_MILLISECONDS)
     expect.set_options(timeout=WAIT_MILLISECONDS)
     page.add_init_script(REPORT_BLOCKED)
     seen = Visit(page)
+    origins: set[str] = set()
 
     def note(message):
         if message.type in {"error", "warning"}:
@@ -80,8 +110,16 @@ def visit(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
     page.on("console", note)
     page.on("pageerror", lambda error: seen.complaints.append(f"{error} {error.stack}"))
     page.on("request", lambda sent: seen.outside.append(sent.url) if is_outside(sent.url) else None)
+    page.on("framenavigated", lambda frame: origins.add("{0.scheme}://{0.netloc}".format(urlsplit(frame.url))))
     yield seen
-    page.close()
+    empty, *opened = profile.pages
+    for left in opened:
+        left.close()
+    profile.clear_cookies()
+    devtools = profile.new_cdp_session(empty)
+    for origin in origins:
+        devtools.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
+    devtools.detach()
     assert seen.complaints == []
     assert seen.outside == []
 
