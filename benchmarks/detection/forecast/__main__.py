@@ -1,7 +1,6 @@
 """``python -m benchmarks.detection.forecast MODEL``: fits a model, scores it, and writes weights and tables."""
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.detection.authored import DEVELOPMENT_SEEDS, TEST_SEEDS
-from benchmarks.detection.forecast.fitting import fit, predict
+from benchmarks.detection.forecast.fitting import as_json, fit, predict
 from benchmarks.detection.forecast.recalibration import recalibrated
 from benchmarks.detection.forecast.report import suite_section, weights_section
 from benchmarks.detection.forecast.rows import Rows, authored_rows, real_rows, recorded_rows
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     sys.stdout.write(as_text(sections))
     if options.weights:
-        kept = json.loads(COEFFICIENTS.read_text()) | {model.name: _as_json(model)}
+        kept = json.loads(COEFFICIENTS.read_text()) | {model.name: as_json(model)}
         COEFFICIENTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     if options.write:
         _write(options.write, model.name, sections)
@@ -104,12 +103,6 @@ def _left_out(rows: Rows, fit_others: Callable[[Rows], HazardModel]) -> NDArray[
         held = rows.groups == group
         found[held] = predict(fit_others(rows.take(~held)), rows.evidence[held])
     return found
-
-
-def _as_json(model: HazardModel) -> dict[str, object]:
-    fields = dataclasses.asdict(model)
-    del fields["name"]
-    return fields
 
 
 def _write(path: Path, name: str, sections: Sequence[Section]) -> None:

@@ -1,5 +1,6 @@
 """Fitting: one penalised logistic regression for each period, with weights of at least 0."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.optimize import minimize
 from benchmarks.detection.forecast.rows import NAMES, Rows
 from monitor_server.detection.forecast.hazard import PERIODS, HazardModel
 
-__all__ = ["PENALTIES", "fit", "predict"]
+__all__ = ["PENALTIES", "as_json", "fit", "predict"]
 
 PENALTIES = (1e-5, 1e-4, 1e-3)  # on the squared weights; real logs have few failures
 LARGEST_WEIGHT = 8.0
@@ -62,3 +63,9 @@ def _regression(
     bounds = [INTERCEPTS, *[(0.0, LARGEST_WEIGHT)] * evidence.shape[1]]
     found: Sequence[float] = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x.tolist()
     return found
+
+
+def as_json(model: HazardModel) -> dict[str, object]:
+    """Return what the model is built from, except for its name, as JSON values."""
+    given = [each.name for each in dataclasses.fields(model) if each.init and each.name != "name"]
+    return {name: getattr(model, name) for name in given}

@@ -1,11 +1,14 @@
 """Fitting and scoring of the forecast, against numbers that are known."""
 
+import json
+
 import numpy as np
 import pytest
 
-from benchmarks.detection.forecast.fitting import fit, predict
+from benchmarks.detection.forecast.fitting import as_json, fit, predict
 from benchmarks.detection.forecast.rows import NAMES, Rows, authored_rows
 from benchmarks.detection.forecast.scores import score
+from monitor_server.detection.forecast.hazard import MODELS, HazardModel
 
 
 def rows(*, evidence, ahead, collapses):
@@ -42,6 +45,12 @@ def test_a_fit_finds_the_weights_that_made_the_data():
     vector = np.zeros((1, len(NAMES)))
     vector[0, 0] = 1.5
     np.testing.assert_allclose(predict(model, vector)[0], one, rtol=1e-12)
+
+
+def test_a_model_that_is_written_is_read_as_the_same():
+    """The package reads it when it is imported."""
+    for model in MODELS.values():
+        assert HazardModel(name=model.name, **json.loads(json.dumps(as_json(model)))) == model
 
 
 def test_scores_of_probabilities_that_are_known():
