@@ -45,7 +45,7 @@ alerts = Table(
     Column("silenced_until", Float),
     UniqueConstraint("run_id", "id"),
     Index(None, "number"),
-    Index(None, "run_id", "state"),
+    Index(None, "run_id", "state", "number"),
     Index(  # few rows of many, which are looked for every second
         "ix_alerts_silenced",
         "silence_id",
@@ -76,6 +76,7 @@ alert_history = Table(  # what has happened to alerts, comments included; rows a
     Column("by", String),  # NULL: the collector
     Column("why", Text, nullable=False),
     Index(None, "run_id", "kind"),
+    Index(None, "run_id", "alert_id"),
 )
 
 silences = Table(  # which alerts nobody is notified of, and for how long; what is NULL covers everything
