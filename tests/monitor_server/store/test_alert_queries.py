@@ -31,8 +31,8 @@ def test_what_is_asked_for_every_batch_reads_few_alerts_of_many(store, ask, foun
     """SQLite finds them by an index over all that is known of them, and not by the run alone."""
     asked = []
 
-    def keep(connection, cursor, statement, parameters, context, is_many):
-        asked.append((statement, parameters))
+    def keep(*given):  # connection, cursor, statement, parameters, context, and whether they are many
+        asked.append(given[2:4])
 
     sqlalchemy.event.listen(sqlalchemy.engine.Engine, "before_cursor_execute", keep)
     try:
