@@ -9,7 +9,8 @@
   const LONGEST_REST_MS = 10000; // but no longer than this
   const FORECAST_MS = 10000; // the forecast is read again at most this often
   const AGAIN_MS = 3000; // what the collector did not answer is asked again so much later
-  const HIDDEN_MS = 30000; // a page nobody sees for this long stops listening
+  const HIDDEN_MS = 10000; // a page nobody sees for this long stops listening
+  const TURN = "rlvitals-notifying"; // held by the one page of a browser that listens though nobody sees it
 
   const NOT_LIVE = new Set(["responses", "settings"]); // drawn when something is chosen
 
@@ -23,6 +24,7 @@
   let drawMs = 0;
   let lastFlush = 0;
   let hiddenTimer = null;
+  let turn = null; // ends the wait for the turn to notify, or the turn
   let wasLost = false;
   let againTimer = null;
 
@@ -111,8 +113,11 @@
     if (since) since.dataset.epoch = Date.now() / 1000;
   }
 
-  /* Whether a run is drawn on the page of a comparison; other pages are drawn anew whatever an event is about. */
-  const isShown = (run) => live.page !== "compare" || Boolean(document.querySelector(`.legend a[href="/runs/${run}"]`));
+  /* Whether the page shows a run; the fleet and the settings are drawn anew whatever an event is about. */
+  function isShown(run) {
+    if (live.page === "compare") return Boolean(document.querySelector(`.legend a[href="/runs/${run}"]`));
+    return !live.run || run === live.run;
+  }
 
   function onEvent(event) {
     const { id, run_id: run } = JSON.parse(event.data); // an event about a run is the run itself
@@ -147,7 +152,7 @@
 
   function open() {
     close();
-    const query = live.run ? `?run_id=${encodeURIComponent(live.run)}` : "";
+    const query = live.run && !document.hidden ? `?run_id=${encodeURIComponent(live.run)}` : ""; // it notifies of all runs
     source = new EventSource(`/api/v1/stream${query}`);
     source.onopen = () => {
       showState("live");
@@ -182,7 +187,8 @@
     document.title = `${live.title} · rlvitals`;
     if (!isSamePage) {
       steps = [];
-      open();
+      if (document.hidden) fallSilent();
+      else open();
     }
     scheduleFlush();
     return "Whether new steps are pushed to this page";
@@ -198,20 +204,38 @@
     return isEarly ? window.dash_clientside.no_update : { tries, href: window.location.href };
   }
 
+  /* A browser opens six connections to an address, and each stream holds one. So of the pages that nobody sees one listens
+     at most, where alerts are to be notified of; the next one follows when it is closed or shown. */
+  function fallSilent() {
+    close();
+    wasLost = true;
+    showState("waiting");
+    if (turn || !window.rlvitals.notifies()) return;
+    const waiting = new AbortController();
+    turn = () => waiting.abort();
+    const listen = () => {
+      open();
+      return new Promise((resolve) => (turn = resolve));
+    };
+    navigator.locks.request(TURN, { signal: waiting.signal }, listen).catch(() => {}); // the page is shown before its turn
+  }
+
+  function listenAgain() {
+    const isForAll = Boolean(turn);
+    if (turn) turn();
+    turn = null;
+    if (!live) return;
+    if (!source || isForAll) open();
+    scheduleFlush();
+  }
+
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiddenTimer);
-    if (document.hidden && !window.rlvitals.notifies()) {
-      hiddenTimer = setTimeout(() => {
-        close();
-        wasLost = true;
-        showState("waiting");
-      }, HIDDEN_MS);
-    } else if (live && !document.hidden) {
-      if (!source) open();
-      scheduleFlush();
-    }
+    if (document.hidden) hiddenTimer = setTimeout(() => live && fallSilent(), HIDDEN_MS);
+    else listenAgain();
   });
   window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", (event) => event.persisted && !document.hidden && listenAgain()); // by the button Back
 
   window.rlvitals = Object.assign(window.rlvitals || {}, { askAgain, limitPoints });
   window.dash_clientside = window.dash_clientside || {};

@@ -1,0 +1,65 @@
+"""Tabs that nobody sees: a browser opens six connections to a collector, and those go to what is looked at."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import WAIT_MILLISECONDS
+
+TABS = 7
+HIDDEN = """
+window.isUnseen = true;
+Object.defineProperty(document, "hidden", { get: () => window.isUnseen });
+Object.defineProperty(document, "visibilityState", { get: () => (window.isUnseen ? "hidden" : "visible") });
+"""
+NOTIFYING = """
+window.Notification = class { static permission = "granted"; };
+localStorage.setItem("rlvitals-notify", "on");
+"""
+SHOW = "window.isUnseen = false; document.dispatchEvent(new Event('visibilitychange'))"
+
+
+@pytest.fixture
+def open_tab(chromium, start_collector):
+    """Open a page of a run in a tab of one browser, which nobody sees or which is seen."""
+    live = start_collector(dashboard="dashboard.app:attach")
+    run_id = live.run(run="r", records=[{"step": step, "scalars": {"reward/mean": 0.5}} for step in range(3)])
+    context = chromium.new_context()
+    context.set_default_timeout(WAIT_MILLISECONDS)
+    expect.set_options(timeout=WAIT_MILLISECONDS)
+
+    def opened(script=""):
+        page = context.new_page()
+        page.add_init_script(script)
+        page.goto(f"{live.url}/runs/{run_id}")
+        expect(page.locator(".run-header h1")).to_have_text("r")
+        return page
+
+    yield opened
+    context.close()
+
+
+def state(page):
+    return page.locator("#live-state")
+
+
+@pytest.mark.parametrize("script", [HIDDEN, HIDDEN + NOTIFYING], ids=["silent", "notifying"])
+def test_pages_in_the_background_leave_the_connections_to_the_one_that_is_seen(open_tab, script):
+    """Each is drawn, the page that is seen is live, and a page that is shown at last is live too."""
+    unseen = [open_tab(script) for _ in range(TABS)]
+    expect(state(open_tab())).to_have_attribute("data-live", "live")
+    expect(state(unseen[-1])).to_have_attribute("data-live", "waiting")
+    unseen[-1].evaluate(SHOW)
+    expect(state(unseen[-1])).to_have_attribute("data-live", "live")
+
+
+def test_one_page_that_nobody_sees_listens_for_notifications_and_the_next_one_follows_it(open_tab):
+    """When the first is closed, and also when it is shown."""
+    first, second, third = (open_tab(HIDDEN + NOTIFYING) for _ in range(3))
+    expect(state(first)).to_have_attribute("data-live", "live")
+    expect(state(second)).to_have_attribute("data-live", "waiting")
+    first.close()
+    expect(state(second)).to_have_attribute("data-live", "live")
+    expect(state(third)).to_have_attribute("data-live", "waiting")
+    second.evaluate(SHOW)
+    expect(state(third)).to_have_attribute("data-live", "live")
+    expect(state(second)).to_have_attribute("data-live", "live")
