@@ -88,7 +88,8 @@ class Requests:
         try:
             return self._read(await self.send(method, path, **asked), is_nullable=is_nullable)
         except UnreachableError as error:
-            if method == "GET":  # what was not written is said where it was to be written
+            # What was not written is said where it was to be written, and what was given up is no failure.
+            if method == "GET" and not self._http.is_closed:
                 note_failure(str(error))
             raise
 
