@@ -3,7 +3,6 @@
 Knows nothing of what is stored.
 """
 
-import functools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -12,10 +11,6 @@ from sqlite3 import Connection as SqliteConnection
 from typing import Any
 from urllib.parse import quote
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -25,14 +20,16 @@ from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
 from monitor_server.store.listen_notify import Notifications
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
+from monitor_server.store.schema_version import newest_schema, schema_version
 from monitor_server.store.write_turns import Turns
 
-__all__ = ["POSTGRES_OPTIONS", "Store", "migration_scripts", "shown_url"]
+__all__ = ["POSTGRES_OPTIONS", "Store", "shown_url"]
 
 BUSY_TIMEOUT_SECONDS = 10.0
 READERS = 40  # as many as the server has threads for requests
 # A process that is paused in a transaction holds its runs; the server ends its connection after so long.
 POSTGRES_OPTIONS: dict[str, Any] = {
+    "use_native_hstore": False,  # no table has such a column, and to look for the type costs each start three queries
     "connect_args": {
         "connect_timeout": 10,
         "options": "-c idle_in_transaction_session_timeout=15000 -c lock_timeout=10000",
@@ -41,7 +38,6 @@ POSTGRES_OPTIONS: dict[str, Any] = {
 # A connection that was used within this time is not tested before it is used again: a test costs as much as a query.
 UNTESTED_SECONDS = 1.0
 MIGRATION_LOCK = 7_239_021  # any number that no other program uses for a lock
-MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 class Store:
@@ -259,35 +255,21 @@ def _decode(text: bytes) -> str:
     return text.decode(errors="replace")
 
 
-@functools.cache
-def migration_scripts() -> ScriptDirectory:
-    """Return the migrations that this version knows, which are read once a process: each is a module."""
-    return ScriptDirectory.from_config(_config())
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    return config
-
-
 def _migrate(connection: Connection, url: str) -> None:
-    scripts = migration_scripts()
     connection = connection.execution_options(rlvitals_write=True)
     with connection.begin():
         if connection.dialect.name == "postgresql":  # collectors that start at once migrate one after the other
             connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-        current = MigrationContext.configure(connection).get_current_revision()
-        known = {script.revision for script in scripts.walk_revisions()}
-        if current is not None and current not in known:
-            raise DatabaseNewer(
-                f"the database {shown_url(url)} was written by a newer rlvitals (its schema is {current}, this version "
-                f"knows up to {scripts.get_current_head()}); upgrade rlvitals or set RLVITALS_DATABASE_URL to another "
-                "database"
-            )
-        if current != scripts.get_current_head():
-            config = _config()
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+        current = schema_version(connection)
+        if current != newest_schema():
+            from monitor_server.store import migrating  # noqa: PLC0415 - most starts need no Alembic
+
+            if current is not None and not migrating.is_known(current):
+                raise DatabaseNewer(
+                    f"the database {shown_url(url)} was written by a newer rlvitals (its schema is {current}, this "
+                    f"version knows up to {newest_schema()}); upgrade rlvitals or set RLVITALS_DATABASE_URL to another "
+                    "database"
+                )
+            migrating.migrate(connection)
         # SQLite opens a read-only file and begins a transaction without an error; only a write fails.
         connection.execute(text("UPDATE alembic_version SET version_num = version_num"))

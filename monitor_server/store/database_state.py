@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, text
+
+from monitor_server.store.schema_version import schema_version
 
 __all__ = ["DatabaseState", "read_state"]
 
@@ -43,7 +44,7 @@ def read_state(connection: Connection, *, free_bytes: int | None) -> DatabaseSta
     return DatabaseState(
         kind=kind,
         server_version=str(version).partition(" ")[0],
-        schema_version=MigrationContext.configure(connection).get_current_revision(),
+        schema_version=schema_version(connection),
         clock=clock,
         size_bytes=size,
         free_bytes=free_bytes,

@@ -1,5 +1,6 @@
 """`rlvitals serve`: run the collector and its dashboard."""
 
+import gc
 import logging
 import sys
 from collections.abc import Mapping
@@ -59,6 +60,7 @@ def run(
             raise
         address = f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
         line = f"rlvitals is listening on {address} and writes to {shown_url(settings.database_url)}; Ctrl-C ends it"
+        gc.freeze()  # what was imported stays: a full collection that walks through it stops every thread
         create_server(application, on_listening=lambda: say(line)).run(sockets=[listening])
     return 0
 

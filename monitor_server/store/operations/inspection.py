@@ -7,11 +7,11 @@ from sqlalchemy import create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from monitor_server.errors import DatabaseUnusable
-from monitor_server.store.database import POSTGRES_OPTIONS, migration_scripts, shown_url
+from monitor_server.store.database import POSTGRES_OPTIONS, shown_url
 from monitor_server.store.database_file import free_bytes
 from monitor_server.store.database_state import DatabaseState, read_state
 
-__all__ = ["inspect_database", "newest_schema"]
+__all__ = ["inspect_database"]
 
 
 def inspect_database(url: str) -> DatabaseState | None:
@@ -38,8 +38,3 @@ def inspect_database(url: str) -> DatabaseState | None:
         raise DatabaseUnusable(f"the database {shown_url(url)} cannot be read: {error.orig}") from error
     finally:
         engine.dispose()
-
-
-def newest_schema() -> str:
-    """Return the newest migration that this version of rlvitals knows."""
-    return str(migration_scripts().get_current_head())

@@ -9,7 +9,8 @@ import sqlalchemy
 from alembic import command
 from alembic.config import Config
 
-from monitor_server.store.database import MIGRATIONS, Store
+from monitor_server.store.database import Store
+from monitor_server.store.schema_version import MIGRATIONS
 from tests.postgres import create_database
 
 DATABASES = Path(__file__).parent / "databases"

@@ -1,6 +1,7 @@
 """The store: packed steps round-trip, migrations and tables agree, a snapshot is consistent."""
 
 import math
+import sys
 
 import numpy as np
 import psycopg
@@ -10,11 +11,13 @@ from alembic.runtime.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor_server import store as store_package
 from monitor_server.errors import DatabaseUnusable, Unavailable
-from monitor_server.store import database
+from monitor_server.store import database, migrating
 from monitor_server.store.database import Store
 from monitor_server.store.encoding.packing import columns, pack, unpack
 from monitor_server.store.repositories.recent_steps import Recent
+from monitor_server.store.schema_version import newest_schema, schema_version
 from monitor_server.store.tables import metadata
 
 NAMES = [f"s{place}" for place in range(6)]
@@ -47,6 +50,23 @@ def test_the_migrations_make_the_tables(store):
     with store.read() as repositories:
         context = MigrationContext.configure(repositories._connection)
         assert compare_metadata(context, metadata) == []
+
+
+def test_the_names_of_the_migrations_say_which_is_the_newest(store):
+    """Alembic finds the same one at the end of the chain, and the same one in a migrated database."""
+    assert newest_schema() == migrating.scripts().get_current_head()
+    with store.read() as repositories:
+        assert schema_version(repositories._connection) == newest_schema()
+        assert MigrationContext.configure(repositories._connection).get_current_revision() == newest_schema()
+
+
+def test_a_database_of_the_newest_schema_is_opened_without_alembic(database_url, monkeypatch):
+    """Alembic's import would be a twentieth of every start."""
+    monkeypatch.delattr(store_package, "migrating")
+    monkeypatch.setitem(sys.modules, "monitor_server.store.migrating", None)
+    Store.open(database_url).close()
+    with pytest.raises(ImportError):
+        Store.open("sqlite://")  # has no table yet
 
 
 def test_acknowledged_commits_reach_the_disk(store):
