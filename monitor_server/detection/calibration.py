@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from monitor_server.detection.base_classes.detector import CALIBRATION
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.expected_ranges import ExpectedRange, RunValues
 from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import SEEN_SHARE, Finding, Observation, Severity
@@ -98,7 +97,7 @@ class BatchClass(Stateful):
         """Process one step and return the class, or None while it is unknown."""
         if self.name is not None:
             return self.name
-        reward = finite(observation.signals, REWARD)
+        reward = observation.finite.get(REWARD)
         if reward is not None:
             self.rewards.append(reward)
             if len(self.rewards) == CLASS_ROWS:
@@ -162,7 +161,7 @@ def _strength_for_incomplete(observation: Observation) -> float:
 
     The standard error of a mean over a share s of the responses is 1 / √s times that over all.
     """
-    share = finite(observation.signals, SEEN_SHARE)
+    share = observation.finite.get(SEEN_SHARE)
     return 1.0 / math.sqrt(share) if share is not None and 0.0 < share < 1.0 else 0.0
 
 

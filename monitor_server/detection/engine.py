@@ -66,7 +66,7 @@ class Engine:
             self._newest = position
             found = self._group.update(observation)
             self._findings = self._gate.update(observation, _keep_most_severe(found))
-            self._phase = self._phases.update(observation.signals, self._findings)
+            self._phase = self._phases.update(observation.finite, self._findings)
             self._capability = self._phases.capability
             self._forecast = self._forecaster.forecast(self._detectors, self._findings, self._phase, self._capability)
             if self._budget is not None:  # last: a page that is held back changes neither phase nor forecast

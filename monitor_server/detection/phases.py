@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Capability, Finding, Phase, Severity
 from monitor_server.detection.statistics.state import Stateful
 
@@ -39,12 +38,12 @@ class PhaseMachine(Stateful):
         self.rows = 0
         self.unheard = dict.fromkeys(LIKELIHOOD_SIDE, STALE_ROWS + 1)  # rows since each was observed
 
-    def update(self, signals: Mapping[str, float], findings: Sequence[Finding]) -> Phase:
+    def update(self, finite: Mapping[str, float], findings: Sequence[Finding]) -> Phase:
         """Process one step's signals and findings and return the phase."""
         self.rows += 1
         unheard, is_stale = self.unheard, True
         for name in LIKELIHOOD_SIDE:
-            rows = unheard[name] = 0 if finite(signals, name) is not None else unheard[name] + 1
+            rows = unheard[name] = 0 if name in finite else unheard[name] + 1
             if rows <= STALE_ROWS:
                 is_stale = False
         if findings:

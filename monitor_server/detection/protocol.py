@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 __all__ = [
     "HORIZONS",
+    "LARGEST",
     "RULE_PREFIX",
     "SEEN_SHARE",
     "Acknowledgement",
@@ -23,6 +24,7 @@ __all__ = [
 RULE_PREFIX = "rule:"  # with which the kind of an alert begins that a rule of a user has opened
 # The signal that the collector adds to an incomplete step: the share of the ranks whose numbers are in it.
 SEEN_SHARE = "step/seen_frac"
+LARGEST = 1e100  # sums of squares overflow beyond it; such a number is not a measurement
 HORIZONS = (10, 25, 50)  # rows ahead that a forecast covers
 
 
@@ -78,6 +80,12 @@ class Observation:
     A new ``attempt`` with a lower step is a rewind. A new ``data_version`` is a change of the curriculum.
     ``acknowledged`` holds the kinds of the alerts that people acknowledged after the step, in a recorded run; in a live
     run each is an `Acknowledgement` of its own.
+
+    Attributes:
+        finite: Those of the signals that are finite and small enough to square, which detectors compute with.
+
+    >>> Observation(step=1, signals={"reward/mean": 0.5, "grad/norm": float("nan")}).finite
+    {'reward/mean': 0.5}
     """
 
     step: int
@@ -86,6 +94,12 @@ class Observation:
     time: float | None = None
     data_version: str | None = None
     acknowledged: tuple[str, ...] = ()
+    finite: Mapping[str, float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Find the finite values once for all detectors; a comparison with NaN is false."""
+        finite = {name: value for name, value in self.signals.items() if -LARGEST < value < LARGEST}
+        object.__setattr__(self, "finite", finite if len(finite) < len(self.signals) else self.signals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,7 +128,7 @@ class StreamDetector(Stateful):
         if "agreeing" not in evidence:
             evidence["agreeing"] = []
         if "missing" not in evidence:
-            evidence["missing"] = list_missing(observation.signals, self.reads)
+            evidence["missing"] = list_missing(observation.finite, self.reads)
         score, threshold = float(evidence["statistic"]), float(evidence["threshold"])
         return Finding(kind, severity, observation.step, score, threshold, summary, evidence)
 

@@ -50,7 +50,7 @@ class LastingLoss(StreamDetector):
         value = self._read(observation)
         if value is None:
             return ()
-        now = read_pass(observation.signals)
+        now = read_pass(observation.finite)
         is_repeated, self.before = is_further_pass(now, self.before), now
         if is_repeated:
             return [self._build_finding(observation, value)] if self.opened is not None else ()

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from monitor_server.detection.base_classes.readings import finite
-
 __all__ = ["Pass", "is_further_pass", "read_pass"]
 
 Pass = list[float | None]
@@ -11,9 +9,10 @@ REWARD, LENGTH, ENTROPY = "reward/mean", "length/mean", "entropy/mean"
 SAME = 0.02  # an update or two changes the entropy of the same responses by less
 
 
-def read_pass(signals: Mapping[str, float]) -> Pass:
+def read_pass(finite: Mapping[str, float]) -> Pass:
     """Return what tells the responses of a row: their reward, length and entropy, None where it is not observed."""
-    return [finite(signals, REWARD), finite(signals, LENGTH), finite(signals, ENTROPY)]
+    get = finite.get
+    return [get(REWARD), get(LENGTH), get(ENTROPY)]
 
 
 def is_further_pass(now: Sequence[float | None], before: Sequence[float | None]) -> bool:

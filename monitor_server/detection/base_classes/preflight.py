@@ -39,7 +39,7 @@ class PreflightDetector(StreamDetector):
         return self.is_over
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        found = None if self.is_over else self._read(observation.signals)
+        found = None if self.is_over else self._read(observation.finite)
         if found is None:
             return ()
         name, value = found
@@ -50,9 +50,9 @@ class PreflightDetector(StreamDetector):
         self.wrong += 1
         return [self._build_finding(observation, name, value)] if self.wrong >= self.rows else ()
 
-    def _read(self, signals: Mapping[str, float]) -> tuple[str, float] | None:
+    def _read(self, finite: Mapping[str, float]) -> tuple[str, float] | None:
         """Return the name and value that this row is judged by, or None where it is not observed."""
-        return first_finite(signals, self.reads)
+        return first_finite(finite, self.reads)
 
     def _is_wrong(self, value: float) -> bool:
         """Return whether the condition holds."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import LARGEST, first_finite, list_missing
+from monitor_server.detection.base_classes.readings import first_finite, list_missing
 from monitor_server.detection.protocol import Finding, Observation
 from monitor_server.detection.statistics.departure import Departure, Size
 
@@ -42,9 +42,9 @@ class ShiftDetector(StreamDetector):
         self._rule = self._describe_rule()
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        value = observation.signals.get(self.signal)
-        if value is None or not -LARGEST < value < LARGEST:
-            found = first_finite(observation.signals, self.reads)
+        value = observation.finite.get(self.signal)
+        if value is None:
+            found = first_finite(observation.finite, self.reads)
             if found is None:
                 return ()
             self.signal, value = found
@@ -94,7 +94,7 @@ class ShiftDetector(StreamDetector):
             level=level,
             deviation=departure.deviation,
             agreeing=self._list_agreeing(),
-            missing=[] if self.signal == self.reads[0] else list_missing(observation.signals, self.reads[:1]),
+            missing=[] if self.signal == self.reads[0] else list_missing(observation.finite, self.reads[:1]),
             onset=[self.opened, self.opened],
             arithmetic=self._rule,
         )

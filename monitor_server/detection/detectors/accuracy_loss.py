@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.lasting_loss import LastingLoss
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation
 
 __all__ = ["AccuracyLoss"]
@@ -37,16 +36,16 @@ class AccuracyLoss(LastingLoss):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         findings = super()._observe(observation)
-        reward = finite(observation.signals, REWARD) if self.opened is None else None
+        reward = observation.finite.get(REWARD) if self.opened is None else None
         if reward is not None:
             self.reward = reward if self.reward is None else self.reward + self.WEIGHT * (reward - self.reward)
         return findings
 
     def _read(self, observation: Observation) -> float | None:
-        return finite(observation.signals, CORRECT)
+        return observation.finite.get(CORRECT)
 
     def _open(self, observation: Observation) -> None:
-        reward = finite(observation.signals, REWARD)
+        reward = observation.finite.get(REWARD)
         self.is_hacking = reward is not None and self.reward is not None and reward >= self.HOLDS * self.reward
 
     def _kind(self) -> str:

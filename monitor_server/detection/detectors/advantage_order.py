@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["AdvantageOrder"]
@@ -44,7 +43,7 @@ class AdvantageOrder(StreamDetector):
         self.since: int | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        value = finite(observation.signals, SIGNAL)
+        value = observation.finite.get(SIGNAL)
         if value is None:
             return ()
         self.rows += 1

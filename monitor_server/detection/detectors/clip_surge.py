@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Departure, Size
@@ -35,7 +34,7 @@ class ClipSurge(ShiftDetector):
         self.learning_rate = Departure(Size(factor=1.1, errors=0.0, rarity=1.0))
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        rate = finite(observation.signals, "lr")
+        rate = observation.finite.get("lr")
         if rate is not None:
             self.learning_rate.update(rate)
         return super()._observe(observation)

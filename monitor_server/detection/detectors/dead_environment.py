@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from monitor_server.detection.base_classes.readings import finite, first_finite
+from monitor_server.detection.base_classes.readings import first_finite
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.detectors.reward_fall import RewardFall
 from monitor_server.detection.protocol import Finding, Observation, Severity
@@ -55,10 +55,10 @@ class DeadEnvironment(ShiftDetector):
         return self.departure.departs
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        signals = observation.signals
+        finite = observation.finite
         self.moved = bool(self.mechanisms.update(observation))
-        self.observed = first_finite(signals, POLICY) is not None
-        valid = finite(signals, TOOLS)
+        self.observed = first_finite(finite, POLICY) is not None
+        valid = finite.get(TOOLS)
         if valid is not None:
             self.tools.update(valid)
         return super()._observe(observation)

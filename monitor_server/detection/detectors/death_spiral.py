@@ -115,7 +115,7 @@ class DeathSpiral(StreamDetector):
             self.muted -= 1
         begins = self.warm_up.lasts
         channels, levels, step = self.channels, self.levels, observation.step
-        for name, value in read_channels(observation.signals):
+        for name, value in read_channels(observation.finite):
             if not (self.muted and name in LEAST_FACTORS):
                 channels[name].update(value, step)
             if name in levels and not begins:

@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.robust import median
@@ -50,7 +49,7 @@ class EntropyCollapse(StreamDetector):
         self.quiet = 0
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        entropy = finite(observation.signals, ENTROPY)
+        entropy = observation.finite.get(ENTROPY)
         if entropy is None or entropy < 0.0:  # some trainers log the loss term, which is minus the entropy
             return ()
         baseline = self.history.baseline() if self.from_level is None else self.from_level

@@ -26,8 +26,8 @@ class EqualRewards(PreflightDetector):
     bound = 1.0
     rule = "share of groups without variance = 1, or standard deviation of rewards = 0"
 
-    def _read(self, signals: Mapping[str, float]) -> tuple[str, float] | None:
-        found = super()._read(signals)
+    def _read(self, finite: Mapping[str, float]) -> tuple[str, float] | None:
+        found = super()._read(finite)
         if found is not None and found[0] == "reward/std":
             return found[0], 1.0 if found[1] == 0.0 else 0.0
         return found

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.anchored import AnchoredDeparture
@@ -58,7 +57,7 @@ class Language(Form):
         self.usual = AnchoredDeparture(Size(factor=0.92, errors=2.0, rows=3, rarity=1.0))
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        usual = finite(observation.signals, USUAL)
+        usual = observation.finite.get(USUAL)
         if usual is not None:
             self.usual.update(usual)
         return super()._observe(observation)
@@ -91,7 +90,7 @@ class Gibberish(Form):
         self.surprise = AnchoredDeparture(Size(least=0.7, errors=4.0, rows=3, rarity=1.0))
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        entropy, incorrect = (finite(observation.signals, name) for name in (ENTROPY, INCORRECT))
+        entropy, incorrect = (observation.finite.get(name) for name in (ENTROPY, INCORRECT))
         if entropy is not None:
             self.entropy.update(entropy)
         if incorrect is not None:

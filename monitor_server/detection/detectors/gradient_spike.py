@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite, list_missing
+from monitor_server.detection.base_classes.readings import list_missing
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.shared_measures.largest_sizes import Records
 
@@ -45,10 +45,10 @@ class GradientSpike(StreamDetector):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         signals = observation.signals
-        norm = finite(signals, NORM)
+        norm = observation.finite.get(NORM)
         if norm is None or norm <= 0.0:  # a norm of 0 comes from groups without variance
             return ()
-        passed = self.records.passed(signals) if norm > self.LARGE else []
+        passed = self.records.passed(observation.finite) if norm > self.LARGE else []
         if NORM in passed:
             is_unscaled = ADVANTAGE in passed
             if self.opened is None and (self.rows < self.NEAR or is_unscaled):
@@ -76,7 +76,7 @@ class GradientSpike(StreamDetector):
             statistic=self.worst,
             threshold=max(self.LARGE, self.FACTOR * self.record),
             agreeing=[ADVANTAGE] if self.is_critical else [],
-            missing=list_missing(observation.signals, self.reads),
+            missing=list_missing(observation.finite, self.reads),
             onset=[self.opened, self.opened],
             arithmetic="g > 10 and g > 100 times the largest of 40 rows, in two rows of three; critical: in one row "
             "with an advantage above 10 times its largest",

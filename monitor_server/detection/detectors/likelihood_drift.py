@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.shared_measures.drift_controls import Controls
 from monitor_server.detection.shared_measures.excess_loss import ENTROPY, LARGEST_WEIGHT, LIKELIHOOD, Excess
@@ -75,14 +74,13 @@ class LikelihoodDrift(StreamDetector):
         self.excused = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        signals = observation.signals
-        entropy, likelihood = finite(signals, ENTROPY), finite(signals, LIKELIHOOD)
-        reward = finite(signals, REWARD)
+        get = observation.finite.get
+        entropy, likelihood, reward = get(ENTROPY), get(LIKELIHOOD), get(REWARD)
         if reward is not None:
             self.reward.update(reward)
             self.reward_history.append(reward)
         self.unpaired += 1
-        if finite(signals, PAIRED) is not None:
+        if get(PAIRED) is not None:
             self.pairs, self.unpaired = self.pairs + 1, 0
         if self.warm_up.update(observation):
             return ()

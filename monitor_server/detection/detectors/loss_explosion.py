@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite, list_missing
+from monitor_server.detection.base_classes.readings import list_missing
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 
@@ -44,8 +44,8 @@ class LossExplosion(StreamDetector):
         self.absurd = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        loss = finite(observation.signals, LOSS)
-        reward, reference = finite(observation.signals, REWARD), finite(observation.signals, REFERENCE)
+        loss = observation.finite.get(LOSS)
+        reward, reference = observation.finite.get(REWARD), observation.finite.get(REFERENCE)
         if reward is not None:
             self.rewards.append(abs(reward))
         if loss is None:
@@ -79,7 +79,7 @@ class LossExplosion(StreamDetector):
                 statistic=self.worst,
                 threshold=max(self.LARGE * unit, self.FACTOR * baseline),
                 onset=[self.since, self.since],
-                missing=list_missing(observation.signals, (LOSS,)),
+                missing=list_missing(observation.finite, (LOSS,)),
                 arithmetic="|loss| > 100 max(1, r)^2, |loss| > 100 times the median of 40 rows, and |loss| > kl",
             )
         ]

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["OffPolicy"]
@@ -39,7 +38,7 @@ class OffPolicy(StreamDetector):
         self.opened: int | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        share = finite(observation.signals, SHARE)
+        share = observation.finite.get(SHARE)
         if share is None or share <= 0.0:
             return ()
         self.below = self.below + 1 if share < self.BOUND else 0

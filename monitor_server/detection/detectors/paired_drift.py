@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.shared_measures.drift_controls import Controls
 from monitor_server.detection.shared_measures.excess_loss import ENTROPY, LIKELIHOOD, Excess
@@ -80,7 +79,7 @@ class PairedDrift(StreamDetector):
             self.controls.mark()
         self.excess.update(observation)
         self.controls.update(observation)
-        delta = finite(observation.signals, SIGNAL)
+        delta = observation.finite.get(SIGNAL)
         self.unpaired += 1
         if delta is None:
             return ()

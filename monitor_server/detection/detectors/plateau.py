@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.robust import line
@@ -42,7 +41,7 @@ class Plateau(StreamDetector):
         self.since: int | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        reward = finite(observation.signals, REWARD)
+        reward = observation.finite.get(REWARD)
         if reward is None:
             return ()
         self.history.append(reward)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite, list_missing
+from monitor_server.detection.base_classes.readings import list_missing
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.shared_measures.largest_sizes import Records
 
@@ -60,14 +60,14 @@ class RateRise(StreamDetector):
         self.is_critical = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        rate = finite(observation.signals, RATE)
+        rate = observation.finite.get(RATE)
         if rate is not None and rate > 0.0:
             self._follow(rate, observation.step)
         if self.opened is None:
             self.records.update(observation.signals)
             return ()
         self.rows += 1
-        for name in self.records.passed(observation.signals):
+        for name in self.records.passed(observation.finite):
             self.damaged[name] = self.damaged.get(name, 0) + 1
         is_large = self.peak is not None and self.top >= self.LARGE * self.peak
         if is_large and max(self.damaged.values(), default=0) >= self.DAMAGED_ROWS:
@@ -109,7 +109,7 @@ class RateRise(StreamDetector):
             statistic=self.top,
             threshold=factor * peak,
             agreeing=damaged,
-            missing=list_missing(observation.signals, (RATE,)),
+            missing=list_missing(observation.finite, (RATE,)),
             onset=[self.opened, self.opened],
             arithmetic="lr >= 3 peak, or 1.5 peak by the third new highest value; critical: lr >= 3 peak, and a signal "
             "beyond its largest size of the 40 rows before, times its factor, in two rows",

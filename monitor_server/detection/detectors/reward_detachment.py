@@ -7,7 +7,6 @@ from operator import mul
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Cusum
@@ -60,10 +59,10 @@ class RewardDetachment(StreamDetector):
         self.is_critical = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        reward, correct = finite(observation.signals, REWARD), finite(observation.signals, CORRECT)
+        reward, correct = observation.finite.get(REWARD), observation.finite.get(CORRECT)
         if reward is None or correct is None:
             return ()
-        now = read_pass(observation.signals)
+        now = read_pass(observation.finite)
         is_repeated, self.before = is_further_pass(now, self.before), now
         if not is_repeated:
             self._follow(reward, correct, observation.step)

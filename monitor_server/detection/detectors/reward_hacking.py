@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import LARGEST, finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Departure, Size, second_largest
 
@@ -45,12 +44,12 @@ class RewardHacking(StreamDetector):
         self.since: int | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        signals, left = observation.signals, self.left
-        reward = finite(signals, REWARD)
+        get, left = observation.finite.get, self.left
+        reward = get(REWARD)
         fell = reward is not None and self.reward.update(reward)
         for name, sign in self.signs.items():
-            value = signals.get(name)
-            shows = value is not None and -LARGEST < value < LARGEST and sign.update(value)
+            value = get(name)
+            shows = value is not None and sign.update(value)
             if fell:
                 left[name] = 0
             elif shows:

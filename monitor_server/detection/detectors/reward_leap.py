@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
-from monitor_server.detection.base_classes.readings import finite, list_missing
+from monitor_server.detection.base_classes.readings import list_missing
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median
 
@@ -47,10 +47,10 @@ class RewardLeap(StreamDetector):
         self.left = 0
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        reward, correct = finite(observation.signals, REWARD), finite(observation.signals, CORRECT)
+        reward, correct = observation.finite.get(REWARD), observation.finite.get(CORRECT)
         if reward is None:
             return ()
-        now = read_pass(observation.signals)
+        now = read_pass(observation.finite)
         is_repeated, self.before = is_further_pass(now, self.before), now
         if not is_repeated:
             self.rewards.append(reward)
@@ -104,7 +104,7 @@ class RewardLeap(StreamDetector):
             threshold=self.FACTOR,
             level=reward,
             deviation=self.deviation,
-            missing=list_missing(observation.signals, self.reads),
+            missing=list_missing(observation.finite, self.reads),
             onset=[self.opened, self.opened],
             arithmetic="two rows: r > 2 b and r - b > max(0.1, 8 sigma), b the largest of the 40 rows before",
         )

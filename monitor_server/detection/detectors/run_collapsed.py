@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import LARGEST, finite
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.shared_measures.mechanisms import Mechanisms
@@ -85,7 +84,7 @@ class RunCollapsed(StreamDetector):
         left = self.mechanisms.update(observation)
         departed = {name for name in left if name not in UNCOUNTED} if left else set()
         moved = departed | self._find_silent(observation) | self._find_changes_since_best(observation)
-        reward = finite(observation.signals, REWARD)
+        reward = observation.finite.get(REWARD)
         if reward is None:
             return ()
         fell = self.fast.update(reward)
@@ -111,18 +110,17 @@ class RunCollapsed(StreamDetector):
 
     def _find_silent(self, observation: Observation) -> set[str]:
         """Return the signs that learning has stopped: a gradient of exactly zero, groups without variance."""
-        signs = {"gradient"} if finite(observation.signals, "grad/norm") == 0.0 else set()
-        silent = finite(observation.signals, GROUPS)
+        signs = {"gradient"} if observation.finite.get("grad/norm") == 0.0 else set()
+        silent = observation.finite.get(GROUPS)
         return signs | {"groups"} if silent is not None and self.groups.update(silent) else signs
 
     def _find_changes_since_best(self, observation: Observation) -> set[str]:
         """Return the mechanisms far above their level at the best reward; a window would follow slow changes."""
         changed = set()
-        get, averages, at_best = observation.signals.get, self.averages, self.at_best
+        get, averages, at_best = observation.finite.get, self.averages, self.at_best
         for name, signal in SINCE_BEST.items():
             value, average = get(signal), averages[name]
-            is_finite = value is not None and -LARGEST < value < LARGEST
-            level = average.update(value) if is_finite and value is not None else average.value
+            level = average.value if value is None else average.update(value)
             before = at_best.get(name)
             if level is not None and before is not None and level > CHANGED * before > 0.0:
                 changed.add(name)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["SamplerMismatch"]
@@ -42,7 +41,7 @@ class SamplerMismatch(StreamDetector):
         self.quiet = 0
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        ratio = finite(observation.signals, RATIO)
+        ratio = observation.finite.get(RATIO)
         if ratio is None or ratio <= 0.0:
             return ()
         gap = abs(math.log(ratio))

@@ -1,6 +1,5 @@
 """Silent groups: groups without reward variance carry no gradient, so that nothing is left to learn from."""
 
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.departure import Size
@@ -32,7 +31,7 @@ class SilentGroups(ShiftDetector):
     def _build_finding(self, observation: Observation, level: float | None) -> Finding:
         """Add whether the groups are all correct or all wrong."""
         finding = super()._build_finding(observation, level)
-        right, wrong = (finite(observation.signals, f"reward/all_{side}_frac") for side in ("correct", "wrong"))
+        right, wrong = (observation.finite.get(f"reward/all_{side}_frac") for side in ("correct", "wrong"))
         if right is None or wrong is None:
             return finding
         summary = f"{finding.summary} All right: {right:.0%} of groups, all wrong: {wrong:.0%}."

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.base_classes.readings import LARGEST
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.robust import line
@@ -47,10 +46,10 @@ class Stagnation(StreamDetector):
         self.since: int | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        get = observation.signals.get
+        get = observation.finite.get
         for name, history in self.histories.items():
             value = get(name)
-            if value is not None and -LARGEST < value < LARGEST:
+            if value is not None:
                 history.append(value)
         holds = self._rises() and self._stands_still()
         self.lasting = self.lasting + 1 if holds else 0

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
-from monitor_server.detection.base_classes.readings import LARGEST, finite, list_missing
+from monitor_server.detection.base_classes.readings import list_missing
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["StaleResponses"]
@@ -48,18 +48,18 @@ class StaleResponses(StreamDetector):
         self.farthest = dict.fromkeys(DISTANCES, 0.0)  # while nothing was stale
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        signals = observation.signals
+        get = observation.finite.get
         if not self._count(observation):
             return ()
         farthest, passes = self.farthest, self.passes
         if self.batches < self.BATCHES or passes < self.PASSES or passes <= self.FACTOR * self.most:
             if passes == 1 or passes <= self.most:
                 for name in DISTANCES:
-                    value = signals.get(name)
-                    if value is not None and farthest[name] < value < LARGEST:
+                    value = get(name)
+                    if value is not None and farthest[name] < value:
                         farthest[name] = value
             return ()
-        distances = {name: value for name in DISTANCES if (value := finite(signals, name)) is not None}
+        distances = {name: value for name in DISTANCES if (value := get(name)) is not None}
         far = [name for name, value in distances.items() if value > max(self.FAR, self.FAR_FACTOR * farthest[name])]
         return [self._build_finding(observation, far)]
 
@@ -70,8 +70,8 @@ class StaleResponses(StreamDetector):
             is_pass = self.passes > 0 and LOSS in signals
             self.passes += is_pass
             return is_pass
-        now = read_pass(signals)
-        spread, silent = finite(signals, SPREAD), finite(signals, SILENT)
+        finite = observation.finite
+        now, spread, silent = read_pass(finite), finite.get(SPREAD), finite.get(SILENT)
         differ = (spread is not None or silent is not None) and spread != 0.0 and silent != 1.0
         if differ and is_further_pass(now, self.before):
             self.passes += 1
@@ -95,7 +95,7 @@ class StaleResponses(StreamDetector):
             statistic=float(self.passes),
             threshold=float(max(self.PASSES, self.FACTOR * self.most + 1)),
             agreeing=far,
-            missing=list_missing(observation.signals, DISTANCES),
+            missing=list_missing(observation.finite, DISTANCES),
             onset=[self.began, self.began],
             arithmetic="passes >= 4 and > 2 times the most of any batch before; critical: a divergence > 0.03 nat and "
             "> 10 times its largest before",

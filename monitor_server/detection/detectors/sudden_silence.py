@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.rarity import LEAST
 
@@ -47,7 +46,7 @@ class SuddenSilence(StreamDetector):
         self.before: Pass = []
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        share = finite(observation.signals, SHARE)
+        share = observation.finite.get(SHARE)
         if share is None:
             return ()
         if share < 1.0:
@@ -55,7 +54,7 @@ class SuddenSilence(StreamDetector):
             self.shares.append(share)
             self.silent, self.opened = 0, None
             return ()
-        now = read_pass(observation.signals)
+        now = read_pass(observation.finite)
         if not (self.silent and is_further_pass(now, self.before)):
             self.silent += 1
         self.before = now

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.robust import median
@@ -52,10 +51,10 @@ class VerdictDecline(StreamDetector):
         self.opened: int | None = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        correct, incorrect = finite(observation.signals, CORRECT), finite(observation.signals, INCORRECT)
+        correct, incorrect = observation.finite.get(CORRECT), observation.finite.get(INCORRECT)
         if correct is None or incorrect is None:
             return ()
-        now = read_pass(observation.signals)
+        now = read_pass(observation.finite)
         is_repeated, self.before = is_further_pass(now, self.before), now
         gap = correct - incorrect
         if not is_repeated:

@@ -1,7 +1,6 @@
 """Verdict gap: correct responses are no longer likelier than incorrect ones, so that the grader is to be doubted."""
 
 from monitor_server.detection.base_classes.lasting_loss import LastingLoss
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.rare_loss import WINDOW
 from monitor_server.detection.statistics.rarity import MOST_ROWS
@@ -39,7 +38,7 @@ class VerdictGap(LastingLoss):
     NOISE, ERRORS, MOST_ERRORS, LEAST_ROWS = 0.08, 3.0, 10.0, 6
 
     def _read(self, observation: Observation) -> float | None:
-        correct, incorrect = finite(observation.signals, CORRECT), finite(observation.signals, INCORRECT)
+        correct, incorrect = observation.finite.get(CORRECT), observation.finite.get(INCORRECT)
         return None if correct is None or incorrect is None else correct - incorrect
 
     def _measure_errors(self, value: float) -> tuple[float, float]:

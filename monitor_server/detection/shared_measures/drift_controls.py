@@ -1,6 +1,5 @@
 """Controls of a drift: whether response length and searches changed with it, and the displacement meanwhile."""
 
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Ema
@@ -34,17 +33,17 @@ class Controls(Stateful):
 
     def update(self, observation: Observation) -> None:
         """Process one step."""
-        signals = observation.signals
-        calls, valid = finite(signals, CALLS), finite(signals, VALID)
+        get = observation.finite.get
+        calls, valid = get(CALLS), get(VALID)
         searches = calls if calls is None or valid is None else calls * valid
-        length, unobserved, averages = finite(signals, LENGTH), self.unobserved, self.averages
+        length, unobserved, averages = get(LENGTH), self.unobserved, self.averages
         unobserved["length"] = 0 if length is not None else unobserved["length"] + 1
         unobserved["searches"] = 0 if searches is not None else unobserved["searches"] + 1
         if length is not None:
             averages["length"].update(length)
         if searches is not None:
             averages["searches"].update(searches)
-        cross = finite(signals, CROSS)
+        cross = get(CROSS)
         if cross is not None:
             self.displacement += cross
             self.displacements += 1

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.state import Stateful
@@ -46,8 +45,8 @@ class Excess(Stateful):
 
     def update(self, observation: Observation) -> None:
         """Process one step."""
-        entropy = finite(observation.signals, ENTROPY)
-        likelihood = finite(observation.signals, LIKELIHOOD)
+        entropy = observation.finite.get(ENTROPY)
+        likelihood = observation.finite.get(LIKELIHOOD)
         self.unheard += 1
         self._errors = None
         if entropy is not None and likelihood is not None:

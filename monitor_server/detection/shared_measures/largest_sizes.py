@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Mapping
 
-from monitor_server.detection.base_classes.readings import LARGEST, finite
+from monitor_server.detection.protocol import LARGEST
 from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["Records"]
@@ -37,12 +37,16 @@ class Records(Stateful):
         get = signals.get
         self.rows.append([get(name) for name in self._factors])
 
-    def passed(self, signals: Mapping[str, float]) -> list[str]:
+    def passed(self, finite: Mapping[str, float]) -> list[str]:
         """Return the signals of a row that pass their record by their factor; adds nothing."""
         found = []
-        for name, factor in self._factors.items():
-            value = finite(signals, name)
-            if value is not None and (sizes := self._sizes(name)) and abs(value) > factor * max(sizes):
+        newest = self.rows[-1] if self.rows else []
+        for (name, factor), before in zip(self._factors.items(), newest, strict=False):
+            value = finite.get(name)
+            # A size within the factor of the row before cannot pass the record, which is no smaller.
+            if value is None or (before is not None and abs(value) <= factor * abs(before) < LARGEST):
+                continue
+            if (sizes := self._sizes(name)) and abs(value) > factor * max(sizes):
                 found.append(name)
         return found
 

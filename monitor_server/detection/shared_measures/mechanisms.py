@@ -6,7 +6,6 @@ size of change matters for which signal. It reports no findings.
 
 from collections.abc import Collection
 
-from monitor_server.detection.base_classes.readings import LARGEST, finite
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.departure import Departure, Size
 from monitor_server.detection.statistics.state import Stateful
@@ -58,12 +57,11 @@ class Mechanisms(Stateful):
         """Process one step and return the departed mechanisms, each with the channels that departed."""
         moved: dict[str, list[str]] = {}
         self._departed = moved
-        signals, left = observation.signals, self.left
-        self.policy.update(finite(signals, PAIRED))
-        get = signals.get
+        get, left = observation.finite.get, self.left
+        self.policy.update(get(PAIRED))
         for name, mechanism, signal, channel, update in self._followed:
             value = get(signal)
-            departs = value is not None and -LARGEST < value < LARGEST and update(value)
+            departs = value is not None and update(value)
             if departs and (name not in ENTROPY_CHANNELS or self.policy.explains(channel.change)):
                 left[name] = HELD_ROWS
             elif left[name]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from monitor_server.detection.base_classes.readings import finite, first_finite
+from monitor_server.detection.base_classes.readings import first_finite
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Cusum
@@ -78,18 +78,19 @@ def update_surge(*, turn: int, floor: float, factor: float) -> Surge:
     return Surge(turn=turn, slack=0.8, floor=floor, momentum=False, length=60, lag=8, trend=False, least_rise=least)
 
 
-def read_channels(signals: Mapping[str, float]) -> list[tuple[str, float]]:
+def read_channels(finite: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return the channels that this step holds, each with the sign that makes a rise bad."""
     found: list[tuple[str, float]] = []
-    if (entropy := finite(signals, "entropy/mean")) is not None:
+    get = finite.get
+    if (entropy := get("entropy/mean")) is not None:
         found.append(("entropy", entropy))
-    if (likelihood := finite(signals, "likelihood/correct")) is not None:
+    if (likelihood := get("likelihood/correct")) is not None:
         found.append(("unlikelihood", -likelihood))
-    if (paired := finite(signals, "entropy/paired_delta")) is not None:
+    if (paired := get("entropy/paired_delta")) is not None:
         found.append(("paired", paired))
     # A norm of exactly 0 comes from a batch of groups without variance and is not a small gradient.
-    if (gradient := finite(signals, "grad/norm")) is not None and gradient > 0.0:
+    if (gradient := get("grad/norm")) is not None and gradient > 0.0:
         found.append(("gradient", math.log(gradient)))
-    if (ratio := first_finite(signals, RATIOS)) is not None and ratio[1] > 0.0:
+    if (ratio := first_finite(finite, RATIOS)) is not None and ratio[1] > 0.0:
         found.append(("ratio", math.log(ratio[1])))
     return found

@@ -1,6 +1,5 @@
 """The first rows of a run, while its learning rate still climbs: movement there is the start, not a drift."""
 
-from monitor_server.detection.base_classes.readings import finite
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.state import Stateful
 
@@ -26,7 +25,7 @@ class WarmUp(Stateful):
     def update(self, observation: Observation) -> bool:
         """Process one step and return whether it belongs to the warm-up."""
         self.rows += 1
-        rate = finite(observation.signals, RATE)
+        rate = observation.finite.get(RATE)
         if rate is not None:
             highest = self.highest
             self.climbs = rate > CLIMB * highest
