@@ -8,7 +8,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any
 
 from monitor_server.detection.statistics.rarity import MOST_ROWS, is_rarer
@@ -23,6 +23,7 @@ SMALLEST_DEVIATION = 1e-12  # keeps the score of a constant signal finite
 # Rows for which one look at the baseline serves: each row moves a median by one place at most.
 ROWS_PER_LOOK = 16
 ROUNDING = 1e-9  # relative; far more than the rounding of a difference
+_TURNS = cycle(range(ROWS_PER_LOOK))  # of the departures in the order in which they are made; it changes no result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +94,7 @@ class Departure(Stateful):
         self._before: list[float] | None = None  # the window before, in order, while row after row is compared
         self._leaving: float | None = None  # what leaves it at the next row
         self._places = _places(size)
-        # The first look serves for fewer rows, by the size, so that not all departures of a run look on the same row.
-        self._rows_per_look = ROWS_PER_LOOK - hash(size) % 8
+        self._turn = next(_TURNS)  # rows by which one look serves for less, so that departures look in turn
 
     def update(self, x: float) -> bool:
         """Add one finite value and return whether the signal has departed.
@@ -106,8 +106,9 @@ class Departure(Stateful):
         if x < self.floor:  # noqa: PLR1730 - cheaper than a call
             self.floor = x
         self.values.append(x)
-        if self._rows_left:
-            self._rows_left -= 1
+        rows_left = self._rows_left
+        if rows_left:
+            self._rows_left = rows_left - 1
             if (x < self._limit) if self._falls else (x > self._limit):
                 self._passing = self._rows - 1
             elif self._passing:
@@ -115,28 +116,29 @@ class Departure(Stateful):
             else:
                 self.departs = False
                 return False
-        self.departs = self._compare()
-        return self.departs
+        self.departs = departs = self._compare(looks=not rows_left)
+        return departs
 
-    def _compare(self) -> bool:
-        """Compare the level with the baseline, and note the limit for the next rows where it is due."""
-        values, rows, size = list(self.values), self._rows, self._size
-        newest, before = values[-rows:], self._sort_before(values)
-        if len(before) < LEAST:
+    def _compare(self, *, looks: bool) -> bool:
+        """Compare the level with the baseline, and where it is due look at it for a limit on the next rows."""
+        values, rows, size, falls = list(self.values), self._rows, self._size, self._falls
+        count = len(values) - rows - 1  # of the rows before
+        if count < LEAST:
             return False
-        if not self._rows_left:
+        before, newest = self._sort_before(values), sorted(values[-rows:])
+        if looks:
             self._look_ahead(before, newest)
         if self._passing:  # so that the next row is compared as well
-            self._before, self._leaving = before, values[0] if len(before) == WINDOW else None
-        baseline, level = sorted_median(before), sorted_median(sorted(newest))
-        change = baseline - level if self._falls else level - baseline
+            self._before, self._leaving = before, values[0] if count == WINDOW else None
+        baseline, level = sorted_median(before), sorted_median(newest)
+        change = baseline - level if falls else level - baseline
         if change <= size.least or not self._is_beyond(level, baseline):
             return False
         # Every one of the newest rows must be large too, where the size says so.
-        if size.each and not all(self._is_beyond(value, baseline) for value in newest):
+        if size.each and not self._is_beyond(newest[-1] if falls else newest[0], baseline):
             return False
         spread = MAD_TO_SIGMA * median_distance(before, baseline)
-        self.deviation = deviation = spread * (1.0 + 4.0 / len(before)) + size.noise
+        self.deviation = deviation = spread * (1.0 + 4.0 / count) + size.noise
         self.score = change / max(deviation, SMALLEST_DEVIATION)
         if change <= size.errors * deviation:
             return False
@@ -160,10 +162,10 @@ class Departure(Stateful):
         """
         places, falls, bound = self._places, self._falls, self._size.rarity
         if places and len(before) == WINDOW:
-            lie_beyond = max(newest) < before[places - 1] if falls else min(newest) > before[-places]
+            lie_beyond = newest[-1] < before[places - 1] if falls else newest[0] > before[-places]
             if lie_beyond:
                 return True
-        return bound >= 1.0 or is_rarer(values, bound, falls=falls)
+        return bound >= 1.0 or is_rarer(values, before, bound, falls=falls)
 
     def _is_beyond(self, level: float, baseline: float) -> bool:
         """Return whether a level passes the factor. Rises count from 0: what can be negative has no multiple."""
@@ -178,20 +180,21 @@ class Departure(Stateful):
         After k rows a median lies between the values that were k places below and above it.
         """
         size, half = self._size, len(before) // 2
-        self._rows_left = rows = min(self._rows_per_look, half - 1)
-        if rows == self._rows_per_look:
-            self._rows_per_look = ROWS_PER_LOOK
+        rows = min(ROWS_PER_LOOK, half - 1)
+        if rows == ROWS_PER_LOOK:
+            rows, self._turn = rows - self._turn, 0
+        self._rows_left = rows
         if self._falls:
             most, floor = before[half + rows], self.floor
             margin = ROUNDING * (abs(most) + abs(floor) + size.least)
             self._limit = min(most - size.least, floor + size.factor * (most - floor)) + margin
-            passes = min(newest) < self._limit
+            passes = newest[0] < self._limit
         else:
             least = before[half - 1 - rows]
             self._limit = least + size.least - ROUNDING * (abs(least) + size.least)
             if size.factor != 1.0:
                 self._limit = max(self._limit, size.factor * least)
-            passes = max(newest) > self._limit
+            passes = newest[-1] > self._limit
         self._passing = self._rows - 1 if passes else 0
 
     @property
@@ -215,7 +218,7 @@ class Departure(Stateful):
         """Discard the baseline, because the signal changed its meaning."""
         self.values.clear()
         self.floor, self.departs = 0.0, False
-        self._rows_left, self._passing, self._before = 0, 0, None
+        self._rows_left, self._passing, self._before, self._turn = 0, 0, None, next(_TURNS)
 
     @property
     def change(self) -> float:

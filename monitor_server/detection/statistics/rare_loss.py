@@ -1,7 +1,7 @@
 """A rare loss: the newest values of a reward or of a share all lie far below those before, which rarely happened."""
 
 import math
-from bisect import bisect_right, insort_left
+from bisect import bisect_left, bisect_right, insort_right
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,6 +35,7 @@ class RareLoss(Stateful):
     def __init__(self, share: float) -> None:
         self._share = share
         self._largest = -math.inf
+        self._ordered: list[float] | None = None  # the rewards in ascending order, while row after row is measured
         self.rewards: deque[float] = deque(maxlen=WINDOW + MOST_ROWS)
         self.floor = 0.0
         self.rarity = 1.0
@@ -56,29 +57,42 @@ class RareLoss(Stateful):
             self.floor = reward
         self.rarity = 1.0
         if reward < self.floor + self._share * (self._largest - self.floor):
-            self._measure(reward)
+            self._measure(reward, self._sort(reward, leaving))
+        else:
+            self._ordered = None
         return self.rarity
 
-    def _measure(self, reward: float) -> None:
+    def _sort(self, reward: float, leaving: float) -> list[float]:
+        """Return all rewards in ascending order; what was in order at the last row changes by one or two of them."""
+        ordered = self._ordered
+        if ordered is None:
+            self._ordered = ordered = sorted(self.rewards)
+            return ordered
+        if leaving != -math.inf:
+            del ordered[bisect_left(ordered, leaving)]
+        insort_right(ordered, reward)
+        return ordered
+
+    def _measure(self, reward: float, ordered: Sequence[float]) -> None:
         """Measure the rarity of rewards of which the newest may be low."""
-        ordered = sorted(self.rewards)
         if len(ordered) < LEAST + 2 or reward >= sorted_median(ordered) or not self._may_be_low(ordered):
             return
-        values, floor, mildest = list(self.rewards), self.floor, reward
-        before = sorted(values[:-2][-WINDOW:])
-        for rows in range(2, MOST_ROWS + 1):
-            if rows > 2:  # noqa: PLR2004 - the window moves back by one row, and stays in order
-                del before[bisect_right(before, values[-rows]) - 1]
-                if len(values) >= rows + WINDOW:
-                    insort_left(before, values[-rows - WINDOW])
-            if len(before) < LEAST:
+        values, floor = list(self.rewards), self.floor
+        most = min(MOST_ROWS, len(values) - LEAST)
+        before = sorted(values[:-most][-WINDOW:])
+        # The most rows first: where chance hardly brings them, fewer rows cannot be rarer, and need no look.
+        for rows in range(most, 1, -1):
+            if rows < most:  # the window moves on by one row, and stays in order
+                if len(values) > rows + WINDOW:
+                    del before[bisect_left(before, values[-rows - 1 - WINDOW])]
+                insort_right(before, values[-rows - 1])
+            if (1.0 / (len(before) + 2)) ** rows > self.rarity:
                 break
-            mildest = max(mildest, values[-rows])
-            baseline = sorted_median(before)
+            mildest, baseline = max(values[-rows:]), sorted_median(before)
             if baseline - floor > LEAST_SPAN and mildest < floor + self._share * (baseline - floor):
                 # The rarity of these rows, with a baseline that is in order.
                 found = ((bisect_right(before, mildest) + 1) / (len(before) + 2)) ** rows
-                if found < self.rarity:
+                if found <= self.rarity:
                     self.rarity, self.baseline = found, baseline
 
     @property
@@ -98,10 +112,10 @@ class RareLoss(Stateful):
     def restart(self) -> None:
         """Discard the rewards, because they changed their meaning."""
         self.rewards.clear()
-        self._largest = -math.inf
+        self._largest, self._ordered = -math.inf, None
         self.floor, self.rarity, self.baseline = 0.0, 1.0, None
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; the largest reward is found again."""
         super().load(state)
-        self._largest = max(self.rewards, default=-math.inf)
+        self._largest, self._ordered = max(self.rewards, default=-math.inf), None

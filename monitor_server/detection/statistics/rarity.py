@@ -45,25 +45,32 @@ def rarity(values: Sequence[float], *, falls: bool, rows: Sequence[int] = range(
     return smallest
 
 
-def is_rarer(values: Sequence[float], bound: float, *, falls: bool) -> bool:
+def is_rarer(values: Sequence[float], ordered: Sequence[float], bound: float, *, falls: bool) -> bool:
     """Return whether the `rarity` of the newest rows is below a bound, without computing more of it than that needs.
 
-    >>> is_rarer([0.6, 0.7, 0.6, 0.5, 0.6, 0.7, 0.1, 0.1], 0.02, falls=True)
+    Args:
+        values: The rows, oldest first.
+        ordered: The oldest of them in ascending order, as many as the caller has in order; the rest are few.
+        bound: The bound.
+        falls: Whether low values are extreme.
+
+    >>> values = [0.6, 0.7, 0.6, 0.5, 0.6, 0.7, 0.1, 0.1]
+    >>> is_rarer(values, sorted(values[:5]), 0.02, falls=True)
     True
     """
-    ordered = sorted(values)
-    mildest = values[-1]
-    for m in range(1, MOST_ROWS):
+    rest = values[len(ordered) :]
+    # The most rows first, because a failure that has lasted for some rows is rarest by all of them.
+    for m in range(min(MOST_ROWS - 1, len(values) - LEAST), 0, -1):
         before = len(values) - m
-        if before < LEAST:
+        if (1 / (before + 2)) ** m >= bound:  # even if no row before was as extreme, and fewer rows are no rarer
             return False
-        value = values[-m]
-        if (value > mildest) if falls else (value < mildest):
-            mildest = value
-        if (1 / (before + 2)) ** m >= bound:  # even if no row before was as extreme
-            continue
-        # The newest m are as extreme as the mildest of them.
-        as_extreme = (bisect_right(ordered, mildest) if falls else len(ordered) - bisect_left(ordered, mildest)) - m
-        if ((as_extreme + 1) / (before + 2)) ** m < bound:
+        others, in_order = rest[:-m], max(0, m - len(rest))  # not the newest; of the newest
+        if falls:
+            mildest = max(values[-m:])
+            as_extreme = bisect_right(ordered, mildest) + len([1 for value in others if value <= mildest])
+        else:
+            mildest = min(values[-m:])
+            as_extreme = len(ordered) - bisect_left(ordered, mildest) + len([1 for value in others if value >= mildest])
+        if ((as_extreme - in_order + 1) / (before + 2)) ** m < bound:
             return True
     return False
