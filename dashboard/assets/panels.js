@@ -62,12 +62,13 @@
     requestAnimationFrame(() => drawNext(others, asked));
   }
 
-  function drawPanel(panel, { problem, newest, figure }) {
+  function drawPanel(panel, { problem, unread, newest, figure }) {
     const body = panel.querySelector(".panel-body");
-    if (problem) {
+    if (unread && graphOf(panel)) return; // the bar, or the head of the page, says why there is nothing newer
+    if (problem || unread) {
       if (graphOf(panel)) window.Plotly.purge(graphOf(panel));
       body.innerHTML = `<p class="panel-error"></p>`;
-      body.firstChild.textContent = problem;
+      body.firstChild.textContent = problem || unread;
       return;
     }
     let graph = body.querySelector(".panel-chart");

@@ -20,7 +20,7 @@ from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
 from monitor_server.store.listen_notify import Notifications
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
-from monitor_server.store.schema_version import newest_schema, schema_version
+from monitor_server.store.schema.version import newest_schema, schema_version
 from monitor_server.store.write_turns import Turns
 
 __all__ = ["POSTGRES_OPTIONS", "Store", "shown_url"]
@@ -262,7 +262,7 @@ def _migrate(connection: Connection, url: str) -> None:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
         current = schema_version(connection)
         if current != newest_schema():
-            from monitor_server.store import migrating  # noqa: PLC0415 - most starts need no Alembic
+            from monitor_server.store.schema import migrating  # noqa: PLC0415 - most starts need no Alembic
 
             if current is not None and not migrating.is_known(current):
                 raise DatabaseNewer(

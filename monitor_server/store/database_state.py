@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from monitor_server.store.schema_version import schema_version
+from monitor_server.store.schema.version import schema_version
 
 __all__ = ["DatabaseState", "read_state"]
 

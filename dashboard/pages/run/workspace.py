@@ -47,7 +47,7 @@ def register(app: Dash, api_url: str) -> None:
                     api.runs.expected_ranges(live["run"], signals),
                 )
         except ApiError as error:
-            return {signal: {"problem": str(error)} for signal in signals}
+            return {signal: {"unread": str(error)} for signal in signals}
         return {
             signal: _panel(series.get(signal), view, phases, alerts, marks, expected.get(signal), tokens)
             for signal in signals
@@ -114,7 +114,10 @@ def _panel(  # noqa: PLR0917 - what the API returns
     expected: ExpectedRangeItem | None,
     tokens: TokenAxis | None,
 ) -> dict[str, object]:
-    """Return what assets/panels.js draws: the newest value and the figure, or why there is none."""
+    """Return what assets/panels.js draws: the newest value and the figure, or why there is none.
+
+    Where the collector could not be read, ``unread`` says why, and a panel keeps the figure that it shows.
+    """
     if series is None:
         return {"problem": "not observed"}
     figure = signal_figure(

@@ -8,7 +8,7 @@ from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import shown_url
 from monitor_server.store.database_state import DatabaseState
 from monitor_server.store.operations.inspection import inspect_database
-from monitor_server.store.schema_version import newest_schema
+from monitor_server.store.schema.version import newest_schema
 
 __all__ = ["check_clock", "check_database", "check_disk"]
 

@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 
 from monitor_server.store.database import Store
-from monitor_server.store.schema_version import MIGRATIONS
+from monitor_server.store.schema.version import MIGRATIONS
 from tests.postgres import create_database
 
 DATABASES = Path(__file__).parent / "databases"

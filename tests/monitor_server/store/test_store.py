@@ -11,13 +11,14 @@ from alembic.runtime.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server import store as store_package
 from monitor_server.errors import DatabaseUnusable, Unavailable
-from monitor_server.store import database, migrating
+from monitor_server.store import database
+from monitor_server.store import schema as schema_package
 from monitor_server.store.database import Store
 from monitor_server.store.encoding.packing import columns, pack, unpack
 from monitor_server.store.repositories.recent_steps import Recent
-from monitor_server.store.schema_version import newest_schema, schema_version
+from monitor_server.store.schema import migrating
+from monitor_server.store.schema.version import newest_schema, schema_version
 from monitor_server.store.tables import metadata
 
 NAMES = [f"s{place}" for place in range(6)]
@@ -62,8 +63,8 @@ def test_the_names_of_the_migrations_say_which_is_the_newest(store):
 
 def test_a_database_of_the_newest_schema_is_opened_without_alembic(database_url, monkeypatch):
     """Alembic's import would be a twentieth of every start."""
-    monkeypatch.delattr(store_package, "migrating")
-    monkeypatch.setitem(sys.modules, "monitor_server.store.migrating", None)
+    monkeypatch.delattr(schema_package, "migrating")
+    monkeypatch.setitem(sys.modules, "monitor_server.store.schema.migrating", None)
     Store.open(database_url).close()
     with pytest.raises(ImportError):
         Store.open("sqlite://")  # has no table yet

@@ -19,7 +19,7 @@ from monitor_server.commands.doctor.settings import OTHERS, check_settings
 from monitor_server.commands.main import main
 from monitor_server.settings import Settings
 from monitor_server.store.database_state import DatabaseState
-from monitor_server.store.schema_version import newest_schema
+from monitor_server.store.schema.version import newest_schema
 from trainer_hooks import wire
 from trainer_hooks.delivery.http import HttpTransport
 

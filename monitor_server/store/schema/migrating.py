@@ -5,7 +5,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from monitor_server.store.schema_version import MIGRATIONS
+from monitor_server.store.schema.version import MIGRATIONS
 
 __all__ = ["is_known", "migrate", "scripts"]
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 __all__ = ["MIGRATIONS", "newest_schema", "schema_version"]
 
-MIGRATIONS: Final = Path(__file__).parent / "migrations"
+MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
 SQLITE_HAS_TABLE: Final = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
 POSTGRES_HAS_TABLE: Final = "SELECT count(to_regclass('alembic_version'))"
 
