@@ -115,7 +115,7 @@
 
   /* Whether the page shows a run; the fleet and the settings are drawn anew whatever an event is about. */
   function isShown(run) {
-    if (live.page === "compare") return Boolean(document.querySelector(`.legend a[href="/runs/${run}"]`));
+    if (live.page === "compare") return new URLSearchParams(location.search).getAll("run").includes(run);
     return !live.run || run === live.run;
   }
 

@@ -14,7 +14,9 @@
   let slow = 0; // those of them that take long
   let answerMs = 0; // the longest answer since it was forgotten
   let failingTimer = null;
+  let isLeaving = false; // for the sign-in page: what is refused meanwhile is no failure of this one
 
+  const never = new Promise(() => {});
   const send = window.fetch;
   window.fetch = (address, options) => {
     const path = String(address.url || address);
@@ -38,7 +40,9 @@
     newest.set(question, request);
     for (;;) {
       try {
+        if (isLeaving) return never;
         const answer = await answerOf(address, options);
+        if (isLeaving) return never;
         if (isOnce || !AWAY.has(answer.status)) return answer;
       } catch (error) {
         if (isOnce) throw error;
@@ -91,6 +95,7 @@
     isAsking: () => asked > 0,
     longestMs: () => answerMs,
     forgetLongest: () => (answerMs = 0),
+    leave: () => (isLeaving = true),
   };
 
   window.rlvitals = Object.assign(window.rlvitals || {}, { requests });

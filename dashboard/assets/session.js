@@ -5,6 +5,7 @@
   window.rlvitals = window.rlvitals || {};
 
   function openSignIn() {
+    window.rlvitals.requests.leave();
     location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
   }
 
@@ -27,8 +28,12 @@
 
   document.addEventListener("click", async (event) => {
     if (!event.target.closest("#sign-out")) return;
-    await fetch("/api/v1/session", { method: "DELETE" });
-    location.assign("/sign-in");
+    window.rlvitals.requests.leave();
+    try {
+      await fetch("/api/v1/session", { method: "DELETE" });
+    } finally {
+      location.assign("/sign-in");
+    }
   });
 
   window.rlvitals.checkSession = check;

@@ -59,8 +59,8 @@ def test_enter_opens_what_is_typed_also_before_it_is_found(collector, visit):
     page.route("**/_dash-update-component", hold)
     page.keyboard.type("needle")
     page.keyboard.press("Enter")
-    page.unroute("**/_dash-update-component")
     assert page.url == f"{collector.url}/compare"
+    page.unroute("**/_dash-update-component")
     for route in held:
         route.continue_()
     page.wait_for_url(f"**/runs/{run_id}")
