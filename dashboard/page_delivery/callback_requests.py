@@ -26,10 +26,8 @@ __all__ = ["DashRequests", "refuse_unknown_path"]
 
 SCRIPTS: Final = "/_dash-component-suites/"
 UPDATE: Final = "/_dash-update-component"
-FAILING: Final = (
-    b"rlvitals-collector",
-    b"failing",
-)  # of a callback that could not read all that it shows; assets/requests.js
+# The header of a callback that could not read all that it shows; assets/requests.js reads it.
+FAILING: Final = (b"rlvitals-collector", b"failing")
 
 # Plotly writes style elements, draws markers from data: addresses and saves pictures from blob: addresses.
 POLICY: Final = (

@@ -6,17 +6,16 @@ from dash.development.base_component import Component
 from dashboard.api.types.runs import RunDetail
 from dashboard.ids import run as run_ids
 
-__all__ = ["held_labels", "parse_tags", "run_labels"]
+__all__ = ["held_labels", "notes_properties", "parse_tags", "run_labels"]
 
 
 def run_labels(run: RunDetail) -> Component:
     """Return the notes of a run, and a form that is closed at first."""
-    notes = run.get("notes")
     return html.Section(
         className="run-labels",
         children=[
             dcc.Store(id=run_ids.LABEL_HELD, data=held_labels(run)),
-            html.P(notes, className="card run-notes", id=run_ids.LABEL_NOTES_SHOWN, hidden=not notes),
+            html.P(id=run_ids.LABEL_NOTES_SHOWN, className="card run-notes", **notes_properties(run.get("notes"))),
             html.Details(
                 className="label-form",
                 children=[
@@ -26,6 +25,11 @@ def run_labels(run: RunDetail) -> Component:
             ),
         ],
     )
+
+
+def notes_properties(notes: str | None) -> dict[str, object]:
+    """Return the properties of the paragraph with the notes, which is hidden where there are none."""
+    return {"children": notes, "hidden": not notes}
 
 
 def held_labels(run: RunDetail) -> dict[str, object]:

@@ -8,7 +8,7 @@ from dash import Dash, Input, Output, State, no_update, set_props
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.components.run.labels import held_labels, parse_tags
+from dashboard.components.run.labels import held_labels, notes_properties, parse_tags
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 
@@ -104,7 +104,7 @@ def _spelled(value: object) -> str:
 
 def _fill(labels: Mapping[str, Any]) -> None:
     """Show what is stored now, with what others have written meanwhile in the fields that were left as they were."""
-    set_props(run_ids.LABEL_NOTES_SHOWN, {"children": labels["notes"], "hidden": not labels["notes"]})
+    set_props(run_ids.LABEL_NOTES_SHOWN, notes_properties(labels["notes"]))
     set_props(run_ids.LABEL_TITLE, {"value": labels["title"] or ""})
     set_props(run_ids.LABEL_TAGS, {"value": ", ".join(labels["tags"])})
     set_props(run_ids.LABEL_NOTES, {"value": labels["notes"] or ""})

@@ -21,7 +21,7 @@ from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.rules.states import rule_states
 from dashboard.components.run.header import gone_header, run_header
-from dashboard.components.run.labels import run_labels
+from dashboard.components.run.labels import notes_properties, run_labels
 from dashboard.components.run.workspace import (
     left_out_text,
     panel_count,
@@ -182,8 +182,8 @@ def register(app: Dash, api_url: str) -> None:
             return (no_update,) * 8  # the page keeps what it shows; the bar shows that the connection is lost
         signals = read.run.get("signals") or []
         panels = (panel_count(signals), panel_places(signals)) if len(signals) != live["signals"] else (no_update,) * 2
-        lost, notes = left_out_text(read.run.get("left_out")), read.run.get("notes")
-        set_props(run_ids.LABEL_NOTES_SHOWN, {"children": notes, "hidden": not notes})
+        lost = left_out_text(read.run.get("left_out"))
+        set_props(run_ids.LABEL_NOTES_SHOWN, notes_properties(read.run.get("notes")))
         return read.header(), read.aside(), read.figure(), read.style(), read.live(), lost, *panels
 
     async def draw_view(view: Mapping[str, object] | None, live: dict[str, Any]) -> object:

@@ -31,6 +31,7 @@ def register(app: Dash, api_url: str) -> None:
     """Register the callbacks."""
 
     async def draw(wanted: Mapping[str, object] | None, live: Mapping[str, str]) -> object:
+        """Return a panel by signal; where the collector could not be read, ``unread`` says why and a figure stays."""
         if not wanted or "run" not in live:
             return no_update
         signals = cast("list[str]", wanted["signals"])[:MAX_PANELS]
@@ -114,10 +115,7 @@ def _panel(  # noqa: PLR0917 - what the API returns
     expected: ExpectedRangeItem | None,
     tokens: TokenAxis | None,
 ) -> dict[str, object]:
-    """Return what assets/panels.js draws: the newest value and the figure, or why there is none.
-
-    Where the collector could not be read, ``unread`` says why, and a panel keeps the figure that it shows.
-    """
+    """Return what assets/panels.js draws: the newest value and the figure, or why there is none."""
     if series is None:
         return {"problem": "not observed"}
     figure = signal_figure(
