@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import urllib3
 
@@ -70,28 +71,42 @@ def fetch_items(url: str, path: str) -> Iterator[Mapping[str, Any]]:
 def download(url: str, path: str, file: Path) -> int:
     """Write a collector's answer to a file once it is complete, and return its size; arguments are those of `fetch`.
 
+    A pipe or a device, such as ``/dev/stdout``, gets the answer part by part.
+
     Raises:
         CommandError: If no collector answers, its answer is not a success or ends early, or the file cannot be written.
     """
     _check(url)
-    partial = file.with_name(f"{file.name}.partial")
+    size = 0
     try:
         with urllib3.PoolManager(retries=False, timeout=DOWNLOAD_SECONDS) as pool:
             answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False, headers=authorization())
             if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
                 raise _refused(url, path, answer.status, answer.read(amt=4 * LONGEST_DETAIL))
-            with partial.open("wb") as written:
+            with _opened(file) as written:
                 for part in answer.stream(PART_BYTES):
-                    written.write(part)
-                size = written.tell()
-        partial.replace(file)
+                    size += written.write(part)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"the collector at {url} did not answer to the end: {error}; nothing was written") from error
     except OSError as error:
         raise CommandError(f"{file} cannot be written: {error}") from error
+    return size
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
+    if file.exists() and not file.is_file():  # a rename would put a file in the place of a device
+        with file.open("wb") as stream:
+            yield stream
+        return
+    target = Path(os.path.realpath(file))  # or of a symbolic link
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        with partial.open("wb") as written:
+            yield written
+        partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
-    return size
 
 
 def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: ANN401 - urllib3's own

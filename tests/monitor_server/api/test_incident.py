@@ -1,7 +1,9 @@
 """The incident report of an alert: one HTML file, with all its data."""
 
 import json
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 
 import pytest
@@ -114,6 +116,23 @@ def test_the_command_writes_the_report(incident, tmp_path, capsys):
     assert main(["incident", "../runs", "-o", str(tmp_path / "none.html"), "--url", live.url]) == 1
     assert "404" in capsys.readouterr().err
     assert not (tmp_path / "none.html").exists()
+
+
+def test_the_command_writes_into_a_pipe_and_through_a_symbolic_link(incident, tmp_path):
+    """A rename in their place would replace them: as root, `-o /dev/null` would remove the device."""
+    live, alert = incident
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link.html", tmp_path / "file.html"
+    os.mkfifo(pipe)
+    file.write_text("earlier")
+    link.symlink_to(file)
+    with ThreadPoolExecutor() as threads:
+        read = threads.submit(pipe.read_bytes)
+        assert main(["incident", alert["id"], "-o", str(pipe), "--url", live.url]) == 0
+        assert read.result().startswith(b"<!doctype html>")
+    assert pipe.is_fifo()
+    assert main(["incident", alert["id"], "-o", str(link), "--url", live.url]) == 0
+    assert link.is_symlink()
+    assert file.read_text().startswith("<!doctype html>")
 
 
 def test_an_alert_that_nobody_has_seen_has_no_report(collector):
