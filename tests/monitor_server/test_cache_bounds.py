@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from monitor_server.access import rate_limits
-from monitor_server.ingest.record_log import known_runs, log_append, sampled_responses
+from monitor_server.ingest.record_log import known_runs, sampled_responses, step_shapes
 from monitor_server.ingest.validation import layouts, records
 from monitor_server.retention import policy
 from monitor_server.retention.policy import SILENT_SECONDS
@@ -23,7 +23,7 @@ RUNS = 5
 NAMES_BOUND = 20
 BOUNDS = (
     (known_runs, "MAX_RUNS"),
-    (log_append, "MAX_CACHED_STEPS"),
+    (step_shapes, "MAX_STEPS"),
     (sampled_responses, "MAX_CACHED_RUNS"),
     (layouts, "MAX_LAYOUTS"),
     (slices, "MAX_CACHED_RUNS"),

@@ -4,20 +4,17 @@ Ingest knows nothing of detection. What a log entry does to the run is computed 
 the log in order: attempts that begin, records, and acknowledgements, each with a position.
 """
 
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from monitor_server.action_requests.due_requests import end_requests_of_process
 from monitor_server.detection.protocol import SEEN_SHARE
-from monitor_server.errors import RecordError
-from monitor_server.ingest.record_log.config_changes import describe_changes
 from monitor_server.ingest.record_log.known_runs import KnownRun, KnownRuns
+from monitor_server.ingest.record_log.run_entry import enter_run
 from monitor_server.ingest.record_log.sampled_responses import SampledResponses
 from monitor_server.ingest.record_log.signal_places import LeftOutCounter, SignalPlaces, without
+from monitor_server.ingest.record_log.step_shapes import StepShapes
 from monitor_server.ingest.validation.records import ValidRecord
-from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
@@ -27,14 +24,8 @@ from trainer_hooks import wire
 
 __all__ = ["Appended", "Log", "LogMoved"]
 
-log = logging.getLogger(__name__)
-
-MAX_CACHED_STEPS = 4_096
 # Runs to which another collector appends as well: what continues them is written at once, and read anew where it fails.
 MAX_SHARED_RUNS = 4_096
-# Ranks send summaries of one shape. A step may have any number of records, and what differs from those that are not
-# read here is left out when the step is merged.
-RECORDS_COMPARED = 8
 
 
 class LogMoved(Exception):  # noqa: N818 - what has happened, and nobody's error
@@ -84,7 +75,7 @@ class Log:
         self._first_signals = first_signals | {SEEN_SHARE}
         self._clock = clock
         self._known = KnownRuns()
-        self._shapes: OrderedDict[tuple[str, int, int], dict[str, Shape]] = OrderedDict()
+        self._step_shapes = StepShapes()
         self._responses = SampledResponses(settings)
         self._deferred: list[Extension] = []
         self._shared: OrderedDict[str, None] = OrderedDict()
@@ -94,14 +85,14 @@ class Log:
         """What returns the number of entries of each cache."""
         return {
             "log_runs": lambda: len(self._known),
-            "log_steps": lambda: len(self._shapes),
+            "log_steps": lambda: len(self._step_shapes),
             "log_shared_runs": lambda: len(self._shared),
             "thinned_runs": lambda: self._responses.thinned_runs,
         }
 
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
-        self._shapes.clear()
+        self._step_shapes.forget()
         self._deferred.clear()
         self._known.forget(run_id)
 
@@ -154,7 +145,7 @@ class Log:
         """Append the records of a batch that only continues a run, or return None if its log has another end by now."""
         batch, run = valid.batch, known.run
         if any(record.shapes for record in new):
-            new, rejected = self._fitting(repositories, run, valid, new, keep=lambda record: record)
+            new, rejected = self._step_shapes.fitting(repositories, run.id, valid, new, keep=lambda record: record)
         else:
             rejected = list(valid.rejected)
         begin, end = run.log_end, run.log_end + len(new)
@@ -183,33 +174,9 @@ class Log:
             left_out=left_out.result,
         )
 
-    def _fitting(
-        self,
-        repositories: Repositories,
-        run: Run,
-        valid: ValidBatch,
-        records: Sequence[ValidRecord],
-        *,
-        keep: Callable[[ValidRecord], ValidRecord],
-    ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
-        """Return what is kept of the records whose summaries fit those of their steps, and which were refused."""
-        batch, rejected = valid.batch, list(valid.rejected)
-        new: list[ValidRecord] = []
-        for record in records:
-            try:
-                shapes = self._shapes_of(repositories, run, batch.attempt, record)
-                check_shapes(record.shapes, shapes, step=record.step, rank=batch.rank)
-            except RecordError as error:
-                rejected.append(_rejection(record, error))
-            else:
-                kept = keep(record)
-                shapes |= kept.shapes
-                new.append(kept)
-        return new, sorted(rejected, key=lambda rejection: rejection.index)
-
     def _append_any(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         batch, now = valid.batch, self._clock()
-        run = self._enter(repositories, valid, now=now)
+        run = enter_run(repositories, valid, now=now, stall_seconds=self._settings.stall_minimum_seconds)
         begin = run.log_end
         settings, left_out = self._settings, LeftOutCounter(self._settings.max_signals)
         names = repositories.steps.signals(run.id)
@@ -245,62 +212,6 @@ class Log:
         last_seqs[batch.rank] = repositories.records.last_seq(run.id, batch.attempt, batch.rank)
         self._known.keep(KnownRun(run=run, attempt_world_size=run.world_size, signals=signals, last_seqs=last_seqs))
 
-    def _enter(self, repositories: Repositories, valid: ValidBatch, *, now: float) -> Run:
-        """Bring the run to what the batch says of it; each change of it takes a position in the log."""
-        batch, attempts = valid.batch, repositories.attempts
-        run = repositories.runs.lock(valid.run_id) or self._add_run(repositories, valid, now=now)
-        is_newer = batch.attempt > run.attempt
-        if is_newer:
-            run.attempt, run.ended, run.last_step_at = batch.attempt, None, now
-        run.last_seen = now
-        world_size = attempts.enter(
-            run.id, batch.attempt, world_size=batch.world_size, now=now, position=run.log_end + 1
-        )
-        if world_size is None:
-            run.log_end += 1
-            if batch.attempt < run.attempt:
-                log.warning(
-                    "attempt %d of run %r is new and lower than the newest, %d: its steps are "
-                    "stored, and no detector sees them; a later launch must have a higher RLVITALS_ATTEMPT",
-                    batch.attempt,
-                    run.name,
-                    run.attempt,
-                )
-        if batch.attempt == run.attempt:
-            run.world_size, run.capability = world_size or batch.world_size, batch.capability
-            run.source = batch.source or run.source
-            if valid.config is not None and batch.config:
-                attempts.save_config(run.id, batch.attempt, valid.config, describe=describe_changes)
-            # The hello of rank 0's process, which has started again; what a dead process has left may come late.
-            is_hello = batch.config is not None and not batch.records and batch.end is None
-            if is_hello:
-                end_requests_of_process(repositories, run.id, now=now)
-            if is_hello and run.ended is not None:
-                run.ended, run.last_step_at = None, now
-                run.log_end += 1
-            if batch.end is not None and run.ended != batch.end:
-                run.ended = batch.end
-                run.log_end += 1
-        return run
-
-    def _add_run(self, repositories: Repositories, valid: ValidBatch, *, now: float) -> Run:
-        batch = valid.batch
-        return repositories.runs.add(
-            Run(
-                id=valid.run_id,
-                project=batch.project,
-                name=batch.run,
-                source=batch.source,
-                capability=batch.capability,
-                world_size=batch.world_size,
-                attempt=batch.attempt,
-                started_at=now,
-                last_seen=now,
-                last_step_at=now,
-                stall_seconds=self._settings.stall_minimum_seconds,
-            )
-        )
-
     def _select(
         self,
         repositories: Repositories,
@@ -321,23 +232,7 @@ class Log:
         def keep(record: ValidRecord) -> ValidRecord:
             return self._assign(repositories, run, record, signals, left_out)
 
-        return self._fitting(repositories, run, valid, unseen, keep=keep)
-
-    def _shapes_of(self, repositories: Repositories, run: Run, attempt: int, record: ValidRecord) -> dict[str, Shape]:
-        """Return the shapes of the summaries that are stored of the record's step."""
-        if not record.shapes:
-            return {}
-        key = (run.id, attempt, record.step)
-        shapes = self._shapes.get(key)
-        if shapes is None:
-            shapes = {}
-            for body in repositories.records.some_bodies(run.id, attempt, record.step, limit=RECORDS_COMPARED):
-                if body:  # retention has removed the others
-                    shapes |= summary_shapes(wire.decode_record(body))
-            self._shapes[key] = shapes
-            if len(self._shapes) > MAX_CACHED_STEPS:
-                self._shapes.popitem(last=False)
-        return shapes
+        return self._step_shapes.fitting(repositories, run.id, valid, unseen, keep=keep)
 
     def _assign(
         self,
@@ -384,7 +279,3 @@ def _stored_records(valid: ValidBatch, new: Sequence[ValidRecord], *, begin: int
         )
         for place, record in enumerate(new, start=1)
     ]
-
-
-def _rejection(record: ValidRecord, error: RecordError) -> wire.Rejection:
-    return wire.Rejection(index=record.index, error=type(error).__name__, detail=str(error))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from monitor_server.ingest.record_log import known_runs, log_append
+from monitor_server.ingest.record_log import known_runs, step_shapes
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
@@ -23,7 +23,7 @@ RANKS = 2
 def log(clock, monkeypatch):
     """A log whose caches have three entries each."""
     monkeypatch.setattr(known_runs, "MAX_RUNS", BOUND)
-    monkeypatch.setattr(log_append, "MAX_CACHED_STEPS", BOUND)
+    monkeypatch.setattr(step_shapes, "MAX_STEPS", BOUND)
     return Log(settings=Settings(), clock=clock)
 
 

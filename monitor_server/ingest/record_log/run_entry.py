@@ -1,0 +1,78 @@
+"""Brings a run to what a batch states of it: its attempt, world size, configuration and end."""
+
+import logging
+
+from monitor_server.action_requests.due_requests import end_requests_of_process
+from monitor_server.ingest.record_log.config_changes import describe_changes
+from monitor_server.ingest.validation.validate import ValidBatch
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.runs import Run
+
+__all__ = ["enter_run"]
+
+log = logging.getLogger(__name__)
+
+
+def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stall_seconds: float) -> Run:
+    """Lock the run of a batch, or add it, and bring it to what the batch states of it.
+
+    Each change of the run takes a position in its log.
+
+    Args:
+        repositories: The store, in the transaction of the batch.
+        valid: The batch.
+        now: Seconds since the epoch.
+        stall_seconds: How long a new run may be silent before it counts as stalled.
+    """
+    batch, attempts = valid.batch, repositories.attempts
+    run = repositories.runs.lock(valid.run_id) or _add_run(repositories, valid, now=now, stall_seconds=stall_seconds)
+    is_newer = batch.attempt > run.attempt
+    if is_newer:
+        run.attempt, run.ended, run.last_step_at = batch.attempt, None, now
+    run.last_seen = now
+    world_size = attempts.enter(run.id, batch.attempt, world_size=batch.world_size, now=now, position=run.log_end + 1)
+    if world_size is None:
+        run.log_end += 1
+        if batch.attempt < run.attempt:
+            log.warning(
+                "attempt %d of run %r is new and lower than the newest, %d: its steps are "
+                "stored, and no detector sees them; a later launch must have a higher RLVITALS_ATTEMPT",
+                batch.attempt,
+                run.name,
+                run.attempt,
+            )
+    if batch.attempt == run.attempt:
+        run.world_size, run.capability = world_size or batch.world_size, batch.capability
+        run.source = batch.source or run.source
+        if valid.config is not None and batch.config:
+            attempts.save_config(run.id, batch.attempt, valid.config, describe=describe_changes)
+        # The hello of rank 0's process, which has started again; what a dead process has left may come late.
+        is_hello = batch.config is not None and not batch.records and batch.end is None
+        if is_hello:
+            end_requests_of_process(repositories, run.id, now=now)
+        if is_hello and run.ended is not None:
+            run.ended, run.last_step_at = None, now
+            run.log_end += 1
+        if batch.end is not None and run.ended != batch.end:
+            run.ended = batch.end
+            run.log_end += 1
+    return run
+
+
+def _add_run(repositories: Repositories, valid: ValidBatch, *, now: float, stall_seconds: float) -> Run:
+    batch = valid.batch
+    return repositories.runs.add(
+        Run(
+            id=valid.run_id,
+            project=batch.project,
+            name=batch.run,
+            source=batch.source,
+            capability=batch.capability,
+            world_size=batch.world_size,
+            attempt=batch.attempt,
+            started_at=now,
+            last_seen=now,
+            last_step_at=now,
+            stall_seconds=stall_seconds,
+        )
+    )

@@ -1,0 +1,81 @@
+"""Refuses records whose summaries have another shape than those that are stored of the same step."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from monitor_server.errors import RecordError
+from monitor_server.ingest.validation.records import ValidRecord
+from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
+from monitor_server.ingest.validation.validate import ValidBatch
+from monitor_server.store.repositories import Repositories
+from trainer_hooks import wire
+
+__all__ = ["StepShapes"]
+
+MAX_STEPS: Final = 4_096
+# Ranks send summaries of one shape. A step may have any number of records, and what differs from those that are not
+# read here is left out when the step is merged.
+RECORDS_COMPARED: Final = 8
+
+
+class StepShapes:
+    """The shapes of the newest steps' summaries; what is dropped is read from the store again."""
+
+    def __init__(self) -> None:
+        self._shapes: OrderedDict[tuple[str, int, int], dict[str, Shape]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def forget(self) -> None:
+        """Drop all of them, because the store did not accept a record that they contain."""
+        self._shapes.clear()
+
+    def fitting(
+        self,
+        repositories: Repositories,
+        run_id: str,
+        valid: ValidBatch,
+        records: Sequence[ValidRecord],
+        *,
+        keep: Callable[[ValidRecord], ValidRecord],
+    ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
+        """Return what is kept of the records that fit their steps, and which records of the batch were refused.
+
+        Args:
+            repositories: The stored records of the run.
+            run_id: The run.
+            valid: The batch, with the refusals of its validation.
+            records: Those of its records that are examined.
+            keep: Returns what is kept of a record that fits.
+        """
+        batch, rejected = valid.batch, list(valid.rejected)
+        new: list[ValidRecord] = []
+        for record in records:
+            try:
+                shapes = self._of(repositories, run_id, batch.attempt, record)
+                check_shapes(record.shapes, shapes, step=record.step, rank=batch.rank)
+            except RecordError as error:
+                rejected.append(wire.Rejection(index=record.index, error=type(error).__name__, detail=str(error)))
+            else:
+                kept = keep(record)
+                shapes |= kept.shapes
+                new.append(kept)
+        return new, sorted(rejected, key=lambda rejection: rejection.index)
+
+    def _of(self, repositories: Repositories, run_id: str, attempt: int, record: ValidRecord) -> dict[str, Shape]:
+        """Return the shapes of the summaries that are stored of the record's step."""
+        if not record.shapes:
+            return {}
+        key = (run_id, attempt, record.step)
+        shapes = self._shapes.get(key)
+        if shapes is None:
+            shapes = {}
+            for body in repositories.records.some_bodies(run_id, attempt, record.step, limit=RECORDS_COMPARED):
+                if body:  # retention has removed the others
+                    shapes |= summary_shapes(wire.decode_record(body))
+            self._shapes[key] = shapes
+            if len(self._shapes) > MAX_STEPS:
+                self._shapes.popitem(last=False)
+        return shapes
