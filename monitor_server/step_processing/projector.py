@@ -7,7 +7,6 @@ projected is tried once more without anything from memory, and then quarantined,
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
@@ -19,6 +18,7 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing.events import Event
 from monitor_server.step_processing.quarantine import QUARANTINE_SECONDS
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
+from monitor_server.step_processing.scheduling.known_verdicts import KnownVerdicts
 from monitor_server.step_processing.scheduling.run_queue import RunQueue
 from monitor_server.step_processing.slices import Projection, Slice
 from monitor_server.store.database import Store
@@ -27,13 +27,8 @@ __all__ = ["Projector"]
 
 log = logging.getLogger(__name__)
 
-MAX_VERDICTS = 4_096
-# A verdict in memory that is further behind the end of its run's log is read from the store instead.
-MAX_ENTRIES_BEHIND = 100_000
 # Runs beyond these are found in the store by the next tick.
 MAX_QUEUED_RUNS = 10_000
-# Receipts beyond these are answered with the verdict that is known.
-MAX_WAITERS = 1_000
 STORE_PAUSE_SECONDS = 0.5
 # A tick that is later than this means that the projector hangs, or waits for the database.
 LATE_TICK_SECONDS = 30.0
@@ -65,12 +60,9 @@ class Projector:
         self._rules = projection.rules
         self._changed = threading.Condition()
         self._queue = RunQueue(max_queued_runs)
-        self._waiters: dict[str, list[tuple[int, Future[None]]]] = {}
-        self._verdicts: OrderedDict[str, tuple[int, Verdict]] = OrderedDict()
-        self._waiter_count = 0
+        self._verdicts = KnownVerdicts()
         self._is_behind = False
         self._busy_share = busy_share or BusyShare()
-        self._elsewhere: OrderedDict[str, None] = OrderedDict()  # runs that another projector owned when last asked
         self._failures: dict[str, int] = {}
         self._is_stopping = threading.Event()
         self._last_tick = time.monotonic()
@@ -105,15 +97,15 @@ class Projector:
 
     @property
     def waiters(self) -> int:
-        """How many receipts wait for their verdict, at most `MAX_WAITERS`."""
-        return self._waiter_count
+        """How many receipts wait for their verdict; there is a bound."""
+        return self._verdicts.waiters
 
     @property
     def caches(self) -> dict[str, Callable[[], int]]:
         """What returns the number of entries of each cache."""
         return self._projection.caches | {
             "verdicts": lambda: len(self._verdicts),
-            "runs_of_others": lambda: len(self._elsewhere),
+            "runs_of_others": lambda: self._verdicts.runs_of_others,
         }
 
     def is_near(self, run_id: str, position: int, *, within: int) -> bool:
@@ -123,19 +115,10 @@ class Projector:
         projector has worked for much of the last second, where another collector projects the run, and after a wait
         that ended without a result until there was nothing left to do.
         """
-        self._forget_distant_verdict(run_id, position)
         with self._changed:
-            known, is_elsewhere = self._verdicts.get(run_id), run_id in self._elsewhere
             others_wait = len(self._queue) > (run_id in self._queue)
         is_late = self._is_behind or (others_wait and self._busy_share.is_busy)
-        return not (is_late or is_elsewhere) and (known is None or position - known[0] <= within)
-
-    def _forget_distant_verdict(self, run_id: str, position: int) -> None:
-        """Drop a verdict far behind the log: another collector projects the run, or it was deleted and begins anew."""
-        with self._changed:
-            known = self._verdicts.get(run_id)
-            if known is not None and position - known[0] > MAX_ENTRIES_BEHIND:
-                del self._verdicts[run_id]
+        return self._verdicts.is_near(run_id, position, within=within) and not is_late
 
     def report_late(self) -> None:
         """Note that a verdict did not come in time: nobody waits for one until there is nothing left to do."""
@@ -161,23 +144,14 @@ class Projector:
 
         It is done at once where too many wait already.
         """
-        future: Future[None] = Future()
-        with self._changed:
-            others = [waiter for waiter in self._waiters.get(run_id, []) if not waiter[1].cancelled()]
-            self._waiter_count += len(others) - len(self._waiters.get(run_id, []))
-            if self._waiter_count >= MAX_WAITERS:
-                future.set_result(None)
-                return future
-            self._waiters[run_id] = [*others, (position, future)]
-            self._waiter_count += 1
-        self.notify([run_id])
+        future = self._verdicts.wait_for(run_id, position)
+        if not future.done():
+            self.notify([run_id])
         return future
 
     def known_verdict(self, run_id: str) -> Verdict | None:
         """Return the newest verdict on a run that is in memory, or None."""
-        with self._changed:
-            known = self._verdicts.get(run_id)
-        return None if known is None else known[1]
+        return self._verdicts.newest(run_id)
 
     def _run(self) -> None:
         next_tick = began = time.monotonic()
@@ -225,45 +199,18 @@ class Projector:
             self._fail(run_id, error)
         else:
             self._failures.pop(run_id, None)
-            self._note_owner(run_id, is_elsewhere=result is None)
+            self._verdicts.note_owner(run_id, is_elsewhere=result is None)
             if result is not None:
                 self._publish(result.events)
                 self._settle(run_id, result)
 
-    def _note_owner(self, run_id: str, *, is_elsewhere: bool) -> None:
-        """Remember whose run it is: nobody waits here for the verdict of another collector."""
-        with self._changed:
-            self._elsewhere.pop(run_id, None)
-            if is_elsewhere:
-                self._elsewhere[run_id] = None
-                if len(self._elsewhere) > MAX_VERDICTS:
-                    self._elsewhere.popitem(last=False)
-        if is_elsewhere:
-            self._wake(run_id, None)
-
     def _settle(self, run_id: str, result: Slice) -> None:
-        with self._changed:
-            self._verdicts[run_id] = (result.position, result.verdict)
-            self._verdicts.move_to_end(run_id)
-            if len(self._verdicts) > MAX_VERDICTS:
-                self._verdicts.popitem(last=False)
+        self._verdicts.add(run_id, result.position, result.verdict)
         if result.has_more:
             with self._changed:
                 self._queue.add_behind(run_id)
         else:
-            self._wake(run_id, result.position)
-
-    def _wake(self, run_id: str, position: int | None) -> None:
-        """End the waits for a run up to a position, or all of them."""
-        with self._changed:
-            waiters = self._waiters.pop(run_id, [])
-            left = [waiter for waiter in waiters if position is not None and waiter[0] > position]
-            if left:
-                self._waiters[run_id] = left
-            self._waiter_count += len(left) - len(waiters)
-        for place, future in waiters:
-            if (place, future) not in left and future.set_running_or_notify_cancel():
-                future.set_result(None)
+            self._verdicts.wake(run_id, result.position)
 
     def _fail(self, run_id: str, error: Exception) -> None:
         self._failures[run_id] = self._failures.get(run_id, 0) + 1
@@ -279,14 +226,13 @@ class Projector:
         else:
             log.error("run %s is quarantined: its records are stored and no detector sees them", run_id)
             self._publish(events)
-        self._wake(run_id, None)
+        self._verdicts.wake(run_id)
 
     def _tick(self) -> None:
         """Find the runs that the clock, or another collector, has given something to do."""
         now, settings = self._clock(), self._settings
         self._on_tick()
-        with self._changed:
-            waited_for = list(self._waiters)
+        waited_for = self._verdicts.waited_for
         try:
             with self._store.read() as repositories:
                 queue = repositories.projection_queue
@@ -309,23 +255,13 @@ class Projector:
         self.notify(dict.fromkeys(found))
         for run_id, run in waited.items():
             if run is None or run.quarantined_at is not None:
-                self._wake(run_id, None)
+                self._verdicts.wake(run_id)
             elif run.position >= run.log_end and run_id not in self._queue:
-                self._forget_verdict(run_id)
-                self._wake(run_id, run.position)
-
-    def _forget_verdict(self, run_id: str) -> None:
-        """Drop the verdict on a run that another collector has projected."""
-        with self._changed:
-            known = self._verdicts.get(run_id)
-            if known is not None and any(place > known[0] for place, _ in self._waiters.get(run_id, [])):
-                del self._verdicts[run_id]
+                self._verdicts.wake_projected(run_id, run.position)
 
     def _end(self) -> None:
-        with self._changed:
-            run_ids = list(self._waiters)
-        for run_id in run_ids:
-            self._wake(run_id, None)
+        for run_id in self._verdicts.waited_for:
+            self._verdicts.wake(run_id)
         try:
             with self._store.write() as repositories:
                 self._projection.release(repositories)

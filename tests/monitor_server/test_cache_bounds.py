@@ -12,7 +12,8 @@ from monitor_server.ingest.validation import layouts, records
 from monitor_server.retention import policy
 from monitor_server.retention.policy import SILENT_SECONDS
 from monitor_server.rules import known_rules
-from monitor_server.step_processing import passed_alerts, projector, slices
+from monitor_server.step_processing import passed_alerts, slices
+from monitor_server.step_processing.scheduling import known_verdicts
 from monitor_server.step_processing.steps import completion, waiting
 from tests.live import eventually
 from tests.monitor_server.retention.runs import sampled
@@ -30,7 +31,7 @@ BOUNDS = (
     (waiting, "MAX_CACHED_RUNS"),
     (passed_alerts, "MAX_CACHED_RUNS"),
     (completion, "MAX_FULL_STEPS"),
-    (projector, "MAX_VERDICTS"),
+    (known_verdicts, "MAX_VERDICTS"),
     (known_rules, "MAX_REMEMBERED_RUNS"),
     (policy, "MAX_THINNED_RUNS"),
     (rate_limits, "MOST_CALLERS"),

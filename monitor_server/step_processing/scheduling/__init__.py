@@ -1,1 +1,1 @@
-"""Measures how busy the projector is, and lets ingest go first."""
+"""Whose turn it is: the queue of runs, the receipts that wait for a verdict, and what lets ingest go first."""

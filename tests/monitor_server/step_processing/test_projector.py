@@ -3,9 +3,9 @@
 import pytest
 
 from monitor_server.settings import Settings
-from monitor_server.step_processing import projector as projector_module
 from monitor_server.step_processing.events import AlertChanged, StepCompleted
 from monitor_server.step_processing.projector import Projector
+from monitor_server.step_processing.scheduling import known_verdicts
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
@@ -99,7 +99,7 @@ def test_the_queue_of_runs_is_bounded_and_the_rest_is_found_in_the_store(store, 
 
 def test_waits_for_a_verdict_are_bounded(projector, append, monkeypatch):
     """The third wait is over at once; waits that were given up make room again."""
-    monkeypatch.setattr(projector_module, "MAX_WAITERS", 2)
+    monkeypatch.setattr(known_verdicts, "MAX_WAITERS", 2)
     run_id = append(records=[{"step": 1}])
     first, second, third = (projector.wait_for(run_id, 2**60) for _ in range(3))
     assert (first.done(), second.done(), third.done()) == (False, False, True)
