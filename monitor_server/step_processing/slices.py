@@ -26,7 +26,8 @@ from monitor_server.step_processing.ownership import Ownership
 from monitor_server.step_processing.passed_alerts import PassedAlerts
 from monitor_server.step_processing.quarantine import is_in_quarantine, quarantine
 from monitor_server.step_processing.run_context import RunContext
-from monitor_server.step_processing.steps.completion import Budget, Completion, step_bounds
+from monitor_server.step_processing.steps.budget import Budget
+from monitor_server.step_processing.steps.completion import Completion, step_bounds
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.waiting import WaitingCache, WaitingSteps
 from monitor_server.store.database import Store

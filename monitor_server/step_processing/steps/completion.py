@@ -8,77 +8,35 @@ is complete already corrects the stored step; detection does not see it again.
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from time import thread_time
 
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.settings import Settings
 from monitor_server.step_processing.run_context import Key, RunContext
+from monitor_server.step_processing.steps.budget import Budget
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.rank_merging import merge_records
+from monitor_server.step_processing.steps.stray_numbers import is_stray, was_stray
 from monitor_server.step_processing.steps.waiting import WaitingSteps
 from monitor_server.store.repositories.recent_steps import SPARKLINE_SIGNAL, Recent
 from monitor_server.store.repositories.records import StepBounds, StoredStep
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks import wire
 
-__all__ = ["Budget", "Completion", "step_bounds"]
+__all__ = ["Completion", "step_bounds"]
 
 log = logging.getLogger(__name__)
 
-MAX_STEPS_PER_SLICE = 256
-MAX_RECORDS_PER_SLICE = 4_096  # a step of thousands of ranks is thousands of records
-MAX_SECONDS_PER_SLICE = 0.1
 # Of steps that are merged anew: a record is up to some 30 KB.
 RECORDS_READ_AT_ONCE = 256
 # Clocks of trainer and collector may differ by a day; a time beyond that is not believed.
 CLOCKS_DIFFER_SECONDS = DAY_SECONDS
-# A step that is further ahead than this and than as many usual strides is held to be a stray number.
-LARGEST_JUMP = 1_000_000
-# So many steps beyond a jump, in ascending order, show that the trainer's counter has really moved.
-STEPS_BEYOND_JUMP = 3
-
-
 MAX_FULL_STEPS = 4_096  # whose end is remembered, so that late records of them are not looked up
 
 
 def step_bounds(settings: Settings) -> StepBounds:
     """Return how much of one step the settings allow to be merged."""
     return StepBounds(records=settings.max_step_records, body_bytes=settings.max_step_bytes)
-
-
-class Budget:
-    """How much one slice may do, so that others get their turn: at least one step, then to any of the bounds."""
-
-    def __init__(
-        self, *, clock: Callable[[], float] = thread_time, give_way: Callable[[], None] = lambda: None
-    ) -> None:
-        """Begin a slice.
-
-        Args:
-            clock: Returns seconds; by default those for which the thread has run, because pauses are not work.
-            give_way: Called after each step, to let ingest go first.
-        """
-        self._clock = clock
-        self._give_way = give_way
-        self._end = clock() + MAX_SECONDS_PER_SLICE
-        self._steps = self._records = 0
-
-    def spend(self, *, records: int = 1) -> None:
-        """Count a step that was merged from some records."""
-        self._steps += 1
-        self._records += records
-        self._give_way()
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether the slice has to end."""
-        return (
-            self._steps >= MAX_STEPS_PER_SLICE
-            or self._records >= MAX_RECORDS_PER_SLICE
-            or (self._steps > 0 and self._clock() >= self._end)
-        )
 
 
 class Completion:
@@ -243,7 +201,7 @@ class Completion:
         here = (step.attempt, step.step)
         last = (run.last_attempt, -1 if run.last_step is None else run.last_step)
         if step.attempt == run.projected_attempt and here > last:
-            if _is_stray(context, step):
+            if is_stray(context, step):
                 log.warning(
                     "step %d of run %r is far beyond step %d: it is stored, and no detector sees it unless more such "
                     "steps follow; check what the trainer passes as step",
@@ -257,7 +215,7 @@ class Completion:
             run.last_step_at = context.now
             sent = min(step.time, context.now + CLOCKS_DIFFER_SECONDS)
             run.recent.add(step=step.step, time=sent, reward=step.signals.get(SPARKLINE_SIGNAL))
-        elif step.attempt == run.last_attempt and here < last and _was_stray(context, step):
+        elif step.attempt == run.last_attempt and here < last and was_stray(context, step):
             log.warning(
                 "step %d of run %r was far beyond the steps that follow: detection starts again at step %d",
                 run.last_step,
@@ -292,39 +250,3 @@ class Completion:
 def _known_world_size(context: RunContext, attempt: int) -> int:
     """Return how many ranks an attempt has, or 1 where a run of an older collector has no place for the share seen."""
     return context.world_size(attempt) if SEEN_SHARE in context.positions else 1
-
-
-def _is_stray(context: RunContext, step: Step) -> bool:
-    """Whether a step is so far ahead of the last that its number is not believed.
-
-    If it were, every true step behind it would be late for the detectors. A few such steps in ascending order are
-    believed: the trainer counts otherwise from there on.
-    """
-    run = context.run
-    if run.last_step is None or run.last_attempt != step.attempt:
-        return False
-    strides = sorted(later - sooner for sooner, later in pairwise(run.recent.steps) if later > sooner)
-    stride = strides[len(strides) // 2] if strides else 1
-    if step.step - run.last_step <= LARGEST_JUMP * stride:
-        return False
-    beyond = run.last_step + LARGEST_JUMP * stride
-    return _count(context, step.attempt, above=beyond, below=step.step) + 1 < STEPS_BEYOND_JUMP
-
-
-def _was_stray(context: RunContext, step: Step) -> bool:
-    """Whether the last step was a stray number, which the first step of an attempt may be: nothing was known then.
-
-    It was if it stands alone far beyond this step, and a few steps in ascending order have come below it.
-    """
-    last = context.run.last_step
-    if last is None or last - step.step <= LARGEST_JUMP or len(set(context.run.recent.steps)) >= STEPS_BEYOND_JUMP:
-        return False
-    before = _count(context, step.attempt, above=step.step - LARGEST_JUMP, below=step.step)
-    beyond = _count(context, step.attempt, above=step.step + LARGEST_JUMP, below=last + 1)
-    return before + 1 >= STEPS_BEYOND_JUMP > beyond
-
-
-def _count(context: RunContext, attempt: int, *, above: int, below: int) -> int:
-    """Return how many steps of an attempt between two numbers are stored, or completed in this slice."""
-    stored = context.repositories.steps.count(context.run.id, attempt, above=above, below=below)
-    return stored + sum(1 for other, number in context.completed if other == attempt and above < number < below)

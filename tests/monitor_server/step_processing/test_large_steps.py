@@ -4,7 +4,7 @@ import pytest
 
 from monitor_server.settings import Settings
 from monitor_server.step_processing.slices import Projection
-from monitor_server.step_processing.steps import completion
+from monitor_server.step_processing.steps import budget, completion
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.store.repositories import records as stored_records
 from tests.live import eventually
@@ -91,7 +91,7 @@ def test_a_full_step_is_not_read_again_for_what_comes_later(append, project, mon
 
 def test_large_steps_that_are_mended_take_several_slices(store, append, project, monkeypatch):
     """One batch has late records of many steps: others have their turn in between, and nothing is merged twice."""
-    monkeypatch.setattr(completion, "MAX_STEPS_PER_SLICE", 2)
+    monkeypatch.setattr(budget, "MAX_STEPS_PER_SLICE", 2)
     kept = project.create()
     merged = []
     monkeypatch.setattr(

@@ -8,7 +8,8 @@ from monitor_server.alerts.lifecycle import Lifecycle
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import StepCompleted
 from monitor_server.step_processing.run_context import RunContext
-from monitor_server.step_processing.steps.completion import MAX_STEPS_PER_SLICE, Budget, Completion, step_bounds
+from monitor_server.step_processing.steps.budget import MAX_STEPS_PER_SLICE, Budget
+from monitor_server.step_processing.steps.completion import Completion, step_bounds
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.waiting import WaitingSteps
 

@@ -1,0 +1,44 @@
+"""Bounds the work of one slice of a run, so that other runs get their turn."""
+
+from collections.abc import Callable
+from time import thread_time
+from typing import Final
+
+__all__ = ["Budget"]
+
+MAX_STEPS_PER_SLICE: Final = 256
+MAX_RECORDS_PER_SLICE: Final = 4_096  # a step of thousands of ranks is thousands of records
+MAX_SECONDS_PER_SLICE: Final = 0.1
+
+
+class Budget:
+    """How much one slice may do, so that others get their turn: at least one step, then to any of the bounds."""
+
+    def __init__(
+        self, *, clock: Callable[[], float] = thread_time, give_way: Callable[[], None] = lambda: None
+    ) -> None:
+        """Begin a slice.
+
+        Args:
+            clock: Returns seconds; by default those for which the thread has run, because pauses are not work.
+            give_way: Called after each step, to let ingest go first.
+        """
+        self._clock = clock
+        self._give_way = give_way
+        self._end = clock() + MAX_SECONDS_PER_SLICE
+        self._steps = self._records = 0
+
+    def spend(self, *, records: int = 1) -> None:
+        """Count a step that was merged from some records."""
+        self._steps += 1
+        self._records += records
+        self._give_way()
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the slice has to end."""
+        return (
+            self._steps >= MAX_STEPS_PER_SLICE
+            or self._records >= MAX_RECORDS_PER_SLICE
+            or (self._steps > 0 and self._clock() >= self._end)
+        )

@@ -1,0 +1,50 @@
+"""Recognises step numbers that are not believed, because they lie far beyond those before and after them."""
+
+from itertools import pairwise
+from typing import Final
+
+from monitor_server.step_processing.run_context import RunContext
+from monitor_server.store.repositories.steps import Step
+
+__all__ = ["is_stray", "was_stray"]
+
+# A step that is further ahead than this and than as many usual strides is held to be a stray number.
+LARGEST_JUMP: Final = 1_000_000
+# So many steps beyond a jump, in ascending order, show that the trainer's counter has really moved.
+STEPS_BEYOND_JUMP: Final = 3
+
+
+def is_stray(context: RunContext, step: Step) -> bool:
+    """Whether a step is so far ahead of the last that its number is not believed.
+
+    If it were, every true step behind it would be late for the detectors. A few such steps in ascending order are
+    believed: the trainer counts otherwise from there on.
+    """
+    run = context.run
+    if run.last_step is None or run.last_attempt != step.attempt:
+        return False
+    strides = sorted(later - sooner for sooner, later in pairwise(run.recent.steps) if later > sooner)
+    stride = strides[len(strides) // 2] if strides else 1
+    if step.step - run.last_step <= LARGEST_JUMP * stride:
+        return False
+    beyond = run.last_step + LARGEST_JUMP * stride
+    return _count(context, step.attempt, above=beyond, below=step.step) + 1 < STEPS_BEYOND_JUMP
+
+
+def was_stray(context: RunContext, step: Step) -> bool:
+    """Whether the last step was a stray number, which the first step of an attempt may be: nothing was known then.
+
+    It was if it stands alone far beyond this step, and a few steps in ascending order have come below it.
+    """
+    last = context.run.last_step
+    if last is None or last - step.step <= LARGEST_JUMP or len(set(context.run.recent.steps)) >= STEPS_BEYOND_JUMP:
+        return False
+    before = _count(context, step.attempt, above=step.step - LARGEST_JUMP, below=step.step)
+    beyond = _count(context, step.attempt, above=step.step + LARGEST_JUMP, below=last + 1)
+    return before + 1 >= STEPS_BEYOND_JUMP > beyond
+
+
+def _count(context: RunContext, attempt: int, *, above: int, below: int) -> int:
+    """Return how many steps of an attempt between two numbers are stored, or completed in this slice."""
+    stored = context.repositories.steps.count(context.run.id, attempt, above=above, below=below)
+    return stored + sum(1 for other, number in context.completed if other == attempt and above < number < below)
