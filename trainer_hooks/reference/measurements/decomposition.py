@@ -26,16 +26,14 @@ effect within the step that gradients of a group's correct responses have on the
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from trainer_hooks.reference.measurements.adam_step import AdamStep, Weights, copy_state
 from trainer_hooks.reference.measurements.question_probe import mixed_groups, response_logprobs
+from trainer_hooks.reference.measurements.response_derivative import response_derivative
 from trainer_hooks.reference.policy.token_statistics import token_statistics
-from trainer_hooks.reference.protocols import Policy
 from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
 from trainer_hooks.reference.updates.learner import Learner
 from trainer_hooks.reference.updates.objective import clipped_loss
@@ -56,41 +54,8 @@ MOMENTUM_PARTS = (
 SCALING_PARTS = ("scaling_own", "scaling_negatives", "scaling_others", "scaling_regularisers")
 """The parts of ``scaling``, by the gradients that it scales."""
 
-Weights = dict[str, Tensor]
-"""One tensor for each weight, by its name."""
-
 Signed = tuple[Weights, Weights]
 """Gradients of a group's correct and of its incorrect responses."""
-
-
-@dataclass(frozen=True, slots=True)
-class _AdamStep:
-    """One update of AdamW: its parts as directions in the space of weights, as they were added to the weights.
-
-    Attributes:
-        scale: (1 − β₁) P, the factor of the gradient.
-        momentum: −β₁ P ∘ m.
-        decay: −η w θ.
-        gradient: c g, after clipping.
-        mean_scale: p̄ (1 − β₁).
-        first_decay: β₁.
-    """
-
-    scale: Weights
-    momentum: Weights
-    decay: Weights
-    gradient: Weights
-    mean_scale: float
-    first_decay: float
-
-    def moved_by(self, moment: Weights) -> Weights:
-        """Return the direction in which a part of the first moment moved the weights: −β₁ P ∘ part."""
-        factor = self.first_decay / (1 - self.first_decay)
-        return {name: -factor * scale * moment[name] for name, scale in self.scale.items()}
-
-    def rescaled_by(self, gradient: Weights) -> Weights:
-        """Return the direction by which AdamW's scale differs from the common one for a gradient: −(P − p̄) ∘ g."""
-        return {name: -(scale - self.mean_scale) * gradient[name] for name, scale in self.scale.items()}
 
 
 class Decomposition:
@@ -125,13 +90,13 @@ class Decomposition:
         learner, batch = self._learner, self._batch
         names = [name for name, weight in learner.policy.named_parameters() if weight.requires_grad]
         gradients = self._gradients_by_group(part, names)
-        before = self._state(names)
+        before = copy_state(learner.policy, learner.optimiser, names)
         scores = response_logprobs(learner.policy, batch, self._rows)
         losses = learner.update(batch, part)
         after = {name: weight.detach().clone() for name, weight in learner.policy.named_parameters() if name in before}
         if all(torch.equal(before[name][0], after[name]) for name in names):
             return losses
-        step = self._adam_step(before)
+        step = AdamStep.newest(learner.policy, learner.optimiser, before)
         limit, norm = learner.config.max_grad_norm, losses["grad/norm"]
         clip = min(1.0, limit / (norm + 1e-6)) if limit else 1.0
         moved = response_logprobs(learner.policy, batch, self._rows) - scores
@@ -173,10 +138,10 @@ class Decomposition:
         return self._sums | {"measured": self._measured}
 
     def _first_order(
-        self, weights: Weights, step: _AdamStep, gradients: Mapping[int, Signed], clip: float
+        self, weights: Weights, step: AdamStep, gradients: Mapping[int, Signed], clip: float
     ) -> dict[str, Tensor]:
         """Compute the first-order change of each response by part, all but the remainder."""
-        change = self._derivative(weights)
+        change = self._derivative(weights, self._rows)
         common = {
             group: [change({name: -clip * step.mean_scale * of_sign[name] for name in weights}) for of_sign in signs]
             for group, signs in gradients.items()
@@ -210,7 +175,7 @@ class Decomposition:
             rest: The same of all other terms of the loss.
             direction: Maps a gradient to what it does to the weights; linear.
         """
-        change = self._derivative(weights)
+        change = self._derivative(weights, self._rows)
         zero = torch.zeros(len(self._rows), device=self._measured.device)
         found = {"own": zero.clone(), "negatives": zero.clone(), "others": zero, "regularisers": zero}
         of_rows = self._batch.group_ids[self._rows]
@@ -230,7 +195,7 @@ class Decomposition:
             found["regularisers"] = change(direction(rest))
         return found
 
-    def _carry(self, step: _AdamStep, clipped: Mapping[int, Signed], rest: Weights) -> None:
+    def _carry(self, step: AdamStep, clipped: Mapping[int, Signed], rest: Weights) -> None:
         """Add an update's gradients to what this step has added to the first moment."""
         zeros = {name: torch.zeros_like(whole) for name, whole in step.gradient.items()}
 
@@ -243,30 +208,8 @@ class Decomposition:
             self._carried[group] = decayed(held[0], given[0]), decayed(held[1], given[1])
         self._carried_rest = decayed(self._carried_rest or zeros, rest)
 
-    def _derivative(self, weights: Weights, rows: Tensor | None = None) -> Callable[[Weights], Tensor]:
-        """Return the map from a direction to ⟨∇ ln π(y), direction⟩ of each response, shape ``(responses,)``.
-
-        One graph serves all directions: Jᵀ u is linear in u, and the gradient of ⟨Jᵀ u, direction⟩ by u is J direction.
-        """
-        batch = self._batch
-        rows = self._rows if rows is None else rows
-        tokens, mask = batch.tokens[rows], batch.mask[rows]
-        held = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
-        # The fused attention kernels have no second derivative.
-        with sdpa_kernel(SDPBackend.MATH):
-            scores: Tensor = functional_call(
-                _ResponseScorer(self._learner.policy), {f"policy.{name}": w for name, w in held.items()}, (tokens, mask)
-            )
-            probe = torch.zeros_like(scores, requires_grad=True)
-            pulled = torch.autograd.grad(scores, list(held.values()), probe, create_graph=True)
-
-        def change(direction: Weights) -> Tensor:
-            total = torch.stack(
-                [(gradient * direction[name]).sum() for name, gradient in zip(held, pulled, strict=True)]
-            ).sum()
-            return torch.autograd.grad(total, probe, retain_graph=True)[0]
-
-        return change
+    def _derivative(self, weights: Weights, rows: Tensor) -> Callable[[Weights], Tensor]:
+        return response_derivative(self._learner.policy, weights, self._batch.tokens[rows], self._batch.mask[rows])
 
     def _gradients_by_group(self, part: Minibatch, names: Sequence[str]) -> dict[int, Signed]:
         """Compute the gradient of eq. 1 by group of a minibatch, of its correct and of its incorrect responses."""
@@ -285,54 +228,6 @@ class Decomposition:
                 signs.append(dict(zip(names, gradient, strict=True)))
             found[group] = (signs[0], signs[1])
         return found
-
-    def _state(self, names: Sequence[str]) -> dict[str, tuple[Tensor, Tensor]]:
-        """Copy the weights and the first moments."""
-        weights, state = dict(self._learner.policy.named_parameters()), self._learner.optimiser.state
-        copies = {}
-        for name in names:
-            weight = weights[name]
-            moment = state[weight]["exp_avg"].clone() if weight in state else torch.zeros_like(weight)
-            copies[name] = (weight.detach().clone(), moment)
-        return copies
-
-    def _adam_step(self, before: Mapping[str, tuple[Tensor, Tensor]]) -> _AdamStep:
-        """Read the parts of the newest update from the optimiser's state."""
-        optimiser = self._learner.optimiser
-        settings = optimiser.param_groups[0]
-        rate, epsilon, decay = settings["lr"], settings["eps"], settings["weight_decay"]
-        first, second = settings["betas"]
-        weights = dict(self._learner.policy.named_parameters())
-        scale, momentum, shrink, gradient = Weights(), Weights(), Weights(), Weights()
-        for name, (weight, moment) in before.items():
-            state = optimiser.state[weights[name]]
-            count = float(state["step"])
-            root = (state["exp_avg_sq"] / (1 - second**count)).sqrt() + epsilon
-            whole = rate / (1 - first**count) / root
-            scale[name] = (1 - first) * whole
-            momentum[name] = -first * whole * moment
-            shrink[name] = -rate * decay * weight
-            taken = weights[name].grad
-            gradient[name] = torch.zeros_like(weight) if taken is None else taken.detach().clone()
-        length = _norm(gradient)
-        scaled = _norm({name: scale[name] * gradient[name] for name in scale})
-        return _AdamStep(scale, momentum, shrink, gradient, scaled / length if length else 0.0, first)
-
-
-class _ResponseScorer(torch.nn.Module):
-    """Computes ln π of whole responses as a module, so that `functional_call` can replace the policy's weights."""
-
-    def __init__(self, policy: Policy) -> None:
-        super().__init__()
-        self.policy = policy
-
-    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        return token_statistics(self.policy, tokens, mask)[0].sum(dim=1)
-
-
-def _norm(vectors: Weights) -> float:
-    """Compute the Euclidean norm over all weights."""
-    return float(torch.stack([vector.double().square().sum() for vector in vectors.values()]).sum().sqrt())
 
 
 def _scaled(vectors: Weights, factor: float) -> Weights:
