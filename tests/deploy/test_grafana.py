@@ -57,7 +57,7 @@ def test_the_dashboard_shows_every_metric_of_the_collector_and_no_other(collecto
     exposed = {SUFFIXES.sub("", name) for name in re.findall(r"^# TYPE (rlvitals_\w+) ", text, re.MULTILINE)}
     exposed = {name for name in exposed if not name.endswith("_created")}
     queries = " ".join([*EXPRESSIONS, *(each["query"]["query"] for each in SHOWN["templating"]["list"][:2])])
-    assert {SUFFIXES.sub("", name) for name in METRIC.findall(queries)} == exposed, "change tools/grafana.py"
+    assert {SUFFIXES.sub("", name) for name in METRIC.findall(queries)} == exposed, "change tools/grafana_panels.py"
 
 
 def test_every_family_of_signals_has_one_panel():

@@ -1,0 +1,192 @@
+"""The panels of Grafana's dashboard that are not made from the table of signals: the fleet, a run, the collector."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["COLLECTOR", "FLEET", "OF_A_RUN", "RUN", "Panel"]
+
+RUN: Final = 'project="$project",run="$run"'
+RATE: Final = "[$__rate_interval]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """A panel; ``queries`` are expressions of PromQL with the names of their series."""
+
+    title: str
+    queries: Mapping[str, str]
+    description: str
+    kind: str = "timeseries"
+    unit: str = "short"
+    decimals: int | None = None
+    is_instant: bool = False
+
+
+FLEET: Final = (
+    Panel(
+        title="Firing alerts",
+        kind="table",
+        is_instant=True,
+        queries={'ALERTS{alertstate="firing",severity!="none"}': ""},
+        description="All alerts of Prometheus that fire now. The last row of this dashboard links to their runbooks.",
+    ),
+    Panel(
+        title="Phase of every run",
+        kind="state-timeline",
+        queries={"max by (project, run, phase) (rlvitals_run_phase) == 1": "{{project}} / {{run}}: {{phase}}"},
+        description="The phase that detection gives each live run.",
+    ),
+    Panel(
+        title="Open alerts by kind",
+        queries={
+            "sum by (kind, severity) (max by (project, run, kind, severity) (rlvitals_alert_firing))": (
+                "{{kind}} ({{severity}})"
+            )
+        },
+        description="How many runs have an alert that fires and that no silence covers.",
+    ),
+)
+
+OF_A_RUN: Final = (
+    Panel(
+        title="Alerts of the run",
+        kind="state-timeline",
+        queries={f"max by (kind, stage) (rlvitals_alert_stage{{{RUN}}}) == 1": "{{kind}}: {{stage}}"},
+        description="The stage of each open alert of the chosen run.",
+    ),
+    Panel(
+        title="Silence",
+        unit="s",
+        queries={
+            f"time() - max(rlvitals_run_last_step_timestamp_seconds{{{RUN}}})": "since the newest step",
+            f"max(rlvitals_run_step_seconds{{{RUN}}})": "median time of a step",
+        },
+        description="How long ago the newest step of the chosen run was complete, beside what a step usually takes.",
+    ),
+)
+
+COLLECTOR: Final = (
+    Panel(
+        title="Up",
+        queries={'up{job="rlvitals"}': "{{instance}}"},
+        description="1 for each collector that Prometheus can scrape, else 0.",
+    ),
+    Panel(
+        title="Records",
+        unit="ops",
+        queries={
+            f"sum(rate(rlvitals_ingest_records_total{RATE}))": "stored",
+            f"sum(rate(rlvitals_ingest_rejected_total{RATE}))": "refused",
+            f"sum(rate(rlvitals_ingest_duplicates_total{RATE}))": "seen before",
+            f"sum(rate(rlvitals_projector_left_out_records_total{RATE}))": "not merged",
+        },
+        description="Records a second. A refused record is lost, and the trainer's log names the reason.",
+    ),
+    Panel(
+        title="Signals left out",
+        queries={f"sum(rate(rlvitals_ingest_left_out_signals_total{RATE}))": "beyond the limit of a run"},
+        description="Scalars and summaries a second that stored records have lost; the trainer's log names one.",
+    ),
+    Panel(
+        title="Bytes of ingest",
+        unit="Bps",
+        queries={f"sum(rate(rlvitals_ingest_bytes_total{RATE}))": "as sent"},
+        description="Bytes of the bodies that trainers send.",
+    ),
+    Panel(
+        title="Time from body to commit",
+        unit="s",
+        queries={
+            f"histogram_quantile({q}, sum by (le) (rate(rlvitals_ingest_seconds_bucket{RATE})))": f"quantile {q}"
+            for q in (0.5, 0.99)
+        },
+        description="How long a trainer waits until its batch is on disk.",
+    ),
+    Panel(
+        title="Time of detection",
+        unit="s",
+        queries={
+            f"histogram_quantile({q}, sum by (le) (rate(rlvitals_detection_seconds_bucket{RATE})))": f"quantile {q}"
+            for q in (0.5, 0.99)
+        },
+        description="How long all detectors together take for one step.",
+    ),
+    Panel(
+        title="Waiting",
+        queries={
+            "max(rlvitals_unprojected_records)": "records that no detector has seen",
+            "sum(rlvitals_waiting_batches)": "batches before the writer",
+            "sum(rlvitals_projector_queued_runs)": "runs before the projector",
+            "sum(rlvitals_projector_waiters)": "receipts before their verdict",
+            "max(rlvitals_quarantined_runs)": "runs that cannot be processed",
+        },
+        description="What has come and is not done yet.",
+    ),
+    Panel(
+        title="Memory of what waits",
+        unit="bytes",
+        queries={
+            "sum(rlvitals_waiting_batch_bytes)": "batches before the writer",
+            "sum(rlvitals_projector_record_bytes)": "records of steps that are not complete",
+        },
+        description="Bytes in the memory of all collectors. Both have bounds.",
+    ),
+    Panel(
+        title="Entries of caches",
+        queries={"max by (cache) (rlvitals_cached_entries)": "{{cache}}"},
+        description="Of the collector that holds most. Each cache has a bound.",
+    ),
+    Panel(
+        title="Notifications that wait",
+        queries={
+            "max by (channel) (rlvitals_notifications_waiting)": "{{channel}}",
+            "max by (channel) (rlvitals_notification_channel_failing) == 1": "{{channel}} fails",
+        },
+        description="Changes of alerts that a channel has not received, and the channels that accept nothing.",
+    ),
+    Panel(
+        title="Oldest notification that waits",
+        unit="s",
+        queries={"max by (channel) (rlvitals_notifications_oldest_waiting_seconds)": "{{channel}}"},
+        description="How long the oldest change of an alert waits for its channel.",
+    ),
+    Panel(
+        title="Attempts to notify",
+        unit="ops",
+        queries={
+            f"sum by (channel, result) (rate(rlvitals_notification_attempts_total{RATE}))": "{{channel}}: {{result}}"
+        },
+        description="Messages a second that were sent, failed and are tried again, or were given up.",
+    ),
+    Panel(
+        title="Free disk space",
+        unit="bytes",
+        queries={"min(rlvitals_database_free_bytes)": "where the SQLite database is"},
+        description="Not observed on PostgreSQL, whose disk the collector does not see.",
+    ),
+    Panel(
+        title="Days until a key expires",
+        decimals=0,
+        queries={"(min by (key) (rlvitals_key_expiry_timestamp_seconds) - time()) / 86400": "{{key}}"},
+        description="Of each valid key that has an end.",
+    ),
+    Panel(
+        title="Batches by version of the SDK",
+        unit="ops",
+        queries={f"sum by (sdk) (rate(rlvitals_ingest_batches_total{RATE}))": "{{sdk}}"},
+        description="Batches a second. The name is empty for clients that are not our SDK.",
+    ),
+    Panel(
+        title="Rows removed",
+        unit="ops",
+        queries={f"sum by (table) (rate(rlvitals_removed_rows_total{RATE}))": "{{table}}"},
+        description="Rows a second that retention and deletion removed.",
+    ),
+    Panel(
+        title="Live events between collectors",
+        unit="ops",
+        queries={f"sum by (direction) (rate(rlvitals_relayed_events_total{RATE}))": "{{direction}}"},
+        description="Events a second that went to, or came from, other collectors on the database.",
+    ),
+)
