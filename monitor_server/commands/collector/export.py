@@ -32,5 +32,6 @@ def run(
     query = {"format": FORMATS[output.suffix]} | ({} if project is None else {"project": project})
     path = "/export" if run_id is None else f"/runs/{quote(run_id, safe='')}/export"
     size = download(url, f"{path}?{urlencode(query)}", output)
-    say(f"{printable(output)}: {size:,} bytes; `rlvitals check {printable(output)}` reads it")
+    if output.is_file():  # else it is a device or a pipe
+        say(f"{printable(output)}: {size:,} bytes; `rlvitals check {printable(output)}` reads it")
     return 0

@@ -27,5 +27,6 @@ def run(
     identifier = quote(alert_id, safe="")
     file = output or Path(f"incident-{identifier}.html")
     size = download(url, f"/alerts/{identifier}/incident?texts={str(texts).lower()}", file)
-    say(f"{printable(file)}: {size:,} bytes; any browser opens it")
+    if file.is_file():  # else it is a device or a pipe, perhaps the one that this would be printed to
+        say(f"{printable(file)}: {size:,} bytes; any browser opens it")
     return 0

@@ -118,7 +118,7 @@ def test_the_command_writes_the_report(incident, tmp_path, capsys):
     assert not (tmp_path / "none.html").exists()
 
 
-def test_the_command_writes_into_a_pipe_and_through_a_symbolic_link(incident, tmp_path):
+def test_the_command_writes_into_a_pipe_and_through_a_symbolic_link(incident, tmp_path, capsys):
     """A rename in their place would replace them: as root, `-o /dev/null` would remove the device."""
     live, alert = incident
     pipe, link, file = tmp_path / "pipe", tmp_path / "link.html", tmp_path / "file.html"
@@ -130,6 +130,7 @@ def test_the_command_writes_into_a_pipe_and_through_a_symbolic_link(incident, tm
         assert main(["incident", alert["id"], "-o", str(pipe), "--url", live.url]) == 0
         assert read.result().startswith(b"<!doctype html>")
     assert pipe.is_fifo()
+    assert not capsys.readouterr().out, "a message would stand behind the report where the pipe is standard output"
     assert main(["incident", alert["id"], "-o", str(link), "--url", live.url]) == 0
     assert link.is_symlink()
     assert file.read_text().startswith("<!doctype html>")
