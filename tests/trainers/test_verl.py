@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from trainer_hooks.callbacks import verl as adapter
+from trainer_hooks.callbacks.verl.logger import SUMS, guard
 from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.verl import last_actions, register_llds, with_sums
 from trainer_hooks.signals.loss_sums import NAMES
@@ -78,10 +79,10 @@ def test_sums_leave_a_policy_loss_as_it_is(base, tokens, config):
     torch.manual_seed(0)
     loss, metrics = original(**arguments)
     torch.manual_seed(0)
-    watched, more = with_sums(original, adapter.SUMS, adapter.guard)(**arguments)
+    watched, more = with_sums(original, SUMS, guard)(**arguments)
     assert torch.equal(loss, watched)
-    assert more.keys() - metrics.keys() == {adapter.SUMS + name for name in NAMES}
-    assert more[adapter.SUMS + "tokens"] == 10
+    assert more.keys() - metrics.keys() == {SUMS + name for name in NAMES}
+    assert more[SUMS + "tokens"] == 10
 
 
 def preserved(tokens, **options):

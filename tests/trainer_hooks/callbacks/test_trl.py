@@ -142,7 +142,8 @@ def test_ratios_that_are_not_clipped_are_still_observed(run, steps):
     """An ε of 1 or more clips nothing below, and the token signals of such a run are sent all the same."""
     run(num_iterations=2, epsilon=1e6, correct="share_of_vowels")
     signals = steps()
-    assert {"entropy/mean", "ratio/max", "kl/old"} <= signals[2].keys()
+    assert {"likelihood/correct", "ratio/max", "kl/old"} <= signals[2].keys()
+    assert ("entropy/mean" in signals[2]) == HAS_ENTROPIES
 
 
 def test_each_step_has_its_own_numbers_whatever_the_logging_window(run, steps):
