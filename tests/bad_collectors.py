@@ -51,6 +51,9 @@ def answering(status: int, body: bytes, *, after_seconds: float = 0.0) -> Iterat
         def do_GET(self) -> None:
             self.do_POST()
 
+        def do_DELETE(self) -> None:
+            self.do_POST()
+
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 

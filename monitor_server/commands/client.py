@@ -6,12 +6,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
 import urllib3
 
 from monitor_server.commands.errors import CommandError
 
-__all__ = ["DEFAULT_URL", "authorization", "download", "fetch", "fetch_items", "fetch_json"]
+__all__ = [
+    "BEGINNING_BYTES",
+    "DEFAULT_URL",
+    "Answer",
+    "authorization",
+    "download",
+    "fetch",
+    "fetch_items",
+    "fetch_json",
+    "fetch_list",
+    "path_part",
+]
 
 DEFAULT_URL = "http://127.0.0.1:8600"
 DOWNLOAD_SECONDS = 60.0  # between two parts of a download
@@ -21,6 +33,34 @@ BEGINNING_BYTES = 200  # of an answer that is not a collector's
 LONGEST_ANSWER = 64 << 20  # bytes, decoded: a thousand runs with their curves are a megabyte
 
 
+class Answer(dict[str, Any]):
+    """An object of an answer; what it lacks is an error of the collector, and none of the command."""
+
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401 - never returns
+        """Raise a `CommandError` that names what is missing.
+
+        Raises:
+            CommandError: Always.
+        """
+        raise CommandError(
+            f"the answer must have {name!r}, as that of a collector of this version has; "
+            "give the address of a collector as --url, or upgrade it"
+        )
+
+
+def path_part(text: str) -> str:
+    """Return an argument as one part of a path; bytes that are no text are sent as they are.
+
+    Raises:
+        CommandError: If it is empty or dots, which would lead to another path.
+    """
+    if text in {"", ".", ".."}:
+        raise CommandError(
+            f"an id or a name must not be empty or dots, got {text!r}; the lists of `rlvitals` show them"
+        )
+    return quote(text, safe="", errors="surrogateescape")
+
+
 def fetch_json(
     method: str,
     url: str,
@@ -28,7 +68,7 @@ def fetch_json(
     *,
     is_nullable: bool = False,
     **options: Any,  # noqa: ANN401 - urllib3's own
-) -> dict[str, Any]:
+) -> Answer:
     """Return a collector's answer in JSON; the other arguments are those of `fetch`.
 
     Args:
@@ -43,12 +83,12 @@ def fetch_json(
     """
     body = fetch(method, url, path, **options)
     try:
-        answer = json.loads(body)
+        answer = json.loads(body, object_hook=Answer)
     except (ValueError, RecursionError):
         answer = body
     if answer is None and is_nullable:
-        return {}
-    if not isinstance(answer, dict):
+        return Answer()
+    if not isinstance(answer, Answer):
         beginning = body[:BEGINNING_BYTES].decode(errors="replace")
         raise CommandError(
             f"{url}/api/v1{path} must answer with a JSON object, got {beginning!r}; "
@@ -57,15 +97,29 @@ def fetch_json(
     return answer
 
 
-def fetch_items(url: str, path: str) -> Iterator[Mapping[str, Any]]:
+def fetch_list(url: str, path: str, fields: Mapping[str, str] | None = None) -> list[Answer]:
+    """Return the items of one part of a list of a collector; arguments and errors are those of `fetch`."""
+    return _items(url, path, fetch_json("GET", url, path, fields=dict(fields or {})))
+
+
+def fetch_items(url: str, path: str) -> Iterator[Answer]:
     """Yield the items of all parts of a list of a collector; arguments and errors are those of `fetch`."""
     fields = {"limit": "100"}
     while True:
         part = fetch_json("GET", url, path, fields=fields)
-        yield from part["items"]
+        yield from _items(url, path, part)
         if part["next"] is None:
             return
         fields["cursor"] = part["next"]
+
+
+def _items(url: str, path: str, part: Answer) -> list[Answer]:
+    items = part["items"]
+    if not isinstance(items, list) or not all(isinstance(item, Answer) for item in items):
+        raise CommandError(
+            f"{url}/api/v1{path} must answer with a list of JSON objects; give the address of a collector as --url"
+        )
+    return items
 
 
 def download(url: str, path: str, file: Path) -> int:
@@ -128,6 +182,8 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
     try:
         with urllib3.request(method, f"{url}/api/v1{path}", **options) as answer:
             body = answer.read(amt=LONGEST_ANSWER + 1)
+    except UnicodeEncodeError as error:
+        raise CommandError(f"what is sent to a collector must be text in UTF-8, got {error.object!r}") from error
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
     if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
@@ -146,8 +202,17 @@ def _check(url: str) -> None:
 
 
 def authorization() -> dict[str, str]:
-    """Return the header with the key of the environment, which trainers read as well."""
+    """Return the header with the key of the environment, which trainers read as well.
+
+    Raises:
+        CommandError: If it cannot be a key; the message does not hold it.
+    """
     key = os.environ.get("RLVITALS_API_KEY", "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise CommandError(
+            "RLVITALS_API_KEY must hold one key as `rlvitals keys create` has printed it, got other characters than "
+            "letters, digits, `-` and `_`"
+        )
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 

@@ -1,15 +1,14 @@
 """`rlvitals alerts`: list alerts, acknowledge one, comment on it, say whether it was right, or read its history."""
 
-import getpass
 import time
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
+from monitor_server.commands.user_name import user_name
 
 __all__ = ["run"]
 
@@ -46,43 +45,43 @@ def run(
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
     """Print a line an alert, the newest first, or acknowledge one, comment on it, judge it, or print its history."""
-    author = by or getpass.getuser()
-    if right is not None or wrong is not None:
-        return _judge(url, right, wrong, {"failed_at": failed_at, "by": author, "note": note})
-    if failed_at is not None:
+    asked = {"--ack": ack, "--comment": comment, "--history": history, "--right": right, "--wrong": wrong}
+    given = [option for option, alert_id in asked.items() if alert_id is not None]
+    if len(given) > 1:
+        raise CommandError(f"{', '.join(given)} cannot be given together; use one command for each")
+    if failed_at is not None and right is None:
         raise CommandError("--failed-at needs --right ID")
+    author = by or user_name()
+    if right is not None:
+        return _judge(url, right, {"is_right": True, "failed_at": failed_at, "by": author, "note": note})
+    if wrong is not None:
+        return _judge(url, wrong, {"is_right": False, "by": author, "note": note})
     if comment is not None:
         if not note:
             raise CommandError("`rlvitals alerts --comment` needs the text of the comment in --note")
         body = {"by": author, "text": note}
-        fetch_json("POST", url, f"/alerts/{quote(comment, safe='')}/comments", json=body)
+        fetch_json("POST", url, f"/alerts/{path_part(comment)}/comments", json=body)
         say(f"the comment is kept with alert {printable(comment)}")
         return 0
     if history is not None:
-        path = f"/alerts/{quote(history, safe='')}/history"
-        entries = fetch_json("GET", url, path, fields={"limit": str(limit)})["items"]
+        path = f"/alerts/{path_part(history)}/history"
+        entries = fetch_list(url, path, {"limit": str(limit)})
         for entry in entries:
             entry["at"] = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry["at"]))
         table(HISTORY, [[entry[name] for name in HISTORY] for entry in entries])
         return 0
     if ack is None:
-        items = fetch_json("GET", url, "/alerts", fields={"limit": str(limit)})["items"]
+        items = fetch_list(url, "/alerts", {"limit": str(limit)})
         table(COLUMNS, [[item[name] for name in COLUMNS] for item in items])
         return 0
-    alert = fetch_json("POST", url, f"/alerts/{quote(ack, safe='')}/ack", json={"by": author, "note": note})
+    alert = fetch_json("POST", url, f"/alerts/{path_part(ack)}/ack", json={"by": author, "note": note})
     kind, name, state, person = (printable(alert[key]) for key in ("kind", "run", "state", "acknowledged_by"))
     say(f"{kind} of {name}: {state}, acknowledged by {person}")
     return 0
 
 
-def _judge(url: str, right: str | None, wrong: str | None, body: dict[str, object]) -> int:
-    if right is not None and wrong is not None:
-        raise CommandError("--right and --wrong cannot be given together")
-    if wrong is not None and body["failed_at"] is not None:
-        raise CommandError("--failed-at needs --right ID")
-    alert_id = str(right or wrong)
-    path = f"/alerts/{quote(alert_id, safe='')}/judgement"
-    judged = fetch_json("POST", url, path, json=body | {"is_right": right is not None})
+def _judge(url: str, alert_id: str, body: dict[str, object]) -> int:
+    judged = fetch_json("POST", url, f"/alerts/{path_part(alert_id)}/judgement", json=body)
     say(
         f"{printable(judged['kind'])}: judged {'right' if judged['is_right'] else 'wrong'} by {printable(judged['by'])}"
     )

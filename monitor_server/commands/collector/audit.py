@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, fetch_list
 from monitor_server.commands.terminal import table
 
 __all__ = ["run"]
@@ -19,7 +19,7 @@ def run(
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
     """Print a line a change, the newest first."""
-    items = fetch_json("GET", url, "/audit", fields={"limit": str(limit)})["items"]
+    items = fetch_list(url, "/audit", {"limit": str(limit)})
     for item in items:
         item["at"] = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(item["at"]))
     table(COLUMNS, [[item[name] for name in COLUMNS] for item in items])

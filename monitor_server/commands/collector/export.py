@@ -2,11 +2,11 @@
 
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, download
+from monitor_server.commands.client import DEFAULT_URL, download, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say
 
@@ -30,8 +30,8 @@ def run(
     if output.suffix not in FORMATS:
         raise CommandError(f"--output must end in .jsonl or .parquet, got {printable(output.name)!r}")
     query = {"format": FORMATS[output.suffix]} | ({} if project is None else {"project": project})
-    path = "/export" if run_id is None else f"/runs/{quote(run_id, safe='')}/export"
-    size = download(url, f"{path}?{urlencode(query)}", output)
+    path = "/export" if run_id is None else f"/runs/{path_part(run_id)}/export"
+    size = download(url, f"{path}?{urlencode(query, errors='surrogateescape')}", output)
     if output.is_file():  # else it is a device or a pipe
         say(f"{printable(output)}: {size:,} bytes; `rlvitals check {printable(output)}` reads it")
     return 0

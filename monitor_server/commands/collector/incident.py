@@ -2,11 +2,10 @@
 
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, download
+from monitor_server.commands.client import DEFAULT_URL, download, path_part
 from monitor_server.commands.terminal import printable, say
 
 __all__ = ["run"]
@@ -24,7 +23,7 @@ def run(
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
 ) -> int:
     """Write the file when it is complete; one that is there is replaced."""
-    identifier = quote(alert_id, safe="")
+    identifier = path_part(alert_id)
     file = output or Path(f"incident-{identifier}.html")
     size = download(url, f"/alerts/{identifier}/incident?texts={str(texts).lower()}", file)
     if file.is_file():  # else it is a device or a pipe, perhaps the one that this would be printed to

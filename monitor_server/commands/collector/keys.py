@@ -1,16 +1,15 @@
 """`rlvitals keys create|list|revoke`: the keys of a collector, in its database or over HTTP."""
 
-import getpass
 import time
 from contextlib import closing
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import fetch_json
+from monitor_server.commands.client import fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
+from monitor_server.commands.user_name import user_name
 from monitor_server.durations import DAY_SECONDS
 
 __all__ = ["run"]
@@ -70,14 +69,14 @@ class _OverHttp:
         self._url = url
 
     def all(self) -> list[dict[str, Any]]:
-        return list(fetch_json("GET", self._url, "/keys")["items"])
+        return [*fetch_list(self._url, "/keys")]
 
     def create(self, *, name: str, scope: str, project: str | None, days: float | None) -> str:
         fields = {"name": name, "scope": scope, "project": project, "days": days}
         return str(fetch_json("POST", self._url, "/keys", json=fields)["key"])
 
     def revoke(self, named: str) -> str:
-        return str(fetch_json("DELETE", self._url, f"/keys/{quote(named, safe='')}")["name"])
+        return str(fetch_json("DELETE", self._url, f"/keys/{path_part(named)}")["name"])
 
     def close(self) -> None:
         """Nothing is open."""
@@ -90,7 +89,7 @@ class _InDatabase:
         from monitor_server.store.database import Store  # noqa: PLC0415
 
         self._store = Store.open(database or Settings().database_url)
-        self._author = Caller(name=f"{getpass.getuser()} on the machine", scope=Scope.ADMIN)
+        self._author = Caller(name=f"{user_name()} on the machine", scope=Scope.ADMIN)
 
     def all(self) -> list[dict[str, Any]]:
         now = time.time()

@@ -2,11 +2,10 @@
 
 import time
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
 
@@ -37,11 +36,11 @@ def run(
     if action == "test":
         if channel is None:
             raise CommandError("`rlvitals notifications test` needs the name of a channel")
-        path = f"/notifications/channels/{quote(channel, safe='')}/test"
+        path = f"/notifications/channels/{path_part(channel)}/test"
         answer = fetch_json("POST", url, path, timeout=TEST_SECONDS)
         say(f"{printable(answer['name'])} has accepted the message {printable(answer['id'])}")
         return 0
-    items = fetch_json("GET", url, "/notifications/channels")["items"]
+    items = fetch_list(url, "/notifications/channels")
     table(COLUMNS, [[_cell(item, column) for column in COLUMNS] for item in items])
     return 0
 

@@ -1,15 +1,14 @@
 """`rlvitals rules check|apply|dry-run|list|delete`: rules of the user's own, and files of them."""
 
-import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
+from monitor_server.commands.user_name import user_name
 from monitor_server.detection.protocol import RULE_PREFIX
 
 if TYPE_CHECKING:
@@ -39,21 +38,21 @@ def run(
     """Check a file of rules, try it on a recorded run, apply it, list the rules, or delete one."""
     if action == "list":
         fields = {"limit": str(limit)} | ({} if project is None else {"project": project})
-        items = fetch_json("GET", url, "/rules", fields=fields)["items"]
+        items = fetch_list(url, "/rules", fields)
         table(COLUMNS, [[_cell(item, column) for column in COLUMNS] for item in items])
         return 0
     if target is None:
         needed = "the id of a rule; `rlvitals rules list` lists them" if action == "delete" else "a file of rules"
         raise CommandError(f"`rlvitals rules {action}` needs {needed}")
     if action == "delete":
-        deleted = fetch_json("DELETE", url, f"/rules/{quote(target, safe='')}")
+        deleted = fetch_json("DELETE", url, f"/rules/{path_part(target)}")
         say(f"rule {printable(_cell(deleted, 'name'))} is deleted; its alerts are resolved within seconds")
         return 0
     file = _read(target)
     if action == "check":
         say(f"{printable(target)} is valid: {len(file.rules)} rules of the set {file.set}")
     elif action == "apply":
-        _apply(file, url, by or getpass.getuser())
+        _apply(file, url, by or user_name())
     elif run_id is None:
         raise CommandError("`rlvitals rules dry-run` needs --run with the id of a run; `rlvitals runs` lists them")
     else:

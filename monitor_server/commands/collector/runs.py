@@ -1,11 +1,10 @@
 """`rlvitals runs`: list the runs of a collector, reset one, or delete one or a project."""
 
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
 
@@ -35,7 +34,7 @@ def run(
     if sum(chosen is not None for chosen in (reset, delete, delete_project)) > 1:
         raise CommandError("--reset, --delete and --delete-project cannot be given together")
     if delete is not None or delete_project is not None:
-        path = f"/runs/{quote(delete, safe='')}" if delete is not None else f"/projects/{quote(delete_project or '')}"
+        path = f"/runs/{path_part(delete)}" if delete is not None else f"/projects/{path_part(delete_project or '')}"
         deleted = fetch_json("DELETE", url, path, fields={"force": "true"} if force else {})["runs"]
         say(f"{len(deleted)} run{'s' * (len(deleted) != 1)} deleted; the rows are removed in the background")
         return 0
@@ -44,10 +43,10 @@ def run(
     if reset is None:
         if attempt is not None or world_size is not None:
             raise CommandError("--attempt and --world-size need --reset ID; `rlvitals runs` lists the ids")
-        items = fetch_json("GET", url, "/runs", fields={"limit": str(limit)})["items"]
+        items = fetch_list(url, "/runs", {"limit": str(limit)})
         table(COLUMNS, [[item[name] for name in COLUMNS] for item in items])
         return 0
     body = {"attempt": attempt, "world_size": world_size}
-    answer = fetch_json("POST", url, f"/runs/{quote(reset, safe='')}/reset", json=body)
+    answer = fetch_json("POST", url, f"/runs/{path_part(reset)}/reset", json=body)
     say(f"{printable(answer['name'])}: attempt {answer['attempt']}, world size {answer['world_size']}")
     return 0

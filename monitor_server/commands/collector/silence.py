@@ -1,15 +1,14 @@
 """`rlvitals silence add|list|end`: alerts that nobody is notified of."""
 
-import getpass
 import time
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
+from monitor_server.commands.user_name import user_name
 
 __all__ = ["run"]
 
@@ -32,15 +31,15 @@ def run(
     limit: Annotated[int, typer.Option(help="Most lines of `list`.")] = 50,
 ) -> int:
     """Silence alerts for some hours or until one is resolved, list silences, or end one."""
-    author = by or getpass.getuser()
+    author = by or user_name()
     if action == "list":
-        items = fetch_json("GET", url, "/silences", fields={"limit": str(limit)})["items"]
+        items = fetch_list(url, "/silences", {"limit": str(limit)})
         table(COLUMNS, [[_cell(item, column) for column in COLUMNS] for item in items])
         return 0
     if action == "end":
         if silence is None:
             raise CommandError("`rlvitals silence end` needs the id of a silence; `rlvitals silence list` lists them")
-        ended = fetch_json("POST", url, f"/silences/{quote(silence, safe='')}/end", json={"by": author})
+        ended = fetch_json("POST", url, f"/silences/{path_part(silence)}/end", json={"by": author})
         say(f"silence {printable(ended['id'])} has ended")
         return 0
     if (hours is None) != until_resolved:

@@ -1,11 +1,10 @@
 """`rlvitals warranty`: print the ledger of the budget of false pages, of one run or of all."""
 
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_items, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, fetch_items, fetch_json, path_part
 from monitor_server.commands.terminal import printable, say, table
 
 __all__ = ["run"]
@@ -61,7 +60,7 @@ def _print_all(url: str) -> int:
 
 
 def _ledger(url: str, run_id: str) -> dict[str, Any] | None:
-    return fetch_json("GET", url, f"/runs/{quote(run_id, safe='')}/warranty", is_nullable=True) or None
+    return fetch_json("GET", url, f"/runs/{path_part(run_id)}/warranty", is_nullable=True) or None
 
 
 def _cells(listed: Any, ledger: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - an item of the API

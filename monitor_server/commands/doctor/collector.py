@@ -8,9 +8,10 @@ from typing import Any
 
 import urllib3
 
-from monitor_server.commands.client import DEFAULT_URL, authorization
+from monitor_server.commands.client import DEFAULT_URL, Answer, authorization
 from monitor_server.commands.doctor.database import check_clock, check_disk
 from monitor_server.commands.doctor.findings import Finding, Level
+from monitor_server.commands.errors import CommandError
 
 __all__ = ["check_collector"]
 
@@ -23,7 +24,7 @@ BACKLOG_RECORDS = 10_000
 def check_collector(url: str) -> Iterator[Finding]:
     """Yield what is found of the collector at an address; what a key does not show is not observed."""
     try:
-        alive, _ = _get(url, "/healthz")
+        yield from _check_answers(url)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         yield Finding(
             level=Level.PROBLEM,
@@ -31,7 +32,12 @@ def check_collector(url: str) -> Iterator[Finding]:
             text=f"nothing answers at {url}: {error}",
             advice=f"start one with `rlvitals serve`, or give its address by --url (such as {DEFAULT_URL})",
         )
-        return
+    except CommandError as error:
+        yield Finding(level=Level.PROBLEM, about="collector", text=str(error))
+
+
+def _check_answers(url: str) -> Iterator[Finding]:
+    alive, _ = _get(url, "/healthz")
     if alive != 200:  # noqa: PLR2004 - HTTP's number for success
         yield Finding(
             level=Level.PROBLEM,
@@ -137,15 +143,15 @@ def _not_shown(code: int) -> Finding:
     )
 
 
-def _get(url: str, path: str) -> tuple[int, dict[str, Any]]:
+def _get(url: str, path: str) -> tuple[int, Answer]:
     address = url.rstrip("/") + path
     answer = urllib3.request(
         "GET", address, headers=authorization(), retries=False, timeout=TIMEOUT_SECONDS, preload_content=False
     )
     try:
-        body = json.loads(answer.read(LONGEST_ANSWER_BYTES) or b"null")
-    except ValueError:
+        body = json.loads(answer.read(LONGEST_ANSWER_BYTES) or b"null", object_hook=Answer)
+    except (ValueError, RecursionError):
         body = None
     finally:
         answer.close()
-    return answer.status, body if isinstance(body, dict) else {}
+    return answer.status, body if isinstance(body, Answer) else Answer()

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch, fetch_json
+from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, fetch, fetch_json, fetch_list
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.importers.mapping import NameMapping, parse_overrides
@@ -80,7 +80,7 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
         begun = time.monotonic()
         body, headers = wire.encode(batch), {"Content-Type": wire.MSGPACK}
         answer = fetch("POST", url, "/ingest", body=body, headers=headers, timeout=ANSWER_SECONDS)
-        receipt = wire.decode_receipt(answer)
+        receipt = _receipt(answer, url)
         known += receipt.duplicates
         left_out = _say_losses(receipt, left_out)
         if batch.records:
@@ -95,6 +95,17 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
     if left_out:
         say(f"  {left_out} numbers of {len(steps)} steps were left out")
     _print_alerts(url, wire.run_id(project, name))
+
+
+def _receipt(answer: bytes, url: str) -> wire.Receipt:
+    try:
+        return wire.decode_receipt(answer)
+    except ValueError as failure:  # msgspec's errors are such
+        beginning = answer[:BEGINNING_BYTES].decode(errors="replace")
+        raise CommandError(
+            f"{url}/api/v1/ingest must answer with a receipt, got {beginning!r}; "
+            "give the address of a collector as --url"
+        ) from failure
 
 
 def _say_losses(receipt: wire.Receipt, left_out: int) -> int:
@@ -113,7 +124,7 @@ def _acknowledge(url: str, run_id: str, step: int, kinds: Sequence[str]) -> None
     if not kinds:
         return
     _wait_for_detection(url, run_id, step)
-    alerts = fetch_json("GET", url, f"/runs/{run_id}/alerts", fields={"limit": "1000"})["items"]
+    alerts = fetch_list(url, f"/runs/{run_id}/alerts", {"limit": "1000"})
     for kind in kinds:
         newest = next((alert for alert in alerts if alert["kind"] == kind), None)
         if newest is not None:
@@ -132,7 +143,7 @@ def _wait_for_detection(url: str, run_id: str, last_step: int) -> None:
 
 
 def _print_alerts(url: str, run_id: str) -> None:
-    alerts = fetch_json("GET", url, f"/runs/{run_id}/alerts")["items"]
+    alerts = fetch_list(url, f"/runs/{run_id}/alerts")
     for alert in sorted(alerts, key=lambda alert: alert["severity_step"]):
         say(f"  step {alert['severity_step']:>5}  {alert['severity']:<8}  {printable(alert['summary'])}")
     if not alerts:

@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, update
 from monitor_server.commands.main import COMMANDS, main
 from monitor_server.commands.terminal import printable
 from monitor_server.store.tables import alerts
+from tests.bad_collectors import answering
 
 
 def test_runs_and_alerts_are_listed(start_collector, scripted, capsys):
@@ -150,3 +151,111 @@ def test_a_run_and_a_project_are_deleted(start_collector, capsys):
     assert live.get("/runs")["items"] == []
     assert main([*ask, "--force"]) == 1
     assert main([*ask, "--delete", "a", "--reset", "a"]) == 1
+
+
+ASKING = [
+    ["runs"],
+    ["runs", "--reset", "x"],
+    ["runs", "--delete", "x"],
+    ["alerts"],
+    ["alerts", "--ack", "x"],
+    ["alerts", "--history", "x"],
+    ["alerts", "--right", "x"],
+    ["audit"],
+    ["silence", "list"],
+    ["silence", "end", "x"],
+    ["silence", "add", "--project", "p", "--hours", "1"],
+    ["rules", "list"],
+    ["rules", "delete", "x"],
+    ["keys", "list"],
+    ["keys", "create", "x", "--scope", "read"],
+    ["keys", "revoke", "x"],
+    ["notifications", "list"],
+    ["notifications", "test", "x"],
+    ["notifications", "reload"],
+    ["notifications", "end-links"],
+    ["warranty"],
+    ["warranty", "x"],
+    ["watch"],
+    ["reassess"],
+    ["replay"],
+]
+
+
+@pytest.mark.parametrize(
+    "answer", [b'{"status": "ok"}', b'{"items": [{}], "next": null}', b'{"items": null, "next": null}']
+)
+@pytest.mark.parametrize("command", ASKING, ids=" ".join)
+def test_an_answer_that_is_no_collectors_is_reported_in_one_line(command, answer, tmp_path, capsys):
+    """Whatever the other program answers as JSON, status 1 and what to do; no traceback."""
+    if command[0] == "replay":
+        log = tmp_path / "log.jsonl"
+        log.write_text('{"step": 1, "reward/mean": 0.5}\n')
+        command = ["replay", str(log)]
+    with answering(200, answer) as url:
+        assert main([*command, "--url", url]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "give the address of a collector as --url" in line
+
+
+def test_the_doctor_names_a_server_that_answers_otherwise(capsys):
+    """Its status has nothing of a collector's: a problem, and no traceback."""
+    with answering(200, b'{"status": "ok"}') as url:
+        assert main(["doctor", "--url", url, "--database", "sqlite:///none.db"]) == 1
+    assert "the answer must have 'version'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("named", ["", ".", ".."])
+def test_an_id_that_leads_to_another_path_is_refused(named, capsys, unused_port):
+    """An empty id, or dots that an address loses, are named before anything is asked."""
+    url = f"http://127.0.0.1:{unused_port}"
+    for command in (["alerts", "--ack", named], ["incident", named], ["export", named, "-o", "x.jsonl"]):
+        assert main([*command, "--url", url]) == 1
+        assert f"must not be empty or dots, got {named!r}" in capsys.readouterr().err
+
+
+def test_arguments_that_are_no_text_are_reported_in_one_line(start_collector, tmp_path, capsys):
+    """A shell gives bytes that are no UTF-8 as lone surrogates; they name nothing, and nothing is sent in a body."""
+    live = start_collector()
+    file = str(tmp_path / "x.jsonl")
+    for command in (["runs", "--delete", "\udcff"], ["export", "--project", "\udcff", "-o", file]):
+        assert main([*command, "--url", live.url]) == 1
+        assert "answered 404" in capsys.readouterr().err
+    assert main(["silence", "add", "--project", "\udcff", "--hours", "1", "--url", live.url]) == 1
+    assert "must be text in UTF-8, got" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["rlv_secret\nrlv_second", "rlv_secret\x7f", "rlv_secret\u043a"])
+def test_a_key_that_cannot_be_one_is_not_printed(key, capsys, monkeypatch, unused_port):
+    """As where a file of two keys was read into the variable: the line names the variable and not what it holds."""
+    monkeypatch.setenv("RLVITALS_API_KEY", key)
+    assert main(["runs", "--url", f"http://127.0.0.1:{unused_port}"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "RLVITALS_API_KEY must hold one key" in line
+    assert "secret" not in line
+
+
+def test_options_of_alerts_that_exclude_each_other_are_refused(capsys, unused_port):
+    """None of them is passed over in silence."""
+    url = ["--url", f"http://127.0.0.1:{unused_port}"]
+    assert main(["alerts", "--ack", "a", "--comment", "a", "--note", "n", *url]) == 1
+    assert "--ack, --comment cannot be given together" in capsys.readouterr().err
+    assert main(["alerts", "--wrong", "a", "--failed-at", "3", *url]) == 1
+    assert "--failed-at needs --right ID" in capsys.readouterr().err
+
+
+def test_a_user_without_a_name_signs_with_a_number(start_collector, scripted, capsys, monkeypatch):
+    """Containers run as users that the machine does not know."""
+
+    def unknown(number):
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    live = start_collector(engine=scripted)
+    live.send(run="r", records=[{"step": 3, "scalars": {"warn": 1.0}}])
+    (alert,) = live.get("/alerts")["items"]
+    assert main(["alerts", "--url", live.url]) == 0
+    assert main(["alerts", "--url", live.url, "--ack", alert["id"]]) == 0
+    assert f"acknowledged by user {os.getuid()}" in capsys.readouterr().out

@@ -5,12 +5,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.commands.client import DEFAULT_URL, download, fetch_items, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, download, fetch_items, fetch_json, path_part
 from monitor_server.commands.collector.reassess.alarm_comparison import (
     Alarms,
     JudgedRun,
@@ -57,7 +56,7 @@ def run(
         runs = [
             _replay(url, listed, judged, calibration=loaded, file=Path(folder) / "run.jsonl")
             for listed in fetch_items(url, "/runs")
-            if (judged := fetch_json("GET", url, f"/runs/{quote(listed['id'], safe='')}/judgements")["items"])
+            if (judged := fetch_json("GET", url, f"/runs/{path_part(listed['id'])}/judgements")["items"])
         ]
     if not runs:
         say("no alarm was judged yet: `rlvitals alerts --right ID` or `--wrong ID` judges one")
@@ -75,7 +74,7 @@ def _replay(
     url: str, listed: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], *, calibration: Calibration, file: Path
 ) -> JudgedRun:
     """Read a judged run from the collector and run this version's detectors over it."""
-    path = f"/runs/{quote(listed['id'], safe='')}"
+    path = f"/runs/{path_part(listed['id'])}"
     alerts = [a for a in fetch_items(url, f"{path}/alerts") if not is_clock_kind(a["kind"]) and not _is_rule(a["kind"])]
     download(url, f"{path}/export?format=jsonl", file)
     try:
