@@ -1,16 +1,21 @@
 """Keys that a first start writes to files, so that containers can be started without a person in between."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from monitor_server.access.callers import Caller, Scope
-from monitor_server.access.keys.administration import create_key, hash_key
+from monitor_server.access.keys.administration import PREFIX, create_key, hash_key
 from monitor_server.access.keys.names import fold_name
 from monitor_server.errors import StartupError
 from monitor_server.store.database import Store
 
 __all__ = ["write_key_files"]
+
+LONGEST_FILE: Final = 4096  # bytes; a key has 47
+KEY: Final = re.compile(rf"{PREFIX}[\w-]{{1,200}}", re.ASCII)
 
 
 def write_key_files(store: Store, setting: str, *, now: float) -> list[Path]:
@@ -22,14 +27,15 @@ def write_key_files(store: Store, setting: str, *, now: float) -> list[Path]:
         now: Seconds since the epoch.
 
     Raises:
-        StartupError: If the setting cannot be read, or a file cannot be written.
+        StartupError: If the setting cannot be read, or a file cannot be written or holds something else than a key.
     """
     written = []
     author = Caller(name="first start", scope=Scope.ADMIN)
     for scope, path in _parse(setting):
         with store.write() as repositories:
             known = repositories.api_keys.all()
-            if path.exists() and any(key.hash == hash_key(_read(path)) for key in known):
+            held = _read(path)
+            if held and any(key.hash == hash_key(held) for key in known):
                 continue
             names = {fold_name(key.name) for key in known if key.revoked_at is None}
             name = next(each for each in _names(path.stem) if fold_name(each) not in names)
@@ -59,10 +65,24 @@ def _names(stem: str) -> Iterator[str]:
 
 
 def _read(path: Path) -> str:
+    """Return the key that a file holds; empty where there is no file, or an empty one.
+
+    Raises:
+        StartupError: If it cannot be read, or holds what is no key and would be lost.
+    """
+    if not path.exists():
+        return ""
     try:
-        return path.read_text().strip()
+        with path.open("rb") as file:
+            held = file.read(LONGEST_FILE + 1).decode("ascii", "replace").strip()
     except OSError as error:
         raise StartupError(f"RLVITALS_KEY_FILES: {path} cannot be read: {error.strerror}") from error
+    if not path.is_file() or (held and KEY.fullmatch(held) is None):
+        raise StartupError(
+            f"RLVITALS_KEY_FILES: {path} must be a file for a key alone, and holds something else; name a file that is "
+            "missing, or empty this one"
+        )
+    return held
 
 
 def _write(path: Path, secret: str, *, is_private: bool) -> None:
