@@ -34,7 +34,8 @@ class Deadlines:
 class Settings(BaseSettings):
     """Settings of one collector process; sizes in bytes, times in seconds."""
 
-    model_config = SettingsConfigDict(env_prefix="RLVITALS_", extra="ignore", frozen=True)
+    # An infinite or longer wait would end the thread that waits, and what it does, while the collector serves.
+    model_config = SettingsConfigDict(env_prefix="RLVITALS_", extra="ignore", frozen=True, allow_inf_nan=False)
 
     host: str = Field(default="127.0.0.1", description="Address to listen on; beyond loopback keys are needed")
     allowed_hosts: str = Field(
@@ -149,7 +150,7 @@ class Settings(BaseSettings):
         description="Entries of the audit log, and silences that have ended, are removed after so many days",
     )
     retention_seconds: float = Field(
-        default=10.0, gt=0, description="How often the collector looks for what is to be removed"
+        default=10.0, gt=0, le=DAY_SECONDS, description="How often the collector looks for what is to be removed"
     )
     max_connections: int = Field(default=1_000, ge=1, description="Most connections at once")
     max_streams: int = Field(default=500, ge=1, description="Most event streams at once; at most half of connections")
@@ -157,14 +158,21 @@ class Settings(BaseSettings):
         default=100, ge=1, description="Most event streams of one key at once, or of one address where no key is sent"
     )
     idle_timeout_seconds: float = Field(
-        default=30.0, gt=0, description="How long a connection may wait before it sends the head of a request"
+        default=30.0,
+        gt=0,
+        le=DAY_SECONDS,
+        description="How long a connection may wait before it sends the head of a request",
     )
     request_timeout_seconds: float = Field(
-        default=120.0, gt=0, description="How long a request may take from its head to the end of its body"
+        default=120.0,
+        gt=0,
+        le=DAY_SECONDS,
+        description="How long a request may take from its head to the end of its body",
     )
     write_timeout_seconds: float = Field(
         default=30.0,
         gt=0,
+        le=DAY_SECONDS,
         description="How long a client may leave unread what it was sent; reading 16 KiB a second earns it back",
     )
     max_waiting_batches: int = Field(
@@ -174,7 +182,10 @@ class Settings(BaseSettings):
         default=256 * MEBIBYTE, ge=1, description="Bytes of batches waiting for the writer before it answers 503"
     )
     verdict_wait_seconds: float = Field(
-        default=0.1, ge=0, description="How long a receipt waits for the verdict on its own batch; 0 for not at all"
+        default=0.1,
+        ge=0,
+        le=60,
+        description="How long a receipt waits for the verdict on its own batch; 0 for not at all",
     )
     step_deadline_seconds: float = Field(
         default=60.0, ge=0, description="A step whose ranks have not all reported is complete after this long"
@@ -220,7 +231,9 @@ class Settings(BaseSettings):
     pending_steps: int = Field(
         default=0, ge=0, description="Steps for which a finding that is not critical must hold before its alert fires"
     )
-    tick_seconds: float = Field(default=1.0, gt=0, description="How often deadlines and stalls are looked at")
+    tick_seconds: float = Field(
+        default=1.0, gt=0, le=DAY_SECONDS, description="How often deadlines and stalls are looked at"
+    )
     stream_queue: int = Field(
         default=1_000, ge=1, description="Events held for a slow subscriber before the oldest is dropped"
     )

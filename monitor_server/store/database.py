@@ -11,7 +11,7 @@ from sqlite3 import Connection as SqliteConnection
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -62,11 +62,12 @@ class Store:
         """
         try:
             parsed = make_url(url)
-            options = {} if parsed.get_backend_name() == "sqlite" else dict(POSTGRES_OPTIONS)
-            if parsed.database not in (None, "", ":memory:"):  # a database in memory has one connection a thread
-                # The connection that was used last comes first: its pages and statements are still in its caches.
-                options["pool_use_lifo"] = True
-            engine = create_engine(parsed, pool_size=READERS, **options)
+            is_sqlite = parsed.get_backend_name() == "sqlite"
+            if is_sqlite:
+                _require_file(parsed)
+            options = {} if is_sqlite else dict(POSTGRES_OPTIONS)
+            # The connection that was used last comes first: its pages and statements are still in its caches.
+            engine = create_engine(parsed, pool_size=READERS, pool_use_lifo=True, **options)
         except (ArgumentError, ImportError) as error:
             raise DatabaseUnusable(
                 f"RLVITALS_DATABASE_URL must be a URL such as sqlite:///rlvitals.db, got {shown_url(url)!r}: {error}"
@@ -180,9 +181,23 @@ def shown_url(url: str) -> str:
 
 def _database_path(engine: Engine) -> Path | None:
     name = engine.url.database
-    if engine.dialect.name != "sqlite" or not name or name == ":memory:" or name.startswith("file:"):
+    if engine.dialect.name != "sqlite" or not name or name.startswith("file:"):
         return None
     return Path(name).absolute()
+
+
+def _require_file(url: URL) -> None:
+    """Refuse a database in memory: each connection would have one of its own, without tables and keys.
+
+    Raises:
+        DatabaseUnusable: If the address names no file.
+    """
+    name = url.database or ""
+    if name in ("", ":memory:") or name.startswith("file::memory:") or url.query.get("mode") == "memory":
+        raise DatabaseUnusable(
+            f"RLVITALS_DATABASE_URL must name a file, such as sqlite:///rlvitals.db, got {shown_url(str(url))!r}, "
+            "a database in memory"
+        )
 
 
 def _create_no_file(engine: Engine, path: Path) -> None:

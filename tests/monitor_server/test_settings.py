@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from monitor_server.settings import Settings
 
@@ -21,3 +22,12 @@ def test_settings_come_from_the_environment(monkeypatch):
     """`RLVITALS_PORT` sets the port."""
     monkeypatch.setenv("RLVITALS_PORT", "8601")
     assert Settings().port == 8601
+
+
+@pytest.mark.parametrize("name", ["TICK_SECONDS", "RETENTION_SECONDS", "IDLE_TIMEOUT_SECONDS", "VERDICT_WAIT_SECONDS"])
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300"])
+def test_a_wait_without_an_end_ends_the_start(name, value, monkeypatch):
+    """The thread that waits so long would end, and detection with it, while the collector goes on to serve."""
+    monkeypatch.setenv(f"RLVITALS_{name}", value)
+    with pytest.raises(ValidationError, match=name.lower()):
+        Settings()

@@ -61,13 +61,29 @@ def test_the_names_of_the_migrations_say_which_is_the_newest(store):
         assert MigrationContext.configure(repositories._connection).get_current_revision() == newest_schema()
 
 
-def test_a_database_of_the_newest_schema_is_opened_without_alembic(database_url, monkeypatch):
+def test_a_database_of_the_newest_schema_is_opened_without_alembic(database_url, monkeypatch, tmp_path):
     """Alembic's import would be a twentieth of every start."""
     monkeypatch.delattr(schema_package, "migrating")
     monkeypatch.setitem(sys.modules, "monitor_server.store.schema.migrating", None)
     Store.open(database_url).close()
     with pytest.raises(ImportError):
-        Store.open("sqlite://")  # has no table yet
+        Store.open(f"sqlite:///{tmp_path / 'new.db'}")  # has no table yet
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite:///file::memory:?uri=true",
+        "sqlite:///file:a?mode=memory&uri=true",
+    ],
+)
+def test_a_database_in_memory_is_refused(address):
+    """Each connection would have another one, so that a key that is made exists nowhere."""
+    with pytest.raises(DatabaseUnusable, match="must name a file"):
+        Store.open(address)
 
 
 def test_acknowledged_commits_reach_the_disk(store):

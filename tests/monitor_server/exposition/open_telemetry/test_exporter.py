@@ -241,16 +241,18 @@ def test_traces_or_metrics_can_be_left_out(
     assert (bool(endpoint.spans()), bool(endpoint.metrics())) == (spans, metrics)
 
 
-def test_without_the_setting_nothing_of_it_is_imported():
+def test_without_the_setting_nothing_of_it_is_imported(tmp_path):
     """Neither the SDK nor the exporter; a collector that exports nothing pays nothing."""
     program = """
 import sys
 from monitor_server.app import create_app
 from monitor_server.settings import Settings
-create_app(Settings(database_url="sqlite://", dashboard=""))
+create_app(Settings(database_url="sqlite:///none.db", dashboard=""))
 print([name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+    )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
