@@ -1,5 +1,6 @@
 """Prints text of the commands: foreign text is escaped, and only a terminal receives colours."""
 
+import time
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -7,7 +8,7 @@ from rich.text import Text
 
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["console", "error", "printable", "say", "table"]
+__all__ = ["console", "error", "local_time", "printable", "say", "table"]
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -33,3 +34,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     for number, row in enumerate(cells):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         terminal.print(Text(line, style="bold" if number == 0 else ""))
+
+
+def local_time(at: float) -> str:
+    """Return seconds since the epoch as this machine's time; a number that no calendar has, as it is."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return f"{at:g} s"

@@ -1,14 +1,14 @@
 """API keys: list, make and revoke. A key of one project reaches the keys of that project only."""
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.callers import ANYBODY, Scope
 from monitor_server.access.keys.administration import create_key, revoke_key
 from monitor_server.access.keys.names import is_reserved
+from monitor_server.access.keys.new_keys import NewKey
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import ItemList
@@ -20,8 +20,6 @@ from monitor_server.store.repositories.api_keys import StoredKey
 __all__ = ["KeyItem", "router"]
 
 router = APIRouter(prefix="/keys")
-
-Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 class KeyItem(Schema):
@@ -45,17 +43,6 @@ class CreatedKey(KeyItem):
     key: str
 
 
-class KeyBody(BaseModel):
-    """What a new key may do."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: Text
-    scope: Scope
-    project: Annotated[Text | None, Field(description="The only project that the key reaches; left out: all")] = None
-    days: Annotated[float | None, Field(gt=0, le=36_500, description="Until it expires; left out: never")] = None
-
-
 @router.get("")
 def keys(collector: Serving, reading: Reading, asking: Asking) -> ItemList[KeyItem]:
     """List the keys that there are and were, the oldest first."""
@@ -64,7 +51,7 @@ def keys(collector: Serving, reading: Reading, asking: Asking) -> ItemList[KeyIt
 
 
 @router.post("", responses=BODY_REFUSALS | CONFLICT)
-async def create(body: KeyBody, collector: Serving, asking: Asking) -> CreatedKey:
+async def create(body: NewKey, collector: Serving, asking: Asking) -> CreatedKey:
     """Make a key. The answer holds it, and only its hash is stored."""
     if asking is ANYBODY:
         raise KeyRequired("make the first key with `rlvitals keys create` where the database is; it needs no key")

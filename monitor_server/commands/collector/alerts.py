@@ -1,13 +1,12 @@
 """`rlvitals alerts`: list alerts, acknowledge one, comment on it, say whether it was right, or read its history."""
 
-import time
 from typing import Annotated
 
 import typer
 
 from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
-from monitor_server.commands.terminal import printable, say, table
+from monitor_server.commands.terminal import local_time, printable, say, table
 from monitor_server.commands.user_name import user_name
 
 __all__ = ["run"]
@@ -67,7 +66,7 @@ def run(
         path = f"/alerts/{path_part(history)}/history"
         entries = fetch_list(url, path, {"limit": str(limit)})
         for entry in entries:
-            entry["at"] = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry["at"]))
+            entry["at"] = local_time(entry["at"])
         table(HISTORY, [[entry[name] for name in HISTORY] for entry in entries])
         return 0
     if ack is None:

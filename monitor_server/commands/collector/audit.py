@@ -1,12 +1,11 @@
 """`rlvitals audit`: list who changed what."""
 
-import time
 from typing import Annotated
 
 import typer
 
 from monitor_server.commands.client import DEFAULT_URL, fetch_list
-from monitor_server.commands.terminal import table
+from monitor_server.commands.terminal import local_time, table
 
 __all__ = ["run"]
 
@@ -21,6 +20,6 @@ def run(
     """Print a line a change, the newest first."""
     items = fetch_list(url, "/audit", {"limit": str(limit)})
     for item in items:
-        item["at"] = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(item["at"]))
+        item["at"] = local_time(item["at"])
     table(COLUMNS, [[item[name] for name in COLUMNS] for item in items])
     return 0

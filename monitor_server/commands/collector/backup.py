@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from monitor_server.commands.settings import database_url
 from monitor_server.commands.terminal import printable, say
-from monitor_server.settings import Settings
 from monitor_server.store.operations.backup import back_up
 
 __all__ = ["run"]
@@ -18,6 +18,6 @@ def run(
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
 ) -> int:
     """Write one consistent snapshot; docs/operations.md describes how to restore it."""
-    size = back_up(database or Settings().database_url, destination)
+    size = back_up(database_url(database), destination)
     say(f"{printable(destination)}: {size:,} bytes")
     return 0

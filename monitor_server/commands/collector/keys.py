@@ -1,6 +1,7 @@
 """`rlvitals keys create|list|revoke`: the keys of a collector, in its database or over HTTP."""
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Annotated, Any, Literal
 
@@ -8,7 +9,7 @@ import typer
 
 from monitor_server.commands.client import fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
-from monitor_server.commands.terminal import printable, say, table
+from monitor_server.commands.terminal import local_time, printable, say, table
 from monitor_server.commands.user_name import user_name
 from monitor_server.durations import DAY_SECONDS
 
@@ -85,10 +86,10 @@ class _OverHttp:
 class _InDatabase:
     def __init__(self, database: str | None) -> None:
         from monitor_server.access.callers import Caller, Scope  # noqa: PLC0415 - SQLAlchemy takes its time
-        from monitor_server.settings import Settings  # noqa: PLC0415
+        from monitor_server.commands.settings import database_url  # noqa: PLC0415
         from monitor_server.store.database import Store  # noqa: PLC0415
 
-        self._store = Store.open(database or Settings().database_url)
+        self._store = Store.open(database_url(database))
         self._author = Caller(name=f"{user_name()} on the machine", scope=Scope.ADMIN)
 
     def all(self) -> list[dict[str, Any]]:
@@ -102,21 +103,25 @@ class _InDatabase:
         ]
 
     def create(self, *, name: str, scope: str, project: str | None, days: float | None) -> str:
-        from monitor_server.access.callers import Scope  # noqa: PLC0415
+        from pydantic import ValidationError  # noqa: PLC0415
+
         from monitor_server.access.keys.administration import create_key  # noqa: PLC0415
+        from monitor_server.access.keys.new_keys import NewKey  # noqa: PLC0415
         from monitor_server.errors import KeyNameTaken  # noqa: PLC0415
 
-        if not name.isprintable():
-            raise CommandError(f"the name of a key must be printable, got {printable(name)}")
+        try:
+            new = NewKey.model_validate({"name": name, "scope": scope, "project": project, "days": days})
+        except ValidationError as error:
+            raise CommandError(f"no key can be made: {'; '.join(map(_problem, error.errors()))}") from error
         now = time.time()
         try:
             with self._store.write() as repositories:
                 secret, _ = create_key(
                     repositories,
-                    name=name,
-                    scope=Scope(scope),
-                    project=project,
-                    expires_at=None if days is None else now + days * DAY_SECONDS,
+                    name=new.name,
+                    scope=new.scope,
+                    project=new.project,
+                    expires_at=None if new.days is None else now + new.days * DAY_SECONDS,
                     author=self._author,
                     now=now,
                 )
@@ -138,8 +143,14 @@ class _InDatabase:
         self._store.close()
 
 
+def _problem(found: Mapping[str, Any]) -> str:
+    is_hidden = found["type"] in {"string_pattern_mismatch", "string_unicode"}
+    message = "must be one line of characters that are shown" if is_hidden else found["msg"]
+    return f"{found['loc'][0]}: {message}, got {printable(found['input'], longest=60)}"
+
+
 def _cell(key: dict[str, Any], column: str) -> object:
     if column in key:
         return key[column]
     at = key[f"{column}_at"]
-    return None if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    return None if at is None else local_time(at)

@@ -1,13 +1,12 @@
 """`rlvitals notifications list|test|reload|end-links`: the channels that a collector notifies."""
 
-import time
 from typing import Annotated, Any, Literal
 
 import typer
 
 from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
-from monitor_server.commands.terminal import printable, say, table
+from monitor_server.commands.terminal import local_time, printable, say, table
 
 __all__ = ["run"]
 
@@ -50,5 +49,5 @@ def _cell(item: dict[str, Any], column: str) -> object:
         return "failing" if item["is_failing"] else "ok"
     if column == "last_sent":
         at = item["last_sent_at"]
-        return None if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+        return None if at is None else local_time(at)
     return item[column]

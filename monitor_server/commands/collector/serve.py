@@ -3,21 +3,18 @@
 import gc
 import logging
 import sys
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 from monitor_server.access.audit.settings_changes import record_settings
 from monitor_server.access.keys.required_keys import prepare_keys
 from monitor_server.app import create_app, create_server
-from monitor_server.commands.errors import CommandError
+from monitor_server.commands.settings import read_settings
 from monitor_server.commands.terminal import say
 from monitor_server.errors import StartupError
 from monitor_server.http_server.server import bind
 from monitor_server.instrumentation.collector_log import line_handler
-from monitor_server.settings import Settings
 from monitor_server.store.database import shown_url
 
 __all__ = ["run"]
@@ -43,7 +40,7 @@ def run(
     """Serve until Ctrl-C or SIGTERM."""
     given: dict[str, object] = {"host": host, "port": port, "database_url": database, "role": role}
     given |= {"insecure": True} if insecure else {}
-    settings = _settings({name: value for name, value in given.items() if value is not None})
+    settings = read_settings(**{name: value for name, value in given.items() if value is not None})
     logging.basicConfig(level=settings.log_level.upper(), handlers=[line_handler(settings.log_format)])
     logging.getLogger("alembic").setLevel(logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -63,11 +60,3 @@ def run(
         gc.freeze()  # what was imported stays: a full collection that walks through it stops every thread
         create_server(application, on_listening=lambda: say(line)).run(sockets=[listening])
     return 0
-
-
-def _settings(given: Mapping[str, object]) -> Settings:
-    try:
-        return Settings(**given)  # type: ignore[arg-type]
-    except ValidationError as error:
-        problems = "; ".join(f"RLVITALS_{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors())
-        raise CommandError(f"a setting cannot be used: {problems}; see docs/configuration.md") from error

@@ -1,13 +1,12 @@
 """`rlvitals silence add|list|end`: alerts that nobody is notified of."""
 
-import time
 from typing import Annotated, Any, Literal
 
 import typer
 
 from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
-from monitor_server.commands.terminal import printable, say, table
+from monitor_server.commands.terminal import local_time, printable, say, table
 from monitor_server.commands.user_name import user_name
 
 __all__ = ["run"]
@@ -55,7 +54,7 @@ def run(
 def _until(item: dict[str, Any]) -> str:
     if item["ends_at"] is None:
         return "until the alert is resolved"
-    return "until " + time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(item["ends_at"]))
+    return "until " + local_time(item["ends_at"])
 
 
 def _cell(item: dict[str, Any], column: str) -> object:

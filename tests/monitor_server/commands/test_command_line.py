@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, update
 
 from monitor_server.commands.main import COMMANDS, main
 from monitor_server.commands.terminal import printable
-from monitor_server.store.tables import alerts
+from monitor_server.store.tables import alerts, api_keys
 from tests.bad_collectors import answering
 
 
@@ -259,3 +259,44 @@ def test_a_user_without_a_name_signs_with_a_number(start_collector, scripted, ca
     assert main(["alerts", "--url", live.url]) == 0
     assert main(["alerts", "--url", live.url, "--ack", alert["id"]]) == 0
     assert f"acknowledged by user {os.getuid()}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([""], "name: String should have at least 1 character"),
+        (["n" * 201], "name: String should have at most 200 characters"),
+        (["a\u202eb"], r"name: must be one line of characters that are shown, got a\u202eb"),
+        (["a\udcff"], r"name: must be one line of characters that are shown, got a\udcff"),
+        (["a", "--project", ""], "project: String should have at least 1 character"),
+        (["a", "--project", "p\udcff"], "project: must be one line of characters that are shown"),
+        (["a", "--days", "inf"], "days: Input should be less than or equal to 36500"),
+        (["a", "--days", "0"], "days: Input should be greater than 0"),
+    ],
+)
+def test_a_key_is_made_on_the_machine_as_over_http(arguments, said, database_url, capsys):
+    """A name, a project or an end that the API refuses is refused, and no key is printed."""
+    assert main(["keys", "create", "--scope", "read", "--database", database_url, *arguments]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, said in printed.err) == ("", True)
+
+
+def test_an_end_that_no_calendar_has_is_listed(database_url, capsys):
+    """As an earlier version has stored it; the other keys are listed as well."""
+    assert main(["keys", "create", "a", "--scope", "read", "--database", database_url]) == 0
+    engine = create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(update(api_keys).values(expires_at=1e300))
+    engine.dispose()
+    capsys.readouterr()
+    assert main(["keys", "list", "--database", database_url]) == 0
+    assert "1e+300 s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["keys", "list"], ["backup", "b.db"], ["serve"]])
+def test_a_setting_that_cannot_be_used_is_reported_in_one_line(command, monkeypatch, capsys):
+    """Each command that reads the collector's settings names the variable."""
+    monkeypatch.setenv("RLVITALS_PORT", "abc")
+    assert main(command) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "RLVITALS_PORT: Input should be a valid integer" in line

@@ -1,0 +1,23 @@
+"""States what a new key may be, for the command line and for the API."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from monitor_server.access.callers import Scope
+from monitor_server.text_safety.patterns import ONE_SHOWN_LINE
+
+__all__ = ["NewKey"]
+
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=ONE_SHOWN_LINE)]
+
+
+class NewKey(BaseModel):
+    """What a new key may do."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    scope: Scope
+    project: Annotated[Name | None, Field(description="The only project that the key reaches; left out: all")] = None
+    days: Annotated[float | None, Field(gt=0, le=36_500, description="Until it expires; left out: never")] = None
