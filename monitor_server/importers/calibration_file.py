@@ -14,6 +14,8 @@ from monitor_server.errors import StartupError
 
 __all__ = ["load_calibration"]
 
+LONGEST_FILE = 64 << 20  # bytes; the ranges of all signals that a calibration may have take a tenth
+
 
 def load_calibration(path: Path | None) -> Calibration:
     """Read a file that `rlvitals calibrate` wrote; None is the built-in calibration.
@@ -24,12 +26,12 @@ def load_calibration(path: Path | None) -> Calibration:
     if path is None:
         return BUILTIN
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(_read_bounded(path))
         profiles = {str(name): Profile(**factors) for name, factors in content["profiles"].items()}
         made_for, named = str(content["detectors"]), str(content["id"])
         warranty = _read_warranty(content["warranty"]) if "warranty" in content else None
         expected = _read_expected(content.get("expected", {}))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StartupError(
             f"the calibration must be a file that `rlvitals calibrate` wrote, got {path}: {error}"
         ) from error
@@ -38,6 +40,19 @@ def load_calibration(path: Path | None) -> Calibration:
             f"the calibration {path} must be made for the detectors {CALIBRATION}, got {made_for}: calibrate again"
         )
     return Calibration(id=named, profiles=profiles, warranty=warranty, expected=expected)
+
+
+def _read_bounded(path: Path) -> bytes:
+    """Return what a file holds.
+
+    Raises:
+        ValueError: If it is longer than a calibration, as a device without an end is.
+    """
+    with path.open("rb") as file:
+        raw = file.read(LONGEST_FILE + 1)
+    if len(raw) > LONGEST_FILE:
+        raise ValueError(f"it must have at most {LONGEST_FILE >> 20} MiB, and has more")
+    return raw
 
 
 def _read_warranty(content: Mapping[str, float]) -> Warranty:

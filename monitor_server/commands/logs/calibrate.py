@@ -38,6 +38,8 @@ from monitor_server.importers.steps import observe
 
 __all__ = ["calibrate", "run", "score_run"]
 
+LEAST_BUDGET = 1e-3  # steps for one false page; what is less is a mistake, and divides into no number
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -87,12 +89,19 @@ def run(
     except OSError as failure:
         error(failure)
         return 2
+    for name in [name for name, score in scores.items() if not score.steps]:
+        error(f"{name} has no logged step and says nothing of healthy runs; it was left out")
+        del scores[name]
     report = calibrate(scores, warn=warn, page=page, steps_per_page=budget)
     say("\n".join(printable(line) for line in report.lines))
     if report.calibration is None:
         return 2
     content = _content(report.calibration) | {"share_warned": warn, "share_paged": page}
-    write.write_text(json.dumps(content, indent=1) + "\n")
+    try:
+        write.write_text(json.dumps(content, indent=1) + "\n")
+    except OSError as failure:
+        error(f"--write must name a file that can be written: {failure}")
+        return 2
     say(f"{report.calibration.id} written to {write}; RLVITALS_CALIBRATION={write} uses it")
     return 0
 
@@ -159,11 +168,19 @@ def _budget(
     for name, value in given.items():
         if value is not None and not 0.0 < value < math.inf:
             raise ValueError(f"{name} must be above 0 and finite, got {value:g}")
+    if steps is not None and steps < LEAST_BUDGET:
+        raise ValueError(f"--one-page-in must be at least {LEAST_BUDGET:g} steps, got {steps:g}")
     if gpu_hours is None:
         return steps
     if steps is not None or gpus is None or step_seconds is None:
         raise ValueError("--one-page-in-gpu-hours needs --gpus and --step-seconds, and no --one-page-in")
-    return gpu_hours * HOUR_SECONDS / (gpus * step_seconds)
+    budget = gpu_hours * HOUR_SECONDS / gpus / step_seconds
+    if not LEAST_BUDGET <= budget < math.inf:
+        raise ValueError(
+            f"--one-page-in-gpu-hours must be a finite number of steps, {LEAST_BUDGET:g} at least, got {budget:g}; "
+            "check --gpus and --step-seconds"
+        )
+    return budget
 
 
 def _warranty(scores: Mapping[str, RunScore], steps_per_page: float, lines: list[str]) -> Warranty:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -118,7 +119,8 @@ def test_a_file_with_an_impossible_budget_is_refused(tmp_path, warranty):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{}", "[1]", '{"id": "a", "detectors": "builtin-0", "profiles": {}}', '{"profiles": 3}']
+    "content",
+    ["", "{}", "[1]", "[" * 100_000, '{"id": "a", "detectors": "builtin-0", "profiles": {}}', '{"profiles": 3}'],
 )
 def test_a_file_that_is_no_calibration_of_these_detectors_is_refused(tmp_path, content):
     """It says what must hold, so that the collector's start ends in one line."""
@@ -169,10 +171,42 @@ def test_a_budget_in_gpu_hours_is_converted_to_steps(tmp_path):
     [
         (["--one-page-in", "0"], "--one-page-in must be above 0 and finite, got 0"),
         (["--one-page-in", "nan"], "--one-page-in must be above 0 and finite, got nan"),
+        (["--one-page-in", "1e-310"], "--one-page-in must be at least 0.001 steps, got 1e-310"),
         (["--one-page-in-gpu-hours", "9"], "--one-page-in-gpu-hours needs --gpus and --step-seconds"),
+        (
+            ["--one-page-in-gpu-hours", "1e300", "--gpus", "1e-300", "--step-seconds", "1e-300"],
+            "0.001 at least, got inf",
+        ),
+        (["--one-page-in-gpu-hours", "1e-300", "--gpus", "1e300", "--step-seconds", "1e300"], "0.001 at least, got 0"),
     ],
 )
 def test_an_impossible_budget_is_refused(tmp_path, capsys, options, message):
     """The error is one line, and no log is read."""
     assert main(["calibrate", str(tmp_path), *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_log_without_a_step_is_no_healthy_run(tmp_path, capsys):
+    """18 healthy runs and an empty one are too few for 5 %; the one that was left out is named."""
+    runs = write_runs(tmp_path / "runs", 18)
+    (runs / "empty").mkdir()
+    (runs / "empty" / "data.jsonl").write_text("Traceback (most recent call last):\n" * 9)
+    file = tmp_path / "own.json"
+    main(["calibrate", str(runs), "--write", str(file)])
+    printed = capsys.readouterr()
+    assert "large batch: 18 healthy runs" in printed.out
+    assert "small batch: 0 healthy runs" in printed.out
+    assert "empty has no logged step and says nothing of healthy runs; it was left out" in printed.err
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path, capsys):
+    """In one line, after the thresholds, which are printed."""
+    runs = write_runs(tmp_path / "runs", 19)
+    assert main(["calibrate", str(runs), "--write", str(tmp_path / "none" / "own.json")]) == 2
+    assert "--write must name a file that can be written" in capsys.readouterr().err
+
+
+def test_a_device_is_no_calibration():
+    """It would be read without an end."""
+    with pytest.raises(StartupError, match="it must have at most 64 MiB"):
+        load_calibration(Path("/dev/zero"))
