@@ -15,7 +15,7 @@ from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, fetch, 
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.importers.mapping import NameMapping, parse_overrides
-from monitor_server.importers.protocol import Log, ReadReport
+from monitor_server.importers.protocol import Log, LogError, ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.ingest.recorded_batches import batches
@@ -27,6 +27,7 @@ LEAST_PACE, MOST_PACE = 0.001, 100_000.0  # steps a second
 RECORDS_PER_BATCH = 500
 BEATS_PER_SECOND = 4
 PROBLEMS_SHOWN = 3
+LONGEST_NAME = 200  # characters of a signal's name, as collectors have it unless RLVITALS_MAX_NAME_CHARS is set
 ANSWER_SECONDS = 60.0
 # The collector stores a batch and then runs the detectors over it; after so long without a new step they have ended.
 DETECTION_SECONDS = 5.0
@@ -49,14 +50,21 @@ def run(
             f"--pace must lie in {LEAST_PACE:g} to {MOST_PACE:,.0f} steps a second, got {pace:g}; "
             "without it a run is sent as fast as possible"
         )
+    if not project.isprintable():
+        raise CommandError(f"--project must have printable characters, got {printable(project)}")
+    status = 0
     try:
         overrides = parse_overrides(names or [])
         for log in find_logs(logs, list(overrides.values()), error):
             mapping = NameMapping(overrides, log.aliases, keep_unknown=True)
-            replay_log(log, mapping, url=url.rstrip("/"), project=project, pace=pace)
+            try:
+                replay_log(log, mapping, url=url.rstrip("/"), project=project, pace=pace)
+            except LogError as failure:  # the other logs are sent
+                error(failure)
+                status = 1
     except OSError as failure:
         raise CommandError(str(failure)) from failure
-    return 0
+    return status
 
 
 def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: float | None = None) -> None:
@@ -64,16 +72,16 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
 
     Raises:
         CommandError: If the collector does not answer or refuses.
-        LogError: If the log cannot be read.
+        LogError: If the log cannot be read, or holds no step.
     """
     name, report = log.name, ReadReport()
-    steps = list(observe(log.read(report), mapping.signals, report))
+    unusable: set[str] = set()
+    steps = list(observe(log.read(report), lambda row: _sendable(mapping.signals(row), unusable), report))
+    if not steps:
+        raise LogError(f"{log.path} must hold at least one logged step; none was found in it as {log.format}")
     say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{wire.run_id(project, name)}")
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
-    for problem in report.problems[:PROBLEMS_SHOWN]:
-        say(f"  passed over: {printable(problem)}")
-    for note in report.notes:
-        say(f"  {note}")
+    _say_notes(report, unusable)
     known, left_out = 0, 0
     acknowledged = {(step.attempt, step.step): step.acknowledged for step in steps if step.acknowledged}
     for batch in batches(steps, name=name, project=project, size=size):
@@ -95,6 +103,29 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
     if left_out:
         say(f"  {left_out} numbers of {len(steps)} steps were left out")
     _print_alerts(url, wire.run_id(project, name))
+
+
+def _say_notes(report: ReadReport, unusable: set[str]) -> None:
+    """Print what of a log was not read, and what of it no collector takes."""
+    for problem in report.problems[:PROBLEMS_SHOWN]:
+        say(f"  passed over: {printable(problem)}")
+    for note in report.notes:
+        say(f"  {note}")
+    if unusable:
+        first = printable(min(unusable), longest=60)
+        say(
+            f"  {len(unusable)} keys were left out, the first {first!r}: a signal's name must have 1 to {LONGEST_NAME} "
+            "printable characters"
+        )
+
+
+def _sendable(signals: dict[str, float], unusable: set[str]) -> dict[str, float]:
+    """Return the signals whose names a collector takes, and remember the others; one would cost its whole step."""
+    wrong = [name for name in signals if not (name.strip() and name.isprintable() and len(name) <= LONGEST_NAME)]
+    if not wrong:
+        return signals
+    unusable.update(wrong)
+    return {name: value for name, value in signals.items() if name not in unusable}
 
 
 def _receipt(answer: bytes, url: str) -> wire.Receipt:

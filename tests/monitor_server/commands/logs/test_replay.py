@@ -91,3 +91,29 @@ def test_what_cannot_be_replayed_is_reported_in_one_line(arguments, message, cap
     assert main(["replay", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_keys_that_are_no_names_cost_no_step(start_collector, tmp_path, capsys):
+    """A lone surrogate, a control character or a long key is left out and named; the rest of its rows is sent."""
+    live = start_collector()
+    log = tmp_path / "log.jsonl"
+    keys = ["\ud800", "\x1b[31mred", "k" * 201, " "]
+    rows = [{"step": step, "reward/mean": 0.5} | dict.fromkeys(keys, 1.0) for step in range(3)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["replay", str(log), "--url", live.url]) == 0
+    assert "keys were left out, the first" in capsys.readouterr().out
+    (run,) = live.get("/runs")["items"]
+    assert (run["last_step"], live.get(f"/runs/{run['id']}")["signals"]) == (2, ["reward/mean"])
+
+
+def test_a_log_without_a_step_is_named_and_the_others_are_sent(start_collector, tmp_path, capsys):
+    """Status 1; nothing is asked of a run that nobody made."""
+    live = start_collector()
+    empty, log = tmp_path / "a.log", tmp_path / "b.jsonl"
+    empty.write_text("nothing was logged\n" * 5)
+    log.write_text('{"step": 1, "reward/mean": 0.5}\n')
+    assert main(["replay", str(empty), str(log), "--url", live.url]) == 1
+    assert f"{empty} must hold at least one logged step" in capsys.readouterr().err
+    assert [run["name"] for run in live.get("/runs")["items"]] == ["b"]
+    assert main(["replay", str(log), "--project", "a\udcff", "--url", live.url]) == 1
+    assert "--project must have printable characters" in capsys.readouterr().err
