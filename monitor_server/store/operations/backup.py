@@ -32,10 +32,23 @@ def back_up(url: str, destination: Path) -> int:
         parsed = make_url(url)
     except ArgumentError as error:
         raise DatabaseUnusable(f"--database must be a URL such as sqlite:///rlvitals.db: {error}") from error
-    if destination.exists():
-        raise DatabaseUnusable(f"{destination} is there already; a backup needs a new file")
-    partial = destination.with_name(f"{destination.name}.partial")
-    partial.unlink(missing_ok=True)
+    try:
+        if destination.exists():
+            raise DatabaseUnusable(f"{destination} is there already; a backup needs a new file")
+        partial = destination.with_name(f"{destination.name}.partial")
+        partial.unlink(missing_ok=True)
+        _write(parsed, partial, destination)
+    except UnicodeEncodeError as error:
+        raise DatabaseUnusable(
+            f"the names of a database and of its backup must be text in UTF-8, got {error.object!r}"
+        ) from error
+    except OSError as error:
+        raise DatabaseUnusable(f"{destination} cannot be written: {error}") from error
+    return destination.stat().st_size
+
+
+def _write(parsed: URL, partial: Path, destination: Path) -> None:
+    """Write a backup beside its destination, and move it there when it is complete and on the disk."""
     try:
         if parsed.get_backend_name() == "sqlite":
             _copy_sqlite(parsed, partial)
@@ -43,11 +56,8 @@ def back_up(url: str, destination: Path) -> int:
             _dump_postgres(parsed, partial)
         _flush(partial)
         partial.rename(destination)
-    except OSError as error:
-        raise DatabaseUnusable(f"{destination} cannot be written: {error}") from error
     finally:
         partial.unlink(missing_ok=True)
-    return destination.stat().st_size
 
 
 def _copy_sqlite(url: URL, destination: Path) -> None:

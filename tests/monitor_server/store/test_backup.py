@@ -14,6 +14,8 @@ import pytest
 import sqlalchemy
 
 from monitor_server.commands.main import main
+from monitor_server.errors import DatabaseUnusable
+from monitor_server.store.operations.backup import back_up
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.conftest import ScriptedEngine
@@ -189,3 +191,12 @@ def _child_of_this_process(name, argument):
             if is_ours and argument in (path.parent / "cmdline").read_text():
                 return path.parent
     return None
+
+
+@pytest.mark.parametrize("name", ["file/backup.db", "b" * 300, "b\udcff"])
+def test_a_destination_that_cannot_be_is_named(name, migrated_sqlite, tmp_path, tmp_path_factory):
+    """Below a file, too long, or no text: an error of the backup, and nothing is left."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DatabaseUnusable, match=r"cannot be written|must be text in UTF-8"):
+        back_up(migrated_sqlite(tmp_path_factory.mktemp("source")), tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
