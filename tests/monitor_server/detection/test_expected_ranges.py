@@ -65,6 +65,13 @@ def test_values_that_are_not_finite_and_steps_before_a_rewind_are_passed_over():
     assert (held.low, held.high) == ((0.5, 0.5), (0.5, 0.5))
 
 
+def test_the_largest_numbers_have_a_range():
+    """Values as far apart as numbers can be have a range, and leave those of all other signals."""
+    runs = [run_of([1.7e308, -1.7e308] * 4) for _ in range(LEAST_RUNS)]
+    found = expected_ranges(runs)["reward/mean"]
+    assert (found.low, found.high) == ((-1.7e308,), (1.7e308,))
+
+
 def test_a_long_interval_is_thinned_and_its_quantiles_stay():
     """Of 32,768 values from 0 to 1 fewer than 4,096 are held, and the middle stays in the middle."""
     run = run_of(np.linspace(0.0, 1.0, 1 << 15), first=1 << 16)
