@@ -140,3 +140,11 @@ def test_without_the_dashboard_the_api_works(start_collector, caplog):
     assert live.get("/runs")["items"] == []
     (line,) = [record for record in caplog.records if record.name == "monitor_server.app"]
     assert "no_such_dashboard" in line.message
+
+
+def test_a_host_that_cannot_be_a_name_is_reported_in_one_line(tmp_path, capsys):
+    """As a shell gives bytes that are no text, and a name with a part that is too long."""
+    for host in ("\udcff", "a" * 300):
+        assert main(["serve", "--host", host, "--port", "0", "--database", f"sqlite:///{tmp_path / 'a.db'}"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "cannot listen on" in line
