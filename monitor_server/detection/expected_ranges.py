@@ -104,7 +104,7 @@ class RunValues:
     def close(self) -> None:
         """Reduce the values of the newest interval to quantiles."""
         for signal, values in self._values.items():
-            self.kept[signal, self._interval] = tuple(_quantiles(np.frombuffer(values), QUANTILES).tolist())
+            self.kept[signal, self._interval] = tuple(_quantiles(np.frombuffer(values), QUANTILES))
         for held in (self._values, self._strides, self._seen):
             held.clear()
 
@@ -136,12 +136,12 @@ def _range(held: Mapping[Interval, Sequence[tuple[float, ...]]]) -> ExpectedRang
     ends = [_quantiles(np.asarray(values), shares) for _, values in kept]
     return ExpectedRange(
         steps=(*(interval[0] for interval, _ in kept), kept[-1][0][1]),
-        low=tuple(float(low) for low, _ in ends),
-        high=tuple(float(high) for _, high in ends),
+        low=tuple(low for low, _ in ends),
+        high=tuple(high for _, high in ends),
         runs=min(len(values) for _, values in kept),
     )
 
 
-def _quantiles(values: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _quantiles(values: np.ndarray, shares: np.ndarray) -> list[float]:
     """Return quantiles of finite values; of halves, because the difference of the largest numbers is no number."""
-    return 2.0 * np.quantile(values / 2.0, shares)
+    return [2.0 * float(half) for half in np.quantile(values / 2.0, shares)]
