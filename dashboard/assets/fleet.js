@@ -4,6 +4,9 @@
 
   const GRID = "fleet-grid";
   const CHOICE = "choice"; // the column of boxes, which is first
+  const NAMES = "run";
+  const PHONE_NAMES = 160; // pixels of the column of names where the screen is narrow
+  const MOST_FOR_NAMES = 350; // pixels of a wide table that the names take beside their column's own
   const SPARKLINE_POINTS = 40;
   const KEPT_STEPS = 500; // the newest ones of as many runs
   const LONGEST_READ_MS = 5000;
@@ -168,6 +171,7 @@
     api.rlvitalsColumns = shownColumns(api).join();
     shownFor = askedOf(current);
     apply(api, asked);
+    fitColumns(api);
     for (const event of ["sortChanged", "filterChanged", "columnMoved", "columnVisible"]) api.addEventListener(event, remember);
     for (const event of ["sortChanged", "filterChanged"]) api.addEventListener(event, () => beginLoading(api));
     api.addEventListener("filterChanged", ({ source }) => source === "columnFilter" && sayLeftOut(""));
@@ -195,18 +199,23 @@
       sortIndex: sorts.has(colId) ? order.indexOf(colId) : null,
     }));
     api.applyColumnState({ state: [{ colId: CHOICE }, ...state], applyOrder: true });
-    if (window.innerWidth < 700) api.setColumnWidths([{ key: "run", newWidth: 160 }]);
-    if (window.innerWidth >= 2800) widen(api);
     api.setFilterModel(asked.has("filter") ? JSON.parse(asked.get("filter")) : null);
     setProps("fleet-columns", { value: shownColumns(api) });
     isOpening = false;
     remember();
   }
 
-  /* As the type on a screen that is as wide (assets/style.css), and then some. */
-  function widen(api) {
-    const columns = api.getAllDisplayedColumns().filter((column) => column.getColDef().flex === undefined);
-    api.setColumnWidths(columns.map((column) => ({ key: column, newWidth: 1.5 * column.getColDef().width })));
+  /* Columns are as wide as the type asks for (assets/style.css), and the names take what is left of a wide table. */
+  function fitColumns(api) {
+    const factor = window.innerWidth >= 2800 || document.documentElement.dataset.wall ? 1.5 : 1;
+    const widthOf = (column) => factor * column.getColDef().width;
+    const shown = api.getAllDisplayedColumns().reduce((sum, column) => sum + widthOf(column), 0);
+    const left = document.getElementById(GRID).clientWidth - shown;
+    const names = { key: NAMES, newWidth: widthOf(api.getColumn(NAMES)) };
+    if (window.innerWidth < 700) names.newWidth = PHONE_NAMES;
+    else names.newWidth += Math.min(Math.max(left, 0), MOST_FOR_NAMES * factor);
+    const others = api.getColumns().filter((column) => column.getColId() !== NAMES && column.getColDef().flex === undefined);
+    api.setColumnWidths([names, ...others.map((column) => ({ key: column, newWidth: widthOf(column) }))]);
   }
 
   function chooseFleetColumns(chosen) {
@@ -255,6 +264,7 @@
     if (!api) return;
     api.setGridOption("rowHeight", rowHeight());
     api.setColumnsVisible([CHOICE], !root.dataset.wall);
+    fitColumns(api);
   }
 
   document.addEventListener("keydown", (event) => event.key === "Escape" && document.documentElement.dataset.wall && toggleWall());

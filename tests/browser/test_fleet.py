@@ -339,6 +339,30 @@ def test_the_wall_has_no_controls(fleet, visit):
     expect(visit.page.get_by_placeholder("Find a run")).to_be_visible()
 
 
+@pytest.mark.parametrize("visit", [(1280, 800), (1920, 1080)], ids=["1280x800", "1920x1080"], indirect=True)
+def test_no_number_is_cut_off_and_names_take_what_is_left_of_a_wide_screen(start_collector, visit):
+    """Not on the wall either, where the type is larger. The middle of a long name gives way on a narrow screen."""
+    fleet = start_collector(dashboard="dashboard.app:attach")
+    name = "search-r1-qwen2.5-7b-instruct-lr1e-6-kl0.001-seed"
+    rewards = [9.99e-4] * 16 + [5.55e-4] * 8
+    records = [{"step": step, "scalars": {"reward/mean": reward}} for step, reward in enumerate(rewards)]
+    for seed in (3, 4):
+        fleet.run(run=f"{name}{seed}", project="long", records=records)
+    open_fleet(fleet, visit)
+    expect(visit.page.locator('[row-id] [col-id="change"]')).to_have_text(["−4.44e−4"] * 2)
+
+    width = "getBoundingClientRect().width"
+    cut_numbers = f"""[...document.querySelectorAll('.ag-row .number')].filter(
+        (each) => each.{width} > each.parentElement.{width}).map((each) => each.textContent)"""
+    cut_names = """[...document.querySelectorAll('.ag-row .name-start')].filter(
+        (each) => each.scrollWidth > each.clientWidth).length"""
+    assert visit.page.evaluate(cut_numbers) == []
+    assert visit.page.evaluate(cut_names) == (0 if visit.page.viewport_size["width"] > 1900 else 2)
+    visit.page.get_by_role("button", name="Wall").click()
+    expect(visit.page.get_by_placeholder("Find a run")).to_be_hidden()
+    assert visit.page.evaluate(cut_numbers) == []
+
+
 def test_a_step_and_a_new_run_reach_the_table(start_collector, visit):
     """The newest reward of a run changes without a request; a run that is new appears."""
     fleet = filled(start_collector(dashboard="dashboard.app:attach"))
