@@ -3,12 +3,34 @@
 `monitor_server.store.repositories.run_status` decides which runs are silent, for readers and for the projector alike.
 """
 
+from dataclasses import dataclass
+from typing import Self
+
 from monitor_server.detection.protocol import Finding, Phase, Severity
 
-__all__ = ["LOST", "STALE", "is_clock_kind", "shown_phase", "silent_run_findings"]
+__all__ = ["LOST", "STALE", "Silence", "is_clock_kind", "shown_phase", "silent_run_findings"]
 
 STALE = "telemetry_stale"
 LOST = "trainer_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How long nothing was heard of a run.
+
+    Attributes:
+        unheard: Seconds since its trainer's last message.
+        without_step: Seconds since its last step arrived.
+    """
+
+    unheard: float
+    without_step: float
+
+    @classmethod
+    def of(cls, *, now: float, last_seen: float, last_step_at: float) -> Self:
+        """Measure it. A step that is processed late has arrived with a message, and so not after the last one."""
+        unheard = now - last_seen
+        return cls(unheard=unheard, without_step=max(unheard, now - last_step_at))
 
 
 def is_clock_kind(kind: str) -> bool:
@@ -23,23 +45,33 @@ def shown_phase(status: str, phase: str) -> Phase:
 
 
 def silent_run_findings(
-    status: str, *, step: int, silent_seconds: float, stall_seconds: float, lost_factor: float
+    status: str, *, step: int, silence: Silence, stall_seconds: float, lost_factor: float
 ) -> list[Finding]:
     """Return the findings for a run of this status; none while it makes steps or has ended."""
-    stale = _finding(STALE, Severity.WARNING, step, silent=silent_seconds, threshold=stall_seconds, what="no step")
+    stale = _finding(
+        STALE, Severity.WARNING, step, silence.without_step, threshold=stall_seconds, what="no step", last="step"
+    )
     lost = _finding(
-        LOST, Severity.CRITICAL, step, silent=silent_seconds, threshold=lost_factor * stall_seconds, what="nothing"
+        LOST,
+        Severity.CRITICAL,
+        step,
+        silence.unheard,
+        threshold=lost_factor * stall_seconds,
+        what="nothing",
+        last="message",
     )
     return {"stalled": [stale], "lost": [stale, lost]}.get(status, [])
 
 
-def _finding(kind: str, severity: Severity, step: int, *, silent: float, threshold: float, what: str) -> Finding:
+def _finding(
+    kind: str, severity: Severity, step: int, seconds: float, *, threshold: float, what: str, last: str
+) -> Finding:
     return Finding(
         kind=kind,
         severity=severity,
         step=step,
-        score=silent,
+        score=seconds,
         threshold=threshold,
-        summary=f"{what} from the trainer for {silent:.0f} s; expected within {threshold:.0f} s",
-        evidence={"statistic": silent, "threshold": threshold, "window": "seconds since the last step"},
+        summary=f"{what} from the trainer for {seconds:.0f} s; expected within {threshold:.0f} s",
+        evidence={"statistic": seconds, "threshold": threshold, "window": f"seconds since the last {last}"},
     )

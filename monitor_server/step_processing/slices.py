@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
-from monitor_server.alerts.liveness import is_clock_kind, silent_run_findings
+from monitor_server.alerts.liveness import Silence, is_clock_kind, silent_run_findings
 from monitor_server.alerts.verdict import Verdict, read_verdict
 from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.errors import ProjectedElsewhere
@@ -261,7 +261,7 @@ class Projection:
             findings = silent_run_findings(
                 status,
                 step=step,
-                silent_seconds=context.now - run.last_step_at,
+                silence=_silence(context),
                 stall_seconds=run.stall_seconds,
                 lost_factor=deadlines.lost_factor,
             )
@@ -326,9 +326,14 @@ def _mark_data(context: RunContext, status: str) -> list[Alert]:
     was_silent, is_silent = (each in SILENT_STATUSES for each in (context.run.announced, status))
     if was_silent == is_silent:
         return []
-    silent_seconds = context.now - context.run.last_step_at
-    why = f"the run is {status}: no step for {silent_seconds:.0f} s" if is_silent else f"the run is {status}"
+    seconds = _silence(context).without_step
+    why = f"the run is {status}: no step for {seconds:.0f} s" if is_silent else f"the run is {status}"
     return context.alerts.mark_data(is_lost=is_silent, why=why, now=context.now)
+
+
+def _silence(context: RunContext) -> Silence:
+    run = context.run
+    return Silence.of(now=context.now, last_seen=run.last_seen, last_step_at=run.last_step_at)
 
 
 def _place_acknowledgement(run_id: str, position: int, attempt: int, step: int) -> Callable[[Repositories], None]:

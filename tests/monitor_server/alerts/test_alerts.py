@@ -2,6 +2,7 @@
 
 import pytest
 
+from monitor_server.alerts.liveness import Silence, silent_run_findings
 from tests.live import eventually
 
 
@@ -72,6 +73,30 @@ def test_a_run_without_steps_is_stalled_then_lost_and_recovers(live, clock):
     _step(live, 1, a=1.0)
     eventually(lambda: {alert[2] for alert in _alerts(live)} == {"resolved"})
     assert (ask()["status"], ask()["phase"]) == ("running", "healthy")
+
+
+def test_a_lost_trainer_is_measured_from_its_last_message(live, clock):
+    """A heartbeat a minute after the last step begins the 1,000 s anew, and what is said is above what was expected."""
+    _step(live, 0, a=1.0)
+    clock.now += 60
+    live.send(run="r")
+    clock.now += 1001
+    eventually(lambda: ("trainer_lost", "critical", "firing", 0, 0, None) in _alerts(live))
+    said = {alert["kind"]: (alert["summary"], alert["evidence"]) for alert in live.get("/alerts")["items"]}
+    lost, evidence = said["trainer_lost"]
+    assert lost == "nothing from the trainer for 1001 s; expected within 1000 s"
+    assert evidence == {"statistic": 1001.0, "threshold": 1000.0, "window": "seconds since the last message"}
+    assert said["telemetry_stale"][1]["window"] == "seconds since the last step"
+
+
+def test_a_step_that_was_processed_late_shortens_no_silence():
+    """A run whose trainer is silent for 274 s has no step for as long, whenever its last step was processed."""
+    silence = Silence.of(now=1000.0, last_seen=726.0, last_step_at=1000.0)
+    findings = silent_run_findings("lost", step=9, silence=silence, stall_seconds=20.0, lost_factor=10.0)
+    assert [(finding.kind, finding.score > finding.threshold) for finding in findings] == [
+        ("telemetry_stale", True),
+        ("trainer_lost", True),
+    ]
 
 
 def test_a_slow_run_is_given_more_time(live, clock):
