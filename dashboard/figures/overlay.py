@@ -39,6 +39,8 @@ ALIGNMENTS: Final = {
 ORIGINS: Final = {"acceleration": ("acceleration", "collapsed"), "collapse": ("collapsed",)}
 SEED: Final = re.compile(r"[-_ /]*seed[-_ =]*\d+", re.IGNORECASE)
 BINS: Final = 150  # of the axis, in which the seeds of a setting are brought together
+SHORT: Final = 0.02  # of the axis, a dozen pixels: a shorter line has dots
+HIGHEST: Final = int(-math.log2(SHORT)) + 1  # of the layers in which lines are drawn
 MARGIN: Final = {"l": 56, "r": 12, "t": 8, "b": 40, "pad": 0}
 
 Figure = dict[str, object]
@@ -120,9 +122,11 @@ def overlay_figure(
         shown = {place: points for place, every in curves.items() if (points := _within(every, zoom))}
         traces = _grouped(shown, held)
     else:
+        lines = {place: _within(_smooth(points, smoothing), zoom) for place, points in curves.items()}
+        longest = _span([point for points in lines.values() for point in points])
         traces = [
-            _line(held[place].run["name"], place, _within(_smooth(points, smoothing), zoom))
-            for place, points in curves.items()
+            _line(held[place].run["name"], place, points, **_standing_out(points, longest))
+            for place, points in lines.items()
         ]
     values = [value for points in curves.values() for _, value in points]
     layout = _layout(align, is_log=is_log, dtick=log_dtick(values) if is_log else None, zoom=zoom)
@@ -132,6 +136,19 @@ def overlay_figure(
 def _within(points: Sequence[tuple[float, Value]], zoom: tuple[float, float] | None) -> list[tuple[float, Value]]:
     """Return the points of an interval, so that the axis of values fits them."""
     return [point for point in points if zoom is None or zoom[0] <= point[0] <= zoom[1]]
+
+
+def _span(points: Sequence[tuple[float, object]]) -> float:
+    places = [place for place, _ in points]
+    return max(places) - min(places) if places else 0.0
+
+
+def _standing_out(points: Sequence[tuple[float, object]], longest: float) -> Figure:
+    """Return what shows a line beside longer ones: it is above those of twice its length, and a short one has dots."""
+    span = _span(points)
+    if span <= SHORT * longest:
+        return {"mode": "lines+markers", "marker": {"size": 5}, "zorder": HIGHEST}
+    return {"zorder": int(math.log2(longest / span))}
 
 
 def _points(compared: Compared, signal: str, align: str) -> Points:

@@ -30,6 +30,17 @@ def test_runs_are_overlaid_and_their_differences_named(collector, visit):
     assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+def test_the_settings_of_twenty_runs_are_named_wherever_the_table_is_scrolled(collector, visit):
+    """The first column stays at its place."""
+    ids = [run(collector, f"a-run-with-a-long-name-{number}", 0.1, learning_rate=number) for number in range(20)]
+    visit.page.goto(f"{collector.url}/compare?{'&'.join(f'run={run_id}' for run_id in ids)}")
+    table = visit.page.locator(".table-card .scroll").last
+    name = table.get_by_role("rowheader", name="learning_rate")
+    before = name.bounding_box()["x"]
+    assert table.evaluate("(box) => { box.scrollLeft = 900; return box.scrollLeft; }") == 900
+    assert name.bounding_box()["x"] == before
+
+
 def test_a_run_leads_to_its_comparison_and_the_address_holds_the_choice(collector, visit):
     """From the run's page; alignment, scale, lines and smoothing are parts of the address."""
     run_id = run(collector, "one", 0.1)

@@ -6,6 +6,7 @@ from dashboard.components.compare.tables import config_differences, differences,
 from dashboard.figures.overlay import COLOURS, Compared, origin_step, overlay_figure, setting_of, steps_within, style_of
 
 OPTIONS = {"align": "step", "smoothing": 0.0, "is_log": False, "is_grouped": False}
+LENGTHS = {"one step": 1, "some": 25, "long": 1000, "short": 20}
 DYING = [
     {"phase": "healthy", "from_step": 0, "to_step": 1},
     {"phase": "acceleration", "from_step": 2, "to_step": 2},
@@ -36,6 +37,22 @@ def test_each_run_is_a_line_of_its_own_colour():
         ("a", [1.0, 2.0], COLOURS[0]),
         ("b", [3.0, 4.0], COLOURS[1]),
     ]
+
+
+def test_a_short_run_is_seen_beside_a_long_one():
+    """Its line is above those of twice its length, and has dots where it is shorter than a fiftieth of the axis."""
+    runs = [compared(name, [1.0] * steps, place=place) for place, (name, steps) in enumerate(LENGTHS.items())]
+    lines = overlay_figure("reward/mean", runs, **OPTIONS)["data"]
+    assert [(line["name"], line["mode"], line["zorder"]) for line in lines] == [
+        ("one step", "lines+markers", 6),
+        ("some", "lines", 5),
+        ("long", "lines", 0),
+        ("short", "lines+markers", 6),
+    ]
+    (line,) = overlay_figure("reward/mean", runs[:1], **OPTIONS)["data"]
+    assert line["mode"] == "lines+markers"
+    (line,) = overlay_figure("reward/mean", runs[:1], **OPTIONS | {"zoom": (5, 6)})["data"]
+    assert line["x"] == []
 
 
 def test_twenty_runs_look_different():

@@ -67,7 +67,7 @@ def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]
             plain(rewards[-1]) if rewards else NONE,
             *(_first(held, severities) for severities in ({"warning", "critical"}, {"critical"})),
             *(
-                NONE if (began := origin_step(item.phases, align)) is None else f"step {began}"
+                NONE if (began := origin_step(item.phases, align)) is None else f"step {began:,}"
                 for align in ("acceleration", "collapse")
             ),
         ]
@@ -112,7 +112,7 @@ def _flattened(config: Mapping[str, object], prefix: str = "") -> list[tuple[str
 
 def _first(alerts: Sequence[AlertItem], severities: set[str]) -> str:
     steps = [alert["severity_step"] for alert in alerts if alert["severity"] in severities]
-    return f"step {min(steps)}" if steps else NONE
+    return f"step {min(steps):,}" if steps else NONE
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Component]) -> Component:
