@@ -22,6 +22,7 @@ __all__ = ["register", "responses_page"]
 
 
 GRAPH_CONFIG: Final = {"displayModeBar": False, "responsive": True}
+SPREAD_HEIGHT: Final = {"height": 130}
 MAX_SAMPLED: Final = 200  # of each time; the most that the collector returns at once
 QUESTIONS: Final = (
     "Nats per token by which the correct responses to each question rose or fell, sorted, in the first, the middle "
@@ -80,7 +81,10 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
             html.Section(
                 [
                     spread_choice(asked.get("spread")),
-                    dcc.Graph(id=response_ids.SPREAD, config=GRAPH_CONFIG, style={"height": 130}, responsive=True),
+                    html.Div(
+                        dcc.Graph(id=response_ids.SPREAD, config=GRAPH_CONFIG, style=SPREAD_HEIGHT, responsive=True),
+                        style=SPREAD_HEIGHT,  # the list below does not move when the chart is drawn
+                    ),
                     html.P(SPREAD, className="aside"),
                 ],
                 id=response_ids.SPREAD_CARD,

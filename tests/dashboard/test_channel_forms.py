@@ -10,6 +10,7 @@ from dashboard.components.settings.channel_form_values import (
     ROUTE_FIELDS,
     channel_fields,
     delivery_fields,
+    fields_of_kind,
     moved_route,
     problems_by_field,
     route_fields,
@@ -19,7 +20,9 @@ from dashboard.components.settings.channel_form_values import (
     without_channel,
     without_route,
 )
+from dashboard.components.settings.channel_forms import channel_form
 from dashboard.components.settings.tables import stated_route
+from dashboard.ids.settings import forms as form_ids
 from monitor_server.notifications.configuration.editing import with_kept_secrets
 from monitor_server.notifications.configuration.loading import read_document
 
@@ -75,6 +78,13 @@ def test_forms_that_are_filled_and_saved_change_nothing(settings):
     assert fields.keys() == set(DELIVERY_FIELDS)
     assert read(with_delivery(settings, fields)) == FILE
     assert settings == before
+
+
+def test_a_form_of_a_channel_that_is_opened_has_the_fields_of_its_kind():
+    """Those of a webhook, which is the first kind, so that nothing below moves when the page is there."""
+    parts = {part.id: part.hidden for part in channel_form(is_open=True)._traverse() if hasattr(part, "hidden")}
+    hidden = {name for name in CHANNEL_FIELDS if parts[form_ids.part("channel", name)]}
+    assert hidden == {"format", "picture"} == {name for name, shown in fields_of_kind("webhook").items() if not shown}
 
 
 def test_the_first_channel_is_sent_what_is_a_warning_or_worse(settings):

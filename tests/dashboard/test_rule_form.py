@@ -2,7 +2,9 @@
 
 import pytest
 
+from dashboard.components.rules.form import rule_form
 from dashboard.components.rules.form_values import FIELDS, fields_of, rule_of, shown_parts
+from dashboard.ids import rules as rule_ids
 from monitor_server.rules.definition import read_rule
 
 COMMON = {"name": "kl", "signal": "<b>kl</b>", "severity": "critical", "enabled": False}
@@ -30,6 +32,17 @@ def test_fields_that_a_condition_does_not_have_are_not_sent():
     """What was typed for another condition stays in the form alone."""
     fields = fields_of(RULES[2]) | {"condition": "absence", "for": 5, "other_run_id": "b"}
     assert rule_of(fields) == COMMON | {"condition": "absence", "for_steps": 5}
+
+
+def test_a_form_that_is_opened_shows_what_its_condition_has():
+    """So that nothing below moves when the page is there."""
+    form = rule_form([])
+    hidden = {name for name in shown_parts("threshold", ">") if _by_id(form, rule_ids.part(name)).hidden}
+    assert hidden == {"measure", "before", "other"}
+
+
+def _by_id(form, wanted):
+    return next(each for each in form._traverse() if getattr(each, "id", None) == wanted)
 
 
 def test_the_form_shows_what_a_condition_has():

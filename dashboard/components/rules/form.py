@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.runs import RunItem
-from dashboard.components.rules.form_values import fields_of
+from dashboard.components.rules.form_values import fields_of, shown_parts
 from dashboard.components.run_choice import run_choice
 from dashboard.ids import rules as rule_ids
 
@@ -39,6 +39,7 @@ def rule_form(offered: Sequence[RunItem]) -> Component:
         offered: The runs that are offered before something is typed.
     """
     start = fields_of({})
+    shown = shown_parts(str(start["condition"]), str(start["operator"]))
 
     def text(name: str, label: str, **options: object) -> Component:
         return _field(label, dcc.Input(id=rule_ids.field(name), value="", autoComplete="off", **options))
@@ -55,7 +56,7 @@ def rule_form(offered: Sequence[RunItem]) -> Component:
         return _field(label, dcc.Input(id=rule_ids.field(name), type="number", step="any"))
 
     def part(name: str, *fields: Component) -> Component:
-        return html.Div(fields, id=rule_ids.part(name), className="rule-part")
+        return html.Div(fields, id=rule_ids.part(name), className="rule-part", hidden=not shown[name])
 
     return html.Div(
         className="fields form-row",

@@ -12,6 +12,7 @@ __all__ = [
     "ROUTE_FIELDS",
     "channel_fields",
     "delivery_fields",
+    "fields_of_kind",
     "moved_route",
     "problems_by_field",
     "route_fields",
@@ -36,6 +37,11 @@ PLACES: Final = {"fallback": "fallback_channel", "channels": "name", "match": "m
 REFUSED: Final = "The collector answered 422: "
 PLACE: Final = re.compile(r"(channels\.[^ ]*|routes\[\d+\][^ ]*|fallback[^ ]*|grouping[^ ]*|limits[^ ]*|match) ")
 Settings = dict[str, Any]
+
+
+def fields_of_kind(kind: str | None) -> dict[str, bool]:
+    """Return which fields of the form a channel of a kind has, of those that not all kinds have."""
+    return {name: kind == each for each, names in OF_TYPE.items() for name in names}
 
 
 def with_channel(settings: NotificationSettings, fields: Mapping[str, object]) -> Settings:

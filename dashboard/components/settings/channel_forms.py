@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard.api.types.administration import ChannelItem, NotificationSettings, VersionItem
 from dashboard.components.choices import choosable
-from dashboard.components.settings.channel_form_values import delivery_fields
+from dashboard.components.settings.channel_form_values import delivery_fields, fields_of_kind
 from dashboard.components.settings.fields import ON_OFF, Fields
 from dashboard.components.settings.tables import channel_table, route_table, version_table
 from dashboard.ids.settings import channels as channel_ids
@@ -66,7 +66,8 @@ def channels_shown(
 
 def channel_form(*, is_open: bool) -> Component:
     """Return the form of a channel, empty."""
-    fields = Fields("channel")
+    first = next(iter(TYPES))
+    fields = Fields("channel", hidden=[name for name, is_shown in fields_of_kind(first).items() if not is_shown])
     return _form(
         channel_ids.FORM,
         html.Span("Add a channel", id=channel_ids.FORM_TITLE),

@@ -1,6 +1,6 @@
 """Draws the fields of the forms of settings: a label, a control of Dash, and a place for what is wrong with it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from dash import dcc, html
@@ -14,10 +14,16 @@ ON_OFF: Final = {"on": "on", "off": "off"}
 
 
 class Fields:
-    """Makes the fields of one form."""
+    """Makes the fields of one form.
 
-    def __init__(self, form: str) -> None:
+    Args:
+        form: Its name.
+        hidden: The names of the fields that are not shown at first.
+    """
+
+    def __init__(self, form: str, *, hidden: Collection[str] = ()) -> None:
         self._form = form
+        self._hidden = hidden
 
     def text(self, name: str, label: str, **options: Any) -> Component:  # noqa: ANN401 - of Dash's input
         """Return a line of text."""
@@ -51,4 +57,5 @@ class Fields:
 
     def _field(self, name: str, label: Component, control: Component, kind: str = "field") -> Component:
         problem = html.Div(id=form_ids.problem(self._form, name), className="field-problem", role="status")
-        return html.Div([label, control, problem], className=kind, id=form_ids.part(self._form, name))
+        place = form_ids.part(self._form, name)
+        return html.Div([label, control, problem], className=kind, id=place, hidden=name in self._hidden)

@@ -26,7 +26,7 @@ __all__ = ["compare_page", "register"]
 
 SHOWN_CHARS: Final = 64  # of an id
 GRAPH_CONFIG: Final = {"displayModeBar": False, "responsive": True}
-
+HEIGHT: Final = {"height": 280}  # of a chart
 
 # What the address leaves out, by the names of the controls in it.
 USUAL: Final = {"run": None, "signal": None, "x": "step", "y": "linear", "lines": "runs", "smoothing": 0, "zoom": ""}
@@ -159,12 +159,11 @@ def register(app: Dash, api_url: str) -> None:
 
 
 def _chart(signal: str, figure: dict[str, object]) -> Component:
-    graph = dcc.Graph(
-        id=compare_ids.chart(signal), figure=figure, config=GRAPH_CONFIG, style={"height": 280}, responsive=True
-    )
+    graph = dcc.Graph(id=compare_ids.chart(signal), figure=figure, config=GRAPH_CONFIG, style=HEIGHT, responsive=True)
+    place = html.Div(graph, style=HEIGHT)  # the tables below do not move when the chart is drawn
     unit = html.Span(unit_of(signal), className="unit", title=define(signal))
     head = html.Header(
         [html.H2(signal, title=define(signal)), unit, *save_buttons("png", "svg", "csv", chart=signal)],
         className="chart-head",
     )
-    return html.Article([head, graph], className="card compare-chart", **{"data-chart": signal})
+    return html.Article([head, place], className="card compare-chart", **{"data-chart": signal})

@@ -6,7 +6,12 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.api.errors import ApiError
 from dashboard.api.types.administration import NotificationSettings
-from dashboard.components.settings.channel_form_values import CHANNEL_FIELDS, problems_by_field, with_channel
+from dashboard.components.settings.channel_form_values import (
+    CHANNEL_FIELDS,
+    fields_of_kind,
+    problems_by_field,
+    with_channel,
+)
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import forms as form_ids
 from dashboard.pages.settings.saved_channels import SHOWN, problems_of, save_change, values_of
@@ -50,8 +55,8 @@ def register(app: Dash, api_url: str) -> None:
         found, other = problems_by_field(problem, fields)
         return f"Not saved. {other}", *[no_update] * 3, *shown, *found.values(), no_update, no_update
 
-    def show_parts(kind: str) -> tuple[bool, bool, bool]:
-        return kind != "webhook", kind != "apprise", kind != "apprise"
+    def show_parts(kind: str) -> list[bool]:
+        return [not is_shown for is_shown in fields_of_kind(kind).values()]
 
     version = State(channel_ids.DRAWN, "data")
     kept = [
@@ -67,5 +72,5 @@ def register(app: Dash, api_url: str) -> None:
         Input(channel_ids.SAVE, "n_clicks"), version, State(channel_ids.EDITED, "data"),
         *values_of("channel", CHANNEL_FIELDS), prevent_initial_call=True,
     )(save_channel)  # fmt: skip
-    parts = [Output(form_ids.part("channel", name), "hidden") for name in ("secret", "format", "picture")]
+    parts = [Output(form_ids.part("channel", name), "hidden") for name in fields_of_kind(None)]
     app.callback(*parts, Input(form_ids.field("channel", "type"), "value"))(show_parts)
