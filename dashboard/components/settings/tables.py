@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, LimitItem, Route, VersionItem
@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 NONE: Final = "–"
+RUN_CHANGES: Final = ("run.label", "run.reset")  # in the audit log, whose targets are runs
 
 
 def key_table(keys: Sequence[KeyItem]) -> Component:
@@ -150,10 +151,16 @@ def project_table(projects: Sequence[RunGroupItem]) -> Component:
 def audit_table(entries: Sequence[AuditItem]) -> Component:
     """Return who changed what, the newest first."""
     rows = [
-        (since(entry["at"]), entry["by"], entry["action"], entry["project"] or NONE, entry["target"], entry["detail"])
+        (since(entry["at"]), entry["by"], entry["action"], entry["project"] or NONE, _target(entry), entry["detail"])
         for entry in entries
     ]
     return _table(("when", "by", "action", "project", "target", "detail"), rows, empty="Nothing was changed yet.")
+
+
+def _target(entry: AuditItem) -> Component | str:
+    """Return what was changed: a run that may still be there as a link to its page."""
+    is_run = entry["action"] in RUN_CHANGES
+    return dcc.Link(entry["target"], href=f"/runs/{entry['target']}") if is_run else entry["target"]
 
 
 def retention_table(limits: Sequence[LimitItem]) -> Component:
