@@ -87,6 +87,11 @@ class Visit:
     complaints: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
 
+    def read_panels_again(self) -> None:
+        """Let the page of a run ask for its panels again, and wait for the answer."""
+        with self.page.expect_response(lambda answer: "workspace-drawn" in (answer.request.post_data or "")):
+            self.page.evaluate("window.rlvitals.panels.again()")
+
 
 @pytest.fixture(params=[(1440, 900)], ids=["1440x900"])
 def visit(profile: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Visit]:

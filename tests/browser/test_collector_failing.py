@@ -74,8 +74,7 @@ def test_a_run_reads_again_what_it_missed_though_nothing_more_is_sent(failing, v
     refusing.status = 429
     live.run(run="kept", records=[{"step": 3, "scalars": {"reward/mean": 1.0, "own/new": 3.0}}])
     is_said(visit)
-    with visit.page.expect_response(lambda answer: "workspace-drawn" in (answer.request.post_data or "")):
-        visit.page.evaluate("window.rlvitals.panels.again()")
+    visit.read_panels_again()
     expect(visit.page.locator("[data-panel='reward/mean'] .js-plotly-plot")).to_be_visible()
     refusing.status = 0
     expect(visit.page.locator("#workspace-count")).to_have_text("All signals (2)")

@@ -34,7 +34,7 @@ def test_nothing_moves_when_the_charts_are_drawn(collector, visit):
     """The tables below have their places before the library of charts is loaded."""
     first, second = run(collector, "one", 0.1), run(collector, "two", 0.9)
     waiting = []
-    visit.page.route("**/*plotly*", lambda route: waiting.append(route))
+    visit.page.route("**/*plotly*", lambda route: waiting.append(route))  # noqa: PLW0108 - Playwright marks it
     visit.page.goto(f"{collector.url}/compare?run={first}&run={second}", wait_until="commit")
     table = visit.page.locator("#compare-outcomes")
     expect(table).to_be_visible()

@@ -305,6 +305,5 @@ def test_the_page_of_a_run_that_is_deleted_says_so(collector, visit):
     assert answer.status == 200
     visit.page.evaluate("window.dash_clientside.set_props('run-refresh', { data: Date.now() })")
     expect(visit.page.locator("#run-header [role=alert]")).to_contain_text("has no such run any more")
-    with visit.page.expect_response(lambda answer: "workspace-drawn" in (answer.request.post_data or "")):
-        visit.page.evaluate("window.rlvitals.panels.again()")
+    visit.read_panels_again()
     is_drawn(visit, "alpha/a")
