@@ -12,6 +12,7 @@ from dashboard.api.answers import printable_tree
 from dashboard.api.errors import ApiError, NotFoundError, UnreachableError, refused
 from dashboard.api.failures import note_failure
 from dashboard.sign_in.credentials import current_credentials
+from dashboard.transport import Transport
 
 __all__ = ["PAGE_ITEMS", "Query", "Requests", "item_path", "without_credentials"]
 
@@ -33,11 +34,11 @@ class Requests:
     def __init__(self, base_url: str, *, timeout_seconds: float = 10.0) -> None:
         self.base_url = base_url.rstrip("/")
         self.shown_url = without_credentials(self.base_url)
-        # verify=True loads every root certificate for each client; only https needs them.
         self._http = httpx2.AsyncClient(
             base_url=self.base_url,
             timeout=timeout_seconds,
-            verify=self.base_url.startswith("https"),
+            # verify=True loads every root certificate for each client; only https needs them.
+            transport=Transport(verify=self.base_url.startswith("https"), trust_env=False),
             trust_env=False,
             headers=current_credentials(),
         )

@@ -5,10 +5,12 @@ import contextlib
 import json
 import math
 import socket
+import struct
 import threading
 
 import pytest
 import uvicorn
+import uvloop
 from fastapi import FastAPI, Response
 
 from dashboard.api.answers import to_floats
@@ -36,6 +38,32 @@ def test_values_come_back_to_the_last_bit(collector, run_name):
     assert series["reward/mean"]["values"][:2] == [0.1, 1e-300]
     assert math.isnan(series["reward/mean"]["values"][2])
     assert series["reward/mean"]["values"][3:] == [math.inf, -math.inf]
+
+
+def test_a_connection_that_is_reset_at_once_is_a_collector_that_does_not_answer():
+    """On the event loop of the server, which may learn of it before the first request is sent."""
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as listening:
+        resetting = threading.Thread(target=_reset_all, args=(listening,))
+        resetting.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+        async def ask_hundred():
+            async with contextlib.AsyncExitStack() as clients:
+                asked = [await clients.enter_async_context(ApiClient(url)) for _ in range(100)]
+                return await asyncio.gather(*(api.runs.get("r") for api in asked), return_exceptions=True)
+
+        errors = [error for _ in range(5) for error in uvloop.run(ask_hundred())]
+        listening.shutdown(socket.SHUT_RDWR)
+        resetting.join()
+    assert {type(error) for error in errors} == {UnreachableError}
+
+
+def _reset_all(listening):
+    with contextlib.suppress(OSError):  # it is closed
+        while True:
+            connection, _ = listening.accept()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
 
 
 def test_every_page_of_a_list_is_followed(start_collector):
