@@ -181,6 +181,15 @@ def test_each_way_to_connect_a_trainer_has_the_address_and_a_page():
     compile(WAYS[0].lines("http://collector:8600"), "snippet", "exec")
 
 
+def test_an_alert_of_a_rule_has_the_name_of_the_rule(texts):
+    """As its author wrote it; kinds of detectors are words. Steps are spelled as everywhere."""
+    shown = texts(alert_list([alert("r", kind="rule:kl_high", opened_step=12_000, severity_step=12_000)]))
+    assert "Rule kl_high" in shown
+    assert "since step 12,000 in decay" in shown
+    past = alert("r", kind="entropy_collapse", state="resolved", opened_step=1000, severity_step=1, resolved_step=2000)
+    assert {"Entropy collapse", "step 1,000 to 2,000 in decay"} <= set(texts(alert_list([past])))
+
+
 def test_an_alert_that_grew_graver_says_since_when(texts):
     """It was information from step 12 on and a warning from step 20 on: the card says both."""
     assert "since step 12 in decay, warning since 20" in texts(alert_list([alert("r", severity_step=20)]))

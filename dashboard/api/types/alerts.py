@@ -2,9 +2,25 @@
 
 from typing import Final, TypedDict
 
-__all__ = ["RULE_PREFIX", "ActionItem", "AlertItem", "ForkItem", "HistoryItem", "JudgementItem", "WarrantyItem"]
+__all__ = [
+    "RULE_PREFIX",
+    "ActionItem",
+    "AlertItem",
+    "ForkItem",
+    "HistoryItem",
+    "JudgementItem",
+    "WarrantyItem",
+    "kind_name",
+]
 
 RULE_PREFIX: Final = "rule:"  # with which the kind of an alert begins that a rule has opened
+
+
+def kind_name(kind: str) -> str:
+    """Return the kind of an alert in words; the name of a rule stays as its author wrote it."""
+    if kind.startswith(RULE_PREFIX):
+        return f"rule {kind.removeprefix(RULE_PREFIX)}"
+    return kind.replace("_", " ")
 
 
 class AlertItem(TypedDict, total=False):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.alerts import AlertItem, JudgementItem, WarrantyItem
+from dashboard.api.types.alerts import AlertItem, JudgementItem, WarrantyItem, kind_name
 from dashboard.ids import alert as alert_ids
 
 __all__ = ["budget_lines", "judgement_card", "judgement_list", "spell_judgement"]
@@ -32,7 +32,7 @@ def judgement_list(alerts: Sequence[AlertItem], judgements: Mapping[str, Judgeme
     entries = [
         html.Li(
             [
-                html.Strong(f"{alert['kind'].replace('_', ' ')}, step {alert['opened_step']}"),
+                html.Strong(f"{kind_name(alert['kind'])}, step {alert['opened_step']:,}"),
                 *_form(alert["id"], judgements.get(alert["id"])),
             ]
         )

@@ -6,11 +6,12 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.alerts import AlertItem, kind_name
 from dashboard.api.urgency import firing
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.life import moment_link
 from dashboard.components.small_elements import badge, since
+from dashboard.components.values import plain
 from dashboard.ids import alert as alert_ids
 
 __all__ = ["MOST_RESOLVED", "alert_head", "alert_list"]
@@ -39,7 +40,7 @@ def _earlier(alerts: Sequence[AlertItem]) -> Component:
 
 def alert_head(alert: AlertItem) -> Component:
     """Return the head of an alert's page: which run, what was found, since when."""
-    kind = alert["kind"].replace("_", " ")
+    kind = kind_name(alert["kind"])
     crumbs = [dcc.Link("All runs", href="/"), dcc.Link(alert["run"], href=f"/runs/{alert['run_id']}")]
     return html.Section(
         className=f"card alert-head {alert['state']}",
@@ -102,7 +103,7 @@ def _acknowledgement(alert: AlertItem) -> list[Component]:
 
 
 def _card(alert: AlertItem) -> Component:
-    kind = alert["kind"].replace("_", " ")
+    kind = kind_name(alert["kind"])
     return html.Article(
         className=f"alert {alert['state']}",
         key=alert["id"],
@@ -122,8 +123,8 @@ def _card(alert: AlertItem) -> Component:
 
 def _when(alert: AlertItem) -> str:
     phase = f" in {alert['phase']}" if alert.get("phase") else ""
-    graver = f", {alert['severity']} since {alert['severity_step']}"
+    graver = f", {alert['severity']} since {alert['severity_step']:,}"
     raised = graver if alert["severity_step"] > alert["opened_step"] else ""
     if alert["state"] == "resolved":
-        return f"step {alert['opened_step']} to {alert.get('resolved_step')}{phase}{raised}"
-    return f"since step {alert['opened_step']}{phase}{raised}"
+        return f"step {alert['opened_step']:,} to {plain(alert.get('resolved_step'))}{phase}{raised}"
+    return f"since step {alert['opened_step']:,}{phase}{raised}"

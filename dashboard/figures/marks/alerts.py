@@ -5,7 +5,7 @@ from html import escape
 from textwrap import wrap
 from typing import Final
 
-from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.alerts import AlertItem, kind_name
 from dashboard.api.urgency import SEVERITY_ORDER
 from dashboard.theme import SEVERITIES
 
@@ -76,5 +76,5 @@ def _colour(alert: AlertItem) -> str:
 
 
 def _story(alert: AlertItem) -> str:
-    head = f"<b>{escape(alert['severity'])}: {escape(alert['kind'].replace('_', ' '))}</b>"
+    head = f"<b>{escape(alert['severity'])}: {escape(kind_name(alert['kind']))}</b>"
     return "<br>".join([head, *(escape(line) for line in wrap(alert.get("summary", ""), 56))])
