@@ -178,6 +178,11 @@
     remember();
   }
 
+  /* A zoom of the vital signs, which are drawn by steps; panels that are not keep their own. */
+  function zoomToSteps(range) {
+    if (isBySteps(settings.axis)) zoomTo(range);
+  }
+
   function zoomNext(panels, range) {
     const [panel, ...others] = panels;
     if (!panel || range !== zoom) return;
@@ -240,9 +245,11 @@
   function configurePanels(search, smoothing, axis, scale, outliers, asked) {
     placePanels();
     const isNew = !isZoomRead();
-    if (settings.axis && axis !== settings.axis && !(isBySteps(axis) && isBySteps(settings.axis))) zoom = null; // steps are no times
+    const isOther = settings.axis && axis !== settings.axis && !(isBySteps(axis) && isBySteps(settings.axis));
+    if (isOther) zoomTo(null); // steps are no times
     if (isNew) zoom = asked;
     configure({ smoothing, axis, scale, outliers });
+    if (isOther) zoomToSteps(window.rlvitals.figure.find()?.rlvitalsZoom ?? null);
     viewVitals(isNew);
     document.querySelectorAll("[data-panel]").forEach((panel) => observer.observe(panel));
     window.rlvitals.showPanelChoices();
@@ -332,7 +339,7 @@
     return state.total / state.weight;
   }
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, extend: extendPanels, lacks, nextAverage: next, zoomTo } });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, extend: extendPanels, lacks, nextAverage: next, zoomTo, zoomToSteps } });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { configurePanels, panelsDrawn, vitalsViewed });
 })();

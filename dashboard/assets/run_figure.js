@@ -213,7 +213,7 @@
     graph.on("plotly_relayout", (change) => {
       if (!Object.keys(change).some((key) => key.startsWith("xaxis."))) return;
       rememberZoom();
-      window.rlvitals.panels.zoomTo(graph.rlvitalsZoom);
+      window.rlvitals.panels.zoomToSteps(graph.rlvitalsZoom);
     });
     graph.on("plotly_afterplot", trimSoon);
     window.rlvitals.offerResponses(graph, () => true);

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+ENDS = f"{1_700_000_000_000},{1_700_000_000_000 + 60_000 * 299}"  # of 300 steps, in milliseconds
 GRAPH = "document.querySelector('[data-panel=\"{signal}\"] .js-plotly-plot')"
 
 
@@ -159,6 +160,31 @@ def test_the_axis_may_be_the_wall_time(collector, visit):
     visit.page.locator("#workspace-axis").get_by_text("time").click()
     is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.type === 'date' && graph.data[0].x[1] === 1.7e12 + 60000")
     assert "x=time" in visit.page.url
+
+
+def test_a_zoom_by_steps_is_none_of_an_axis_of_times(collector, visit):
+    """Another axis shows everything; the vital signs, which are drawn by steps, then have a zoom of their own."""
+    records = steps(0, 300)
+    for record in records:
+        record["scalars"]["reward/mean"] = 0.5
+    run_id = collector.run(run="axes", records=records)
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "alpha/a")
+    vitals = "document.querySelector('#run-figure .js-plotly-plot')"
+    zoom = f"Plotly.relayout({vitals}, {{'xaxis.range[0]': %s, 'xaxis.range[1]': %s}})"
+    visit.page.evaluate(zoom % (100, 200))
+    is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.range.join() === '100,200'")
+    visit.page.locator("#workspace-axis").get_by_text("time").click()
+    everything = f"graph._fullLayout.xaxis.range.map((end) => new Date(end + 'Z').getTime()).join() === '{ENDS}'"
+    is_drawn(visit, "alpha/a", everything)
+    visit.page.wait_for_function(f"() => {vitals}._fullLayout.xaxis.range[1] > 290")
+    assert "zoom" not in visit.page.url
+    visit.page.evaluate(zoom % (20, 40))
+    visit.page.wait_for_function(f"() => {vitals}.rlvitalsZoom?.join() === '20,40'")
+    visit.read_panels_again()
+    is_drawn(visit, "alpha/a", everything)
+    visit.page.locator("#workspace-axis").get_by_text("step", exact=True).click()
+    is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.range.join() === '20,40'")
 
 
 def test_the_axis_may_be_the_tokens_where_the_trainer_logs_them(collector, visit):
