@@ -10,7 +10,7 @@ from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, Ser
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.averages import with_average
 from dashboard.figures.curves.lines import log_dtick, signal_traces
-from dashboard.figures.curves.outliers import inner_range
+from dashboard.figures.curves.outliers import inner_range, whole_range
 from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.token_axis import TokenAxis
 from dashboard.figures.expected import expected_area
@@ -99,8 +99,11 @@ def signal_figure(
         )
         shapes += area
     layout = _layout(view, shapes, dtick=log_dtick(series["values"]) if view.is_log else None)
+    seen = _in_view(series["values"], where, view)
+    if view.zoom and where[-1] > view.zoom[1] * _per_unit(view):  # else a step that is pushed may lie above or below
+        layout |= _with_range(layout, whole_range(seen, is_log=view.is_log))
     if view.is_clipped:
-        layout |= _clipped(layout, series["values"], where, view)
+        layout |= _clipped(layout, seen, view)
     return {"data": traces, "layout": layout}
 
 
@@ -167,16 +170,30 @@ def _range(view: View) -> list[float]:
     ends = view.zoom or (0.0, 1.0)
     if view.axis == "log":
         return [math.log10(max(end, 1.0)) for end in ends]
-    return [end * (1000 if view.axis == "time" else 1) for end in ends]
+    return [end * _per_unit(view) for end in ends]
 
 
-def _clipped(layout: Figure, values: Sequence[float], where: Sequence[float], view: View) -> Figure:
+def _per_unit(view: View) -> float:
+    """Return how much of the axis as Plotly places it is one of the zoom's units."""
+    return 1000.0 if view.axis == "time" else 1.0
+
+
+def _in_view(values: Sequence[float], where: Sequence[float], view: View) -> list[float]:
+    """Return the values in the interval that is zoomed to."""
+    low, high = (end * _per_unit(view) for end in view.zoom) if view.zoom else (-math.inf, math.inf)
+    return [value for value, place in zip(values, where, strict=True) if low <= place <= high]
+
+
+def _with_range(layout: Figure, ends: tuple[float, float] | None) -> Figure:
+    """Return the value axis with these ends; nothing where there are none."""
+    if ends is None:
+        return {}
+    return {"yaxis": {**cast("Figure", layout["yaxis"]), "range": list(ends), "autorange": False}}
+
+
+def _clipped(layout: Figure, seen: Sequence[float], view: View) -> Figure:
     """Return what changes in the layout where outliers are left out: the value axis, and how many points lie beyond."""
-    factor = 1000 if view.axis == "time" else 1
-    low, high = (end * factor for end in view.zoom) if view.zoom else (-math.inf, math.inf)
-    found = inner_range(
-        [value for value, place in zip(values, where, strict=True) if low <= place <= high], is_log=view.is_log
-    )
+    found = inner_range(seen, is_log=view.is_log)
     if found is None:
         return {}
     ends, beyond = found
@@ -192,7 +209,4 @@ def _clipped(layout: Figure, values: Sequence[float], where: Sequence[float], vi
         "bgcolor": LIGHT["surface"],
         "font": {"size": 11, "color": LIGHT["muted"]},
     }
-    return {
-        "yaxis": {**cast("Figure", layout["yaxis"]), "range": list(ends), "autorange": False},
-        "annotations": [note],
-    }
+    return {**_with_range(layout, ends), "annotations": [note]}

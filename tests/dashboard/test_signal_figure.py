@@ -103,6 +103,25 @@ def test_a_logarithmic_axis_of_steps_begins_at_the_first_step_that_has_a_place_o
     assert figure["layout"]["xaxis"]["range"] == [1.0, 2.0]
 
 
+@pytest.mark.parametrize(
+    ("view", "ends"),
+    [
+        (View(zoom=(2, 4)), (0.02 - 0.0012, 0.04 + 0.0012)),  # 6 % of 0.02 at either end
+        (View(zoom=(2, 4), is_log=True), (math.log10(0.02) - 0.018, math.log10(0.04) + 0.018)),  # of log10 2 = 0.301
+        (View(axis="time", zoom=(120, 240)), (0.02 - 0.0012, 0.04 + 0.0012)),
+        (View(zoom=(2, 9)), None),
+        (View(), None),
+    ],
+    ids=["steps", "logarithm", "time", "to the last step", "all"],
+)
+def test_the_values_of_a_zoom_fill_the_panel(view, ends):
+    """Where the run goes on in the interval, the axis stays free: what is pushed may lie anywhere."""
+    values = [1.0, 0.5, 0.02, math.nan, 0.04, *[0.9] * 5]
+    timed = series(range(10), values, times=[60.0 * step for step in range(10)])
+    axis = signal_figure(timed, view=view, phases=[], alerts=[])["layout"]["yaxis"]
+    assert axis.get("range") == (None if ends is None else pytest.approx(ends, abs=1e-4))
+
+
 def test_outliers_are_left_out_and_counted():
     """Of 99 values between 0 and 1 and one of 1,000 the axis shows the former and states that one is outside."""
     values = [step / 98 for step in range(99)] + [1000.0]

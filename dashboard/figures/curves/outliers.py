@@ -1,14 +1,20 @@
-"""Finds the range of values that a chart shows where its reader has chosen to leave out outliers."""
+"""Finds the range of values that a chart shows: all that is drawn, or what is left without outliers."""
 
 import math
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["inner_range"]
+__all__ = ["inner_range", "whole_range"]
 
 SHARE: Final = 0.01  # of the values at either end
 FEW: Final = 40  # values, of which hundredths mean nothing
 PAD: Final = 0.06  # of the range, at either end
+
+
+def whole_range(values: Iterable[float | None], *, is_log: bool) -> tuple[float, float] | None:
+    """Return the ends of the value axis that shows all that is drawn, as `inner_range` does; None where nothing is."""
+    places = _places(values, is_log=is_log)
+    return _padded(places[0], places[-1]) if places else None
 
 
 def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[float, float], int] | None:
@@ -21,13 +27,20 @@ def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[
     Returns:
         None where there are few values, or where the percentiles leave out nothing.
     """
-    drawn = [value for value in values if value is not None and math.isfinite(value) and (value > 0 or not is_log)]
-    places = sorted(map(math.log10, drawn) if is_log else drawn)
+    places = _places(values, is_log=is_log)
     if len(places) < FEW:
         return None
     cut = max(1, round(SHARE * len(places)))
-    low, high = places[cut], places[-1 - cut]
-    room = PAD * ((high - low) or abs(high) or 1.0)
-    low, high = low - room, high + room
+    low, high = _padded(places[cut], places[-1 - cut])
     beyond = sum(place < low or place > high for place in places)
     return ((low, high), beyond) if beyond else None
+
+
+def _places(values: Iterable[float | None], *, is_log: bool) -> list[float]:
+    drawn = [value for value in values if value is not None and math.isfinite(value) and (value > 0 or not is_log)]
+    return sorted(map(math.log10, drawn) if is_log else drawn)
+
+
+def _padded(low: float, high: float) -> tuple[float, float]:
+    room = PAD * ((high - low) or abs(high) or 1.0)
+    return low - room, high + room
