@@ -49,7 +49,7 @@ PAGE: Final = """<!DOCTYPE html>
       </form>
       <p id="provider" hidden>or <a href="/api/v1/session/oidc">sign in with <span id="provider-name"></span></a></p>
       <p>A key begins with <code>rlv_</code>. Whoever runs this collector makes one with
-        <code>rlvitals keys create NAME --scope read</code>.</p>
+        <code>rlvitals keys create NAME <span class="option">--scope read</span></code>.</p>
     </main>
   </body>
 </html>"""

@@ -64,6 +64,15 @@ def test_a_session_ends_with_its_key(guarded, visit):
     visit.complaints.clear()  # the browser reports that the stream was refused
 
 
+@pytest.mark.parametrize("visit", [(1280, 800), (390, 844)], ids=["desk", "phone"], indirect=True)
+def test_the_option_of_the_command_that_makes_a_key_is_not_broken(guarded, visit):
+    """No line ends between its hyphens: who copies it by eye would leave one out."""
+    visit.page.goto(f"{guarded.live.url}/sign-in")
+    option = visit.page.get_by_text("--scope read", exact=True)
+    assert option.evaluate("(shown) => shown.getClientRects().length") == 1
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
 def test_a_wrong_key_is_refused_in_words(guarded, visit):
     """A key that is unknown, and one that may only send."""
     visit.page.goto(f"{guarded.live.url}/sign-in?next=//elsewhere.example/")
