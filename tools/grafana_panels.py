@@ -23,6 +23,13 @@ class Panel:
     is_instant: bool = False
 
 
+def _quantiles(histogram: str) -> dict[str, str]:
+    """Return the queries of the median and the 99th percentile of a histogram."""
+    return {
+        f"histogram_quantile({q}, sum by (le) (rate({histogram}_bucket{RATE})))": f"quantile {q}" for q in (0.5, 0.99)
+    }
+
+
 FLEET: Final = (
     Panel(
         title="Firing alerts",
@@ -97,19 +104,13 @@ COLLECTOR: Final = (
     Panel(
         title="Time from body to commit",
         unit="s",
-        queries={
-            f"histogram_quantile({q}, sum by (le) (rate(rlvitals_ingest_seconds_bucket{RATE})))": f"quantile {q}"
-            for q in (0.5, 0.99)
-        },
+        queries=_quantiles("rlvitals_ingest_seconds"),
         description="How long a trainer waits until its batch is on disk.",
     ),
     Panel(
         title="Time of detection",
         unit="s",
-        queries={
-            f"histogram_quantile({q}, sum by (le) (rate(rlvitals_detection_seconds_bucket{RATE})))": f"quantile {q}"
-            for q in (0.5, 0.99)
-        },
+        queries=_quantiles("rlvitals_detection_seconds"),
         description="How long all detectors together take for one step.",
     ),
     Panel(

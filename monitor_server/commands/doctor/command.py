@@ -5,7 +5,6 @@ import json
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from rich.text import Text
 
 from monitor_server.commands.client import DEFAULT_URL
@@ -13,8 +12,9 @@ from monitor_server.commands.doctor.collector import check_collector
 from monitor_server.commands.doctor.database import check_database
 from monitor_server.commands.doctor.findings import Finding, Level
 from monitor_server.commands.doctor.settings import check_settings
+from monitor_server.commands.errors import CommandError
+from monitor_server.commands.settings import database_url
 from monitor_server.commands.terminal import console, printable, say
-from monitor_server.settings import Settings
 
 __all__ = ["run"]
 
@@ -31,13 +31,13 @@ def run(
     """Print what was found, and what to do; the exit status is 1 if something is a problem, else 0."""
     findings = list(check_settings())
     try:
-        database = database or Settings().database_url
-    except ValidationError:
+        address = database_url(database)
+    except CommandError:
         text = "its address is unknown while a setting cannot be used"
         advice = "correct the setting, or give the address by --database"
         findings.append(Finding(level=Level.NOT_OBSERVED, about="database", text=text, advice=advice))
     else:
-        findings += check_database(database)
+        findings += check_database(address)
     findings += check_collector(url)
     if as_json:
         say(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))

@@ -27,7 +27,6 @@ LEAST_PACE, MOST_PACE = 0.001, 100_000.0  # steps a second
 RECORDS_PER_BATCH = 500
 BEATS_PER_SECOND = 4
 PROBLEMS_SHOWN = 3
-LONGEST_NAME = 200  # characters of a signal's name, as collectors have it unless RLVITALS_MAX_NAME_CHARS is set
 ANSWER_SECONDS = 60.0
 # The collector stores a batch and then runs the detectors over it; after so long without a new step they have ended.
 DETECTION_SECONDS = 5.0
@@ -114,14 +113,14 @@ def _say_notes(report: ReadReport, unusable: set[str]) -> None:
     if unusable:
         first = printable(min(unusable), longest=60)
         say(
-            f"  {len(unusable)} keys were left out, the first {first!r}: a signal's name must have 1 to {LONGEST_NAME} "
-            "printable characters"
+            f"  {len(unusable)} keys were left out, the first {first!r}: a signal's name must have 1 to "
+            f"{wire.LONGEST_NAME_CHARS} printable characters and no blanks around them"
         )
 
 
 def _sendable(signals: dict[str, float], unusable: set[str]) -> dict[str, float]:
     """Return the signals whose names a collector takes, and remember the others; one would cost its whole step."""
-    wrong = [name for name in signals if not (name.strip() and name.isprintable() and len(name) <= LONGEST_NAME)]
+    wrong = [name for name in signals if len(name) > wire.LONGEST_NAME_CHARS or not wire.is_clean_name(name)]
     if not wrong:
         return signals
     unusable.update(wrong)

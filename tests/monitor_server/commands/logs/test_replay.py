@@ -94,10 +94,10 @@ def test_what_cannot_be_replayed_is_reported_in_one_line(arguments, message, cap
 
 
 def test_keys_that_are_no_names_cost_no_step(start_collector, tmp_path, capsys):
-    """A lone surrogate, a control character or a long key is left out and named; the rest of its rows is sent."""
+    """A lone surrogate, a control character, an outer blank or a long key is left out; the rest of its rows is sent."""
     live = start_collector()
     log = tmp_path / "log.jsonl"
-    keys = ["\ud800", "\x1b[31mred", "k" * 201, " "]
+    keys = ["\ud800", "\x1b[31mred", "k" * 201, " ", " blank"]
     rows = [{"step": step, "reward/mean": 0.5} | dict.fromkeys(keys, 1.0) for step in range(3)]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main(["replay", str(log), "--url", live.url]) == 0
