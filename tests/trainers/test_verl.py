@@ -9,6 +9,7 @@ from trainer_hooks.callbacks.verl.logger import SUMS, guard
 from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.verl import last_actions, register_llds, with_sums
 from trainer_hooks.signals.loss_sums import NAMES
+from trainer_hooks.wire import decode_response
 
 pytest.importorskip("verl", reason="verl has an environment of its own: make test-trainers")
 
@@ -250,4 +251,6 @@ def test_the_legacy_trainers_tokens_reach_the_logger(is_rejecting, connect, coll
     assert monitor.flush(PATIENCE_SECONDS)
     summaries = collector.records[0].summaries
     assert summaries["reward/zero_std_frac"].value() == 0
+    responses = [decode_response(bytes(raw)) for raw in collector.records[0].responses]
+    assert sorted(response.mismatches.to_numpy().tolist() for response in responses) == [[0], [0, 6]]
     assert summaries["likelihood/correct"].value() == -2

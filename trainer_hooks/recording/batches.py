@@ -5,13 +5,11 @@ from collections.abc import Sequence
 import msgspec
 
 from trainer_hooks.delivery import EncodedRecord
+from trainer_hooks.recording.schema_versions import FIRST_VERSION
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.wire import CAPABILITY_LEVELS, Batch, Capability, RunEnd, encode
 
 __all__ = ["BatchBuilder"]
-
-# The lowest schema version, which reads a batch without records.
-FIRST_VERSION = 1
 
 
 class BatchBuilder:

@@ -14,8 +14,9 @@ from trainer_hooks.delivery.drop_counter import DROPPED_RECORD_REASONS, Reason
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import Changes, Tokens
-from trainer_hooks.recording.responses.sampler import ResponseSampler
+from trainer_hooks.recording.responses.sampler import NO_RESPONSES, ResponseSampler, SampledResponses
 from trainer_hooks.recording.responses.selection import Candidates, SamplingInterval, offer_all
+from trainer_hooks.recording.schema_versions import version_of_record
 from trainer_hooks.recording.usable_fields import UsableFields
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
@@ -23,10 +24,6 @@ from trainer_hooks.signals import FamiliarTokens, Reduced, finish_summaries, red
 from trainer_hooks.wire import ActionReport, Capability, Extreme, Moments, Record, Summary, encode
 
 __all__ = ["Measurement", "RecordBuilder"]
-
-# The lowest schema versions that can read a record without, and with, actions or sampled responses, and with answers to
-# requests.
-PLAIN_VERSION, FULL_VERSION, ANSWERING_VERSION, FORKING_VERSION = 1, 2, 3, 4
 
 SIGNALS_BY_REASON: dict[Reason, str] = {
     **{reason: f"hooks/dropped/{reason}" for reason in DROPPED_RECORD_REASONS},
@@ -122,6 +119,7 @@ class RecordBuilder:
             summaries["finite/bad_values"] = _total(bad_values + bad.sum)
         summaries |= signals
         summaries |= self._describe_hooks(item)
+        sampled = self._sample_responses(reduced, f"{attempt} {self._rank} {seq}")
         record = Record(
             step=item.step,
             seq=seq,
@@ -132,12 +130,9 @@ class RecordBuilder:
             scalars=self._fields.scalars(numbers, but=summaries),
             summaries=summaries,
             actions=list(item.actions),
-            responses=self._sample_responses(reduced, f"{attempt} {self._rank} {seq}"),
+            responses=sampled.encoded,
         )
-        is_answering = any(report.request_id is not None for report in record.actions)
-        version = FULL_VERSION if record.responses or record.actions else PLAIN_VERSION
-        version = ANSWERING_VERSION if is_answering else version
-        version = FORKING_VERSION if any(report.action == "fork" for report in record.actions) else version
+        version = max(version_of_record(record), sampled.schema_version)
         is_paired = bool(changes) or "entropy/paired_delta" in numbers
         capability: Capability = "L4" if is_paired else "L1" if reduced is None else reduced.capability
         return EncodedRecord(attempt, encode(record), version, capability)
@@ -193,7 +188,7 @@ class RecordBuilder:
                 summaries[name] = _total(self._drops[reason])
         return summaries
 
-    def _sample_responses(self, reduced: Reduced | None, seed: str) -> list[msgspec.Raw]:
+    def _sample_responses(self, reduced: Reduced | None, seed: str) -> SampledResponses:
         """Sample a few responses; where that fails, the signals still go out."""
         try:
             for pending in reduced.extra if reduced else ():
@@ -201,7 +196,7 @@ class RecordBuilder:
                 return self._sampler.sample(found.tokens, seed=seed, drawable=found.drawable)
         except Exception as error:  # noqa: BLE001 - the record still goes out
             self._drops.count_error(error)
-        return []
+        return NO_RESPONSES
 
 
 def _total(value: float) -> Moments:

@@ -28,10 +28,11 @@ __all__ = [
     "spell_non_finite",
 ]
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 # Version 2 adds Record.actions and Record.responses, version 3 ActionReport.request_id and its outcome "received",
-# version 4 ActionReport.forks and its action "fork". A batch has the lowest version that can read it (decision 0005).
-READABLE_VERSIONS = (1, 2, 3, 4)
+# version 4 ActionReport.forks and its action "fork", version 5 Response.mismatches and Response.advantages. A batch has
+# the lowest version that can read it (decision 0005).
+READABLE_VERSIONS = (1, 2, 3, 4, 5)
 MSGPACK = "application/msgpack"
 JSON = "application/json"
 

@@ -16,8 +16,8 @@ class Response(Wire, frozen=True):
     """One sampled response: why it was selected, its reward, and its T tokens, of which N are action tokens.
 
     Token arrays begin at the first action token and may end before the last one; ``length`` counts all of them.
-    Log-probabilities are float16: |x̂ − x| ≤ max(2⁻¹¹ |x|, 2⁻²⁵) nats for |x| ≤ 65504, and infinite beyond. NaN and Inf
-    are data.
+    Numbers of tokens are float16: |x̂ − x| ≤ max(2⁻¹¹ |x|, 2⁻²⁵) for |x| ≤ 65504, and infinite beyond. NaN and Inf are
+    data.
 
     Attributes:
         kinds: The criteria by which it was selected.
@@ -32,9 +32,13 @@ class Response(Wire, frozen=True):
         displacements: The same for each token, float16 ``(N,)``.
         trained: Whether the update between the two policies was on these very responses (self) or on others (cross).
         entropies: Entropy at each action token, float16 ``(N,)``, nats.
+        mismatches: ln π_trainer − ln π_sampler of each action token at the sampler's weights, float16 ``(N,)``; None
+            where the trainer does not state the sampler's log-probabilities.
         token_ids: All T tokens, feedback too, int32 ``(T,)``.
         group: Equal for responses of the step to the same prompt.
         advantage: Its advantage, the mean over its action tokens.
+        advantages: Advantage of each action token, float16 ``(N,)``; None where it is the same for all tokens of every
+            response of the step.
         truncated: Whether it was cut at the length limit.
         text: The whole response, only where the user sends texts.
         pieces: The text of each of the T tokens, only where the user sends texts.
@@ -51,9 +55,11 @@ class Response(Wire, frozen=True):
     displacements: Array | None = None
     trained: bool | None = None
     entropies: Array | None = None
+    mismatches: Array | None = None
     token_ids: Array | None = None
     group: int | None = None
     advantage: float | None = None
+    advantages: Array | None = None
     truncated: bool | None = None
     text: str | None = None
     pieces: list[str] | None = None
@@ -74,7 +80,7 @@ class Response(Wire, frozen=True):
         if flat[0] != 0 or (flat[1:] < flat[:-1]).any() or (actions[:, 0] == actions[:, 1]).any():
             raise ValueError(f"actions must begin at 0, ascend and hold a token each, got {actions.tolist()[:8]}")
         action_tokens = int((actions[:, 1] - actions[:, 0]).sum())
-        for name in ("logprobs", "displacements", "entropies"):
+        for name in ("logprobs", "displacements", "entropies", "mismatches", "advantages"):
             numbers: Array | None = getattr(self, name)
             if numbers is not None and numbers.to_numpy().shape != (action_tokens,):
                 raise ValueError(f"{name} must hold one number an action token ({action_tokens},), got {numbers.shape}")

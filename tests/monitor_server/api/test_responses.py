@@ -46,15 +46,30 @@ def test_a_response_comes_back_as_it_was_sent(collector, run_name):
         collector,
         run_name,
         3,
-        response(displacement="NaN", displacements=array([math.nan, -math.inf, 0.5], "float16"), trained=False),
+        response(
+            displacement="NaN",
+            displacements=array([math.nan, -math.inf, 0.5], "float16"),
+            mismatches=array([0.25, math.nan, math.inf], "float16"),
+            advantages=array([0.5, -0.5, 0.5], "float16"),
+            trained=False,
+        ),
     )["run_id"]
     (item,) = collector.get(f"/runs/{run_id}/responses")["items"]
     assert (item["step"], item["attempt"], item["rank"], item["kinds"]) == (3, 1, 0, ["displaced"])
     assert item["actions"] == [[0, 2], [3, 4]]
     assert item["displacement"] == "NaN"
     assert item["displacements"] == ["NaN", "-Infinity", 0.5]
+    assert (item["mismatches"], item["advantages"]) == ([0.25, "NaN", "Infinity"], [0.5, -0.5, 0.5])
     assert item["token_ids"] == [7, 8, 9, 7]
     assert (item["text"], item["pieces"], item["entropies"], item["trained"]) == (None, None, None, False)
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_an_older_trainers_responses_have_no_mismatch(collector, run_name, version):
+    """What it cannot know of is not observed, and not 0."""
+    run_id = send(collector, run_name, 3, response(), schema_version=version)["run_id"]
+    (item,) = collector.get(f"/runs/{run_id}/responses")["items"]
+    assert (item["mismatches"], item["advantages"]) == (None, None)
 
 
 def test_msgpack_stores_the_same_as_json(collector, run_name):
@@ -243,7 +258,7 @@ anything = st.recursive(
     plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner), max_leaves=12
 )
 changed = st.dictionaries(
-    st.sampled_from([*response(), "group", "displacements", "text", "pieces"]), anything, max_size=2
+    st.sampled_from([*response(), "group", "displacements", "mismatches", "text", "pieces"]), anything, max_size=2
 )
 
 

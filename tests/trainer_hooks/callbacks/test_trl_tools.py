@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny_trl
 import torch
@@ -14,6 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.wire import decode_response
 
 pytestmark = [
     pytest.mark.skipif(Version(trl.__version__) < Version("1.16"), reason="written against TRL 1.16's tool loop"),
@@ -183,7 +185,7 @@ def test_a_tool_run_is_announced_at_level_l3(tmp_path, connect, collector):
     assert next(batch for batch in collector.batches if batch.records).capability == "L3"
 
 
-def test_an_engines_log_probabilities_give_the_mismatch_that_trl_corrects(tmp_path, connect, steps):
+def test_an_engines_log_probabilities_give_the_mismatch_that_trl_corrects(tmp_path, connect, steps, collector):
     """With TRL's vLLM path and a scripted engine, the mismatch equals TRL's own and does not enter the ratio."""
 
     class Engine:
@@ -212,6 +214,11 @@ def test_an_engines_log_probabilities_give_the_mismatch_that_trl_corrects(tmp_pa
     assert signals["mismatch/logprob_abs"] == pytest.approx(
         logged["sampling/sampling_logp_difference/mean"] * 3 / 4, rel=1e-3
     )
+    (record,) = [record for record in collector.records if record.responses]
+    for response in (decode_response(bytes(raw)) for raw in record.responses):
+        sampler = response.logprobs.to_numpy() - response.mismatches.to_numpy()
+        assert np.allclose(sampler[[0, 1, 3]], [-1.0, -2.0, -4.0], atol=0.01)
+        assert response.mismatches.to_numpy()[2] == 0
     assert signals["finite/bad_values"] == 0
     assert signals["trl/sampling/importance_sampling_ratio/mean"] == pytest.approx(
         logged["sampling/importance_sampling_ratio/mean"], rel=1e-5

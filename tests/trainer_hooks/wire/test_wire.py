@@ -23,6 +23,7 @@ from trainer_hooks.wire import (
     Histogram,
     Moments,
     Record,
+    Response,
     decode_batch,
     decode_receipt,
     decode_record,
@@ -33,6 +34,7 @@ from trainer_hooks.wire import (
     run_id,
 )
 
+TOKEN_FIELDS = ("displacements", "entropies", "mismatches", "advantages")
 numbers = st.floats(allow_nan=True, allow_infinity=True)
 names = st.text(min_size=1, max_size=20)
 histograms = st.builds(
@@ -84,6 +86,23 @@ def test_a_batch_survives_both_encodings(given_records):
     body = json.dumps({"schema_version": 1, "run": "r", "records": spelled}).encode()
     read = decode_batch(body, JSON)
     assert all(same(decode_record(raw, JSON), record) for raw, record in zip(read.records, given_records, strict=True))
+
+
+@given(st.lists(st.tuples(*[st.floats(width=16)] * 5), min_size=1, max_size=6), st.sets(st.sampled_from(TOKEN_FIELDS)))
+def test_a_response_survives_both_encodings(rows, fields):
+    """Any numbers of its tokens, non-finite ones included, and any of the optional ones left out."""
+    columns = np.array(rows, np.float16).T
+    held = {
+        name: Array.from_numpy(column)
+        for name, column in zip(("logprobs", *TOKEN_FIELDS), columns, strict=True)
+        if name in fields | {"logprobs"}
+    }
+    actions = Array.from_numpy(np.array([[0, len(rows)]], np.int32))
+    whole = {"kinds": ["random"], "reward": 1.0, "correct": True, "length": len(rows), "logprob": -1.0}
+    response = Response(**whole, actions=actions, **held)
+    assert decode_response(encode(response), MSGPACK) == response
+    assert decode_response(encode_json(response), JSON) == response
+    assert all((name.encode() in encode(response)) == (name in fields) for name in TOKEN_FIELDS)
 
 
 @given(summaries, summaries)
@@ -259,6 +278,17 @@ def test_the_bytes_of_the_first_version_are_read_as_written():
     assert (signals["lr"], signals["reward/mean"], signals["ratio/max"]) == (1e-6, 0.5, math.inf)
 
 
+def test_the_bytes_of_the_fifth_version_are_read_as_written():
+    """A response with the mismatch of three tokens, two of them not finite, and an advantage for each."""
+    _, batch = golden(5)
+    response = decode_response(decode_record(batch.records[0]).responses[0])
+    held = response.mismatches.to_numpy().tolist()
+    assert held[:2] == [0.25, -math.inf]
+    assert math.isnan(held[2])
+    assert response.advantages.to_numpy().tolist() == [0.5, -0.25, 0.5]
+    assert (response.advantage, response.displacements, response.entropies) == (0.25, None, None)
+
+
 def test_the_bytes_of_the_fourth_version_are_read_as_written():
     """Two forks, the second of which has diverged."""
     _, batch = golden(4)
@@ -304,6 +334,8 @@ def test_the_bytes_of_the_second_version_are_read_as_written():
         ({"actions": np.array([[0.0, np.nan]])}, "integers"),
         ({"logprobs": np.zeros(2, np.float16)}, "one number an action token"),
         ({"entropies": np.zeros((3, 1), np.float16)}, "one number an action token"),
+        ({"mismatches": np.zeros(4, np.float16)}, "mismatches must hold one number an action token"),
+        ({"advantages": np.zeros(0, np.float16)}, "advantages must hold one number an action token"),
         ({"token_ids": np.zeros(3, np.int32)}, "token_ids must end"),
         ({"token_ids": np.zeros(4, np.float32)}, "integers"),
         ({"pieces": ["a"]}, "one text a token"),

@@ -22,6 +22,7 @@ ARRAYS = (
     "mask",
     "rewards",
     "old_logprobs",
+    "sampler_logprobs",
     "entropies",
     "advantages",
     "group_ids",

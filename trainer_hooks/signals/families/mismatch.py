@@ -13,17 +13,14 @@ LARGEST_LOG_RATIO = 300.0
 def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Compute the gap between trainer and sampler at the same weights, and the divergence from the reference.
 
-    The trainer's side of the gap is ``old_logprobs`` where given. Those have the sampler's weights, while ``logprobs``
-    may be some updates further. Divergences are k3 estimators over sampled tokens, mean of w − 1 − ln w:
-    KL(sampler ‖ trainer) with w = π_old / π_sampler, KL(π_θ ‖ π_ref) with w = π_ref / π_θ.
+    Divergences are k3 estimators over sampled tokens, mean of w − 1 − ln w: KL(sampler ‖ trainer) with
+    w = π_trainer / π_sampler (`ActionTokens.mismatch`), KL(π_θ ‖ π_ref) with w = π_ref / π_θ.
     """
     rollouts, to_float64 = tokens.rollouts, tokens.library.to_float64
     found = {}
-    if rollouts.sampler_logprobs is not None:
-        trainer = tokens.logprobs if rollouts.old_logprobs is None else to_float64(tokens.take(rollouts.old_logprobs))
-        gap = trainer - to_float64(tokens.take(rollouts.sampler_logprobs))
-        found["mismatch/logprob_abs"] = moments(tokens.library, abs(gap), tokens.layout.where)
-        found["mismatch/kl"] = _k3(tokens, gap)
+    if tokens.mismatch is not None:
+        found["mismatch/logprob_abs"] = moments(tokens.library, abs(tokens.mismatch), tokens.layout.where)
+        found["mismatch/kl"] = _k3(tokens, tokens.mismatch)
     if rollouts.ref_logprobs is not None:
         found["kl/ref"] = _k3(tokens, to_float64(tokens.take(rollouts.ref_logprobs)) - tokens.logprobs)
     return found

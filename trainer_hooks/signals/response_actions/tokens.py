@@ -113,6 +113,19 @@ class ActionTokens:
         return self.logprobs - self.old_logprobs
 
     @cached_property
+    def mismatch(self) -> Array | None:
+        """Ln π_trainer − ln π_sampler of each token, shape ``(N,)``, nats, float64; None without the sampler's.
+
+        The trainer's side is the old policy where given. It has the sampler's weights, while the current policy may be
+        some updates further.
+        """
+        rollouts = self.rollouts
+        if rollouts.sampler_logprobs is None:
+            return None
+        trainer = self.logprobs if rollouts.old_logprobs is None else self.old_logprobs
+        return trainer - self.library.to_float64(self.take(rollouts.sampler_logprobs))
+
+    @cached_property
     def is_off_policy(self) -> Array:
         """Whether the old log-probabilities differ anywhere.
 

@@ -1,7 +1,9 @@
 """The contents of sampled responses; an invalid response costs only itself."""
 
+import math
 import random
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,16 +17,16 @@ from trainer_hooks.recording.responses.sampler import ResponseSampler
 from trainer_hooks.recording.responses.selection import select_rows
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
-from trainer_hooks.wire import Receipt, decode_record, decode_response
+from trainer_hooks.wire import Receipt, decode_record, decode_response, encode
 
 SEED = "1 0 0"
+SAMPLER = ResponseSampler(count=6, max_bytes=1 << 20)
 
 
 def sampled(given_, **options):
     settings = {"count": 6, "max_bytes": 1 << 20} | options
-    return [
-        decode_response(bytes(raw)) for raw in ResponseSampler(**settings).sample(ActionTokens.of(given_), seed=SEED)
-    ]
+    found = ResponseSampler(**settings).sample(ActionTokens.of(given_), seed=SEED)
+    return [decode_response(bytes(raw)) for raw in found.encoded]
 
 
 def test_a_response_arrives_with_its_actions_and_numbers():
@@ -40,6 +42,47 @@ def test_a_response_arrives_with_its_actions_and_numbers():
     assert (first.length, first.group, first.correct, first.trained, first.advantage) == (5, 0, True, True, 0.0)
 
 
+def test_a_response_has_the_gap_between_trainer_and_sampler_of_each_token():
+    """−0.5 under the old policy less the sampler's; without an old policy −0.7 less the sampler's. NaN and Inf stay."""
+    sampler = np.full((6, 6), -0.75)
+    sampler[0] = [-1.0, -0.25, 0.0, math.nan, -math.inf, -0.5]  # the third token is feedback
+    expected = [0.5, -0.25, math.nan, math.inf, 0.0]
+    first = sampled(rollouts(sampler_logprobs=sampler))[0]
+    assert first.mismatches.dtype == "float16"
+    assert np.array_equal(first.mismatches.to_numpy(), expected, equal_nan=True)
+    alone = next(r for r in sampled(rollouts(sampler_logprobs=sampler, old_logprobs=None)) if r.advantage == 0)
+    assert np.allclose(alone.mismatches.to_numpy(), np.array(expected) - 0.2, atol=1e-3, equal_nan=True)
+
+
+def test_what_is_not_given_costs_no_bytes():
+    """Without the sampler's log-probabilities the bytes and the version are those of an earlier release."""
+    plain = SAMPLER.sample(ActionTokens.of(rollouts()), seed=SEED)
+    compared = SAMPLER.sample(ActionTokens.of(rollouts(sampler_logprobs=np.full((6, 6), -0.75))), seed=SEED)
+    assert (plain.schema_version, compared.schema_version) == (2, 5)
+    assert all(decode_response(bytes(raw)).mismatches is not None for raw in compared.encoded)
+    stripped = [msgspec.structs.replace(decode_response(bytes(raw)), mismatches=None) for raw in compared.encoded]
+    assert [encode(response) for response in stripped] == [bytes(raw) for raw in plain.encoded]
+    nothing = ResponseSampler(count=6, max_bytes=0).sample(
+        ActionTokens.of(rollouts(sampler_logprobs=np.full((6, 6), -0.75))), seed=SEED
+    )
+    assert nothing == ([], 1)
+
+
+def test_advantages_of_tokens_are_sent_only_where_they_differ_within_a_response():
+    """One value a response has the same bytes however it was given."""
+    by_token = np.repeat(np.arange(6.0)[:, None], 6, axis=1)
+    same, plain = (
+        SAMPLER.sample(ActionTokens.of(rollouts(**given_)), seed=SEED) for given_ in ({"advantages": by_token}, {})
+    )
+    assert same == plain
+    by_token[0, 3] = -1.0
+    found = SAMPLER.sample(ActionTokens.of(rollouts(advantages=by_token)), seed=SEED)
+    assert found.schema_version == 5
+    first = decode_response(bytes(found.encoded[0]))
+    assert first.advantages.to_numpy().tolist() == [0.0, 0.0, -1.0, 0.0, 0.0]
+    assert first.advantage == -0.2
+
+
 @given(st.lists(st.floats(-65504, 0), min_size=1, max_size=40))
 def test_the_error_of_float16_is_bounded(values):
     """The error of float16 is at most max(2⁻¹¹ |x|, 2⁻²⁵), as the docstring of the wire says."""
@@ -50,8 +93,9 @@ def test_the_error_of_float16_is_bounded(values):
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1, 700, 5_000, 20_000])
+@pytest.mark.parametrize("more", [(), ("old_logprobs", "sampler_logprobs")], ids=["", "compared"])
 @pytest.mark.parametrize("texts", [False, True])
-def test_a_step_never_takes_more_bytes_than_allowed(max_bytes, texts):
+def test_a_step_never_takes_more_bytes_than_allowed(max_bytes, texts, more):
     """Long responses are cut; short ones leave the rest of their share to long ones."""
     generator = np.random.default_rng(1)
     logprobs = -generator.random((20, 900))
@@ -64,8 +108,9 @@ def test_a_step_never_takes_more_bytes_than_allowed(max_bytes, texts):
         token_ids=np.arange(18_000).reshape(20, 900),
         texts=["ä" * 5000] * 20,
         vocabulary=["token"] * 18_000,
+        **dict.fromkeys(more, 1.5 * logprobs),
     )
-    raws = ResponseSampler(count=4, max_bytes=max_bytes, texts=texts).sample(ActionTokens.of(held), seed=SEED)
+    raws = ResponseSampler(count=4, max_bytes=max_bytes, texts=texts).sample(ActionTokens.of(held), seed=SEED).encoded
     assert sum(len(bytes(raw)) for raw in raws) <= max_bytes
     if max_bytes == 20_000:
         responses = [decode_response(bytes(raw)) for raw in raws]
@@ -158,17 +203,19 @@ def test_the_trainings_generators_are_left_alone():
     assert [response.kinds for response in once] == [response.kinds for response in again]
 
 
-def test_a_step_arrives_with_its_responses(collector, connect):
-    """The responses are in the step's record, which then has schema version 2."""
+def test_a_step_arrives_with_its_responses(collector, connect, monkeypatch):
+    """The responses are in the step's record, whose version is the lowest that reads them."""
+    monkeypatch.setenv("RLVITALS_RESPONSE_SECONDS", "0")
     monitor = connect(responses=1)
-    monitor.log_step(1, {"x": 1.0})
-    assert monitor.flush(PATIENCE_SECONDS)
-    monitor.log_step(2, {"x": 1.0}, rollouts=rollouts())
-    assert monitor.flush(PATIENCE_SECONDS)
-    plain, full = [batch for batch in collector.batches if batch.records]
-    assert (plain.schema_version, full.schema_version) == (1, 2)
+    logged = (None, rollouts(), rollouts(sampler_logprobs=np.full((6, 6), -0.75)))
+    for step, held in enumerate(logged, 1):
+        monitor.log_step(step, {"x": 1.0}, rollouts=held)
+        assert monitor.flush(PATIENCE_SECONDS)
+    plain, full, compared = [batch for batch in collector.batches if batch.records]
+    assert [batch.schema_version for batch in (plain, full, compared)] == [1, 2, 5]
     record = decode_record(full.records[0])
     assert decode_response(record.responses[0]).kinds[0] == "displaced"
+    assert decode_response(decode_record(compared.records[0]).responses[0]).mismatches.to_numpy()[0] == 0.25
     assert record.scalars["x"] == 1.0
 
 

@@ -8,8 +8,10 @@ from typing import get_args
 import pytest
 import torch
 
+from trainer_hooks import Rollouts
 from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.token_arrays import action_index
+from trainer_hooks.recording.responses.sampler import ResponseSampler
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.methods import METHODS, MethodName
 from trainer_hooks.reference.policy.model import PolicyModel
@@ -20,7 +22,8 @@ from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rol
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
 from trainer_hooks.reference.updates.batch import prepare
 from trainer_hooks.reference.updates.objective import policy_losses
-from trainer_hooks.wire import merge
+from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.wire import decode_response, merge
 
 
 def train(config, steps):
@@ -415,6 +418,20 @@ def test_a_sampler_that_is_not_the_policy_keeps_its_own_log_probabilities(settin
         old = batch.old_logprobs[rows, columns]
         assert torch.allclose(old, expected if choice == "sampler" else policy, atol=1e-4)
         assert not torch.allclose(expected, policy, atol=1e-2)
+
+
+def test_the_mismatch_of_a_sampler_that_is_not_the_policy_reaches_the_sampled_responses(tiny):
+    """Each token has ln π_old − ln q of the sampler's distribution q; feedback has none."""
+    batch = (result := Trainer(replace(tiny, temperature=1.4), warm_start(tiny)).step()).batch
+    tokens = ActionTokens.of(Rollouts(**rollouts(result, clip=0.2)))
+    responses = [
+        decode_response(raw) for raw in ResponseSampler(count=9, max_bytes=1 << 20).sample(tokens, seed="").encoded
+    ]
+    gaps = [gap[row] for gap, row in zip(batch.old_logprobs - batch.sampler_logprobs, batch.mask, strict=True)]
+    for response in responses:
+        held = torch.tensor(response.mismatches.to_numpy().copy()).float()
+        assert held.abs().max() > 0.1
+        assert any(len(gap) == len(held) and torch.allclose(gap, held, atol=1e-2) for gap in gaps)
 
 
 def test_a_sampler_that_is_the_policy_keeps_no_second_log_probabilities(tiny):
