@@ -158,6 +158,31 @@ def test_responses_are_browsed_without_an_alert(collector, visit):
     assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("visit", [(390, 844), (1280, 900)], ids=["phone", "desk"], indirect=True)
+def test_tokens_are_coloured_by_the_gap_between_trainer_and_sampler(collector, visit):
+    """Red and blue with the value on hover; where it was not observed, the line that sends it."""
+    compared = response(**WORDS, mismatches=array([-0.75, 0.5, 0.0], "float16"))
+    run_id = collector.run(run="compared", records=[{"step": 3, "responses": [compared, response(reward=0.0)]}])
+    page = visit.page
+    page.goto(f"{collector.url}/runs/{run_id}/responses")
+    page.locator("#responses-measure").get_by_text("mismatch").click()
+    page.wait_for_url("**/responses?colour=mismatch")
+    note = page.locator(".measure-note")
+    expect(note).to_contain_text("Mismatch is not observed for 1 of these 2 responses")
+    expect(note.locator("code")).to_have_text("Rollouts(..., sampler_logprobs=sampler)")
+    whole = page.locator(".response", has_text="<think>")
+    expect(whole.locator(".token.fell")).to_have_attribute("title", "token 0, id 7: mismatch −0.75 nat")
+    expect(whole.locator(".token.rose").first).to_have_attribute("title", "token 1, id 8: mismatch 0.5 nat")
+    expect(page.locator(".token.unmeasured")).to_have_count(3)
+    expect(page.locator(".token.unmeasured").first).to_have_attribute("title", "token 0, id 7: not observed")
+    colours = {
+        state: whole.locator(f".token.{state}").first.evaluate("token => getComputedStyle(token).backgroundColor")
+        for state in ("fell", "rose")
+    }
+    assert len({*colours.values(), "rgba(0, 0, 0, 0)"}) == 3
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_an_alert_is_commented_silenced_and_opened_in_its_run(collector, visit):
     """The history has the opening, the comment as text, and the silence; the run opens zoomed to the alert."""
     paged(collector)

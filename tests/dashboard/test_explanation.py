@@ -10,6 +10,8 @@ from dash.development.base_component import Component
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.listing import alert_head
 from dashboard.components.responses.card import response_card
+from dashboard.components.responses.measure_note import measure_note
+from dashboard.components.responses.measures import MEASURES
 from dashboard.components.responses.token_strip import MOST_SENT, MOST_TOKENS, SHARED_SHOWN, token_strip
 
 NOTHING = {
@@ -121,6 +123,58 @@ def test_without_displacement_what_is_unlikely_is_red():
     """−5 nat is full."""
     strip = chips(token_strip(response(displacements=None)))
     assert [heat for _, _, heat in strip] == ["10%", "10%", "0%", "100%"]
+
+
+def test_tokens_are_coloured_by_mismatch_on_a_scale_of_its_own():
+    """Half of ln 2 is half of the colour, twice ln 2 the whole; red where the trainer's probability is lower."""
+    half = math.log(2) / 2
+    strip = token_strip(response(mismatches=[-half, half, 4 * half]), measure="mismatch")
+    assert chips(strip) == [
+        ("fell", "so", "50%"),
+        ("rose", "⏎", "50%"),
+        ("feedback", "tool", "0%"),
+        ("rose", "7", "100%"),
+    ]
+    assert described(strip)["tokens"][0][3] == "token 0, id 7: mismatch −0.3466 nat"
+    large = token_strip(response(advantages=[2.0, -1.0, 0.0]), measure="advantage")
+    assert described(large)["tokens"][1][3] == "token 1, id 8: advantage −1"
+
+
+@pytest.mark.parametrize("lacking", [{}, {"mismatches": None}])
+def test_tokens_without_a_measure_say_so_and_have_no_colour(lacking):
+    """Also where an older collector does not know the measure."""
+    tokens = described(token_strip(response(**lacking), measure="mismatch"))["tokens"]
+    assert [(state.split()[0], heat) for state, _, heat, _ in tokens] == [
+        ("unmeasured", 0),
+        ("unmeasured", 0),
+        ("feedback", 0),
+        ("unmeasured", 0),
+    ]
+    assert tokens[0][3] == "token 0, id 7: not observed"
+
+
+def test_a_long_response_shows_where_trainer_and_sampler_differ_most():
+    """On either side: a token that the trainer finds likelier is as bad as one that it finds less likely."""
+    count = 3 * MOST_TOKENS
+    gaps = [-0.1] * count
+    gaps[2 * MOST_TOKENS] = 3.0
+    held = {"actions": [[0, count]], "logprobs": [-1.0] * count, "token_ids": [5] * count, "pieces": None}
+    first, after = described(token_strip(response(**held, mismatches=gaps), measure="mismatch"))["shown"]
+    assert (first, after) == (2 * MOST_TOKENS - MOST_TOKENS // 2, 2 * MOST_TOKENS + MOST_TOKENS // 2)
+
+
+def test_the_note_says_what_colours_mean_and_what_sends_a_measure_that_is_missing(texts):
+    """For all responses, for some, and for none."""
+    seen, unseen = response(mismatches=[0.0, 0.0, 0.0]), response(mismatches=None)
+    assert texts(measure_note([seen, seen], "mismatch")) == [MEASURES["mismatch"].colours]
+    some = texts(measure_note([seen, unseen], "mismatch"))
+    assert some[0].startswith("Red: less likely for the trainer than for the sampler")
+    assert some[1:] == [
+        "Mismatch is not observed for 1 of these 2 responses",
+        ": needs the sampler's log-probabilities: ",
+        "Rollouts(..., sampler_logprobs=sampler)",
+    ]
+    assert texts(measure_note([unseen], "mismatch"))[0] == "Mismatch is not observed"
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

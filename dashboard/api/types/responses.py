@@ -39,6 +39,8 @@ class ResponseItem(TypedDict):
     logprobs: list[float]
     displacements: list[float] | None
     entropies: list[float] | None
+    mismatches: list[float] | None
+    advantages: list[float] | None
     token_ids: list[int] | None
     pieces: list[str] | None
     text: str | None

@@ -1,6 +1,6 @@
 """Draws the sampled responses of a run as a list: filters, order, and the members of a group side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from dash import dcc, html
@@ -8,8 +8,9 @@ from dash.development.base_component import Component
 
 from dashboard.api.types.responses import ResponseItem
 from dashboard.components.responses.card import response_card
+from dashboard.components.responses.measure_note import measure_note
+from dashboard.components.responses.measures import MEASURES
 from dashboard.components.responses.table import anchor, response_table
-from dashboard.components.responses.token_strip import MEASURES
 from dashboard.figures.responses.spread import SPREADS
 from dashboard.ids import responses as response_ids
 
@@ -35,7 +36,11 @@ USUAL: Final = {
     "colour": "displacement",
     "spread": "reward",
 }
-LABELS: Final = {"displacement": "displacement (log of the ratio)", "all": "every kind"}
+LABELS: Final = {
+    "displacement": "displacement (log of the ratio)",
+    "mismatch": "mismatch (trainer less sampler)",
+    "all": "every kind",
+}
 
 
 def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Component:
@@ -58,18 +63,15 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
             html.Div(steps, className="control steps"),
             *([_slider(query.get("to"), last_step)] if last_step else []),
             _radio(response_ids.CORRECT, "Correctness", CORRECT, query.get("correct")),
-            _radio(
-                response_ids.KIND, "Sampled as", {name: LABELS.get(name, name) for name in KINDS}, query.get("kind")
-            ),
-            _radio(
-                response_ids.MEASURE,
-                "Colour",
-                {name: LABELS.get(name, name) for name in MEASURES},
-                query.get("colour"),
-            ),
+            _radio(response_ids.KIND, "Sampled as", _labelled(KINDS), query.get("kind")),
+            _radio(response_ids.MEASURE, "Colour", _labelled(MEASURES), query.get("colour")),
             _radio(response_ids.ORDER, "Order", ORDERS, query.get("order")),
         ],
     )
+
+
+def _labelled(names: Iterable[str]) -> dict[str, str]:
+    return {name: LABELS.get(name, name) for name in names}
 
 
 def spread_choice(asked: str | None) -> Component:
@@ -88,7 +90,7 @@ def _slider(asked: str | None, last_step: int) -> Component:
 
 
 def listing(responses: Sequence[ResponseItem], *, order: str, measure: str) -> list[Component]:
-    """Return a table of the responses, and a card for each in the order asked for, or for each group side by side."""
+    """Return a table of the responses, what the colours mean, and a card for each response or for each group."""
     if not responses:
         text = "No response is stored for these steps. A trainer samples responses if it sends rollouts with token ids."
         return [html.P(text, className="calm card none-match")]
@@ -96,6 +98,7 @@ def listing(responses: Sequence[ResponseItem], *, order: str, measure: str) -> l
         groups = _groups(responses)
         return [
             response_table([item for members in groups for item in members]),
+            measure_note(responses, measure),
             *(_group(members, measure) for members in groups),
         ]
     keys = {
@@ -108,7 +111,7 @@ def listing(responses: Sequence[ResponseItem], *, order: str, measure: str) -> l
         html.Section(response_card(item, _kinds(item), measure=measure), className="card explains", id=anchor(item))
         for item in ordered
     )
-    return [response_table(ordered), *cards]
+    return [response_table(ordered), measure_note(responses, measure), *cards]
 
 
 def shared_prefix(responses: Sequence[ResponseItem]) -> int:

@@ -7,6 +7,7 @@ from dash.development.base_component import Component
 
 from dashboard.api.types.responses import Resembling, ResponseItem, ResponsePairs
 from dashboard.components.responses.card import response_card
+from dashboard.components.responses.measure_note import measure_note
 from dashboard.components.values import plain
 
 __all__ = ["alike", "pairs_listing"]
@@ -27,7 +28,11 @@ def pairs_listing(found: ResponsePairs, *, measure: str) -> list[Component]:
         return [html.P(NONE, className="calm card none-match")]
     by_id = {response["id"]: response for response in found["responses"]}
     hint = f"{RANKED[found['measure'] or 'displacement']}, each beside the incorrect response that is most alike."
-    return [html.P(hint, className="aside"), *(_pair(pair, by_id, measure) for pair in found["pairs"])]
+    return [
+        html.P(hint, className="aside"),
+        measure_note(found["responses"], measure),
+        *(_pair(pair, by_id, measure) for pair in found["pairs"]),
+    ]
 
 
 def alike(pair: Resembling) -> str:

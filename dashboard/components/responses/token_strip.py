@@ -1,4 +1,4 @@
-"""Describes a response as a strip of tokens, each coloured by how much its likelihood fell or rose.
+"""Describes a response as a strip of tokens, each coloured by a measure.
 
 The browser draws the tokens (assets/draw_tokens.js): a page of responses has thousands, and each would be a component.
 """
@@ -12,20 +12,18 @@ from dash import html
 from dash.development.base_component import Component
 
 from dashboard.api.types.responses import ResponseItem
+from dashboard.components.responses.measures import MEASURES, TokenMeasure
 from dashboard.components.values import plain
 
-__all__ = ["MEASURES", "token_strip"]
+__all__ = ["token_strip"]
 
-MEASURES: Final = {"displacement": "displacement", "log-probability": "ln p", "entropy": "entropy"}
 MOST_TOKENS: Final = 300  # that are drawn at once: more make the page slower and not clearer
 MOST_SENT: Final = 2400  # to a browser, which draws those before and after by request
 SHARED_SHOWN: Final = 12  # tokens of a shared beginning before the first that differs; those before are folded
-FULL_HEAT: Final = 0.9  # share of the tokens that get less than the full colour
-UNLIKELY_NATS: Final = 5.0  # gets the full colour where only the likelihood is known
 
 
 def token_strip(response: ResponseItem, *, shared_prefix: int = 0, measure: str | None = None) -> Component:
-    """Return the tokens around the one that fell most, with answers marked; those around them are drawn by request.
+    """Return the tokens around the worst one, with answers marked; those around them are drawn by request.
 
     Feedback is dimmed, a shared beginning underlined and folded.
 
@@ -39,14 +37,15 @@ def token_strip(response: ResponseItem, *, shared_prefix: int = 0, measure: str 
             Tokens without the measure are not coloured.
     """
     whole = response["actions"][-1][1] if response["actions"] else 0
-    measure = measure or ("displacement" if response["displacements"] else "log-probability")
-    numbers = _numbers(response, measure)
+    by = MEASURES[measure or ("displacement" if response["displacements"] else "log-probability")]
+    numbers = by.numbers(response)
     values = _by_place(response, numbers, whole)
-    first, after = _window(values, whole, most=MOST_TOKENS)
-    sent, end = _window(values, whole, most=MOST_SENT)
-    full = _full_heat(numbers, measure)
+    badness = [by.badness(value) for value in values]
+    first, after = _window(badness, most=MOST_TOKENS)
+    sent, end = _window(badness, most=MOST_SENT)
+    full = by.full_size(numbers)
     chips = [
-        _chip(response, place, values[place], measure=measure, full=full, is_shared=place < shared_prefix)
+        _chip(response, place, values[place], by=by, full=full, is_shared=place < shared_prefix)
         for place in range(sent, end)
     ]
     spoken = sum(end - begin for begin, end in response["actions"])
@@ -72,36 +71,18 @@ def _by_place(response: ResponseItem, numbers: Sequence[float], whole: int) -> l
     return laid
 
 
-def _window(values: Sequence[float | None], whole: int, *, most: int) -> tuple[int, int]:
-    """Return where the tokens around the one that fell most begin and end."""
+def _window(badness: Sequence[float], *, most: int) -> tuple[int, int]:
+    """Return where the tokens around the worst one begin and end."""
+    whole = len(badness)
     if whole <= most:
         return 0, whole
-    worst = min(range(whole), key=lambda place: _sortable(values[place]))
+    worst = min(range(whole), key=badness.__getitem__)
     first = min(max(0, worst - most // 2), whole - most)
     return first, first + most
 
 
-def _sortable(value: float | None) -> float:
-    return math.inf if value is None or math.isnan(value) else value
-
-
-def _numbers(response: ResponseItem, measure: str) -> list[float]:
-    """Return the values of the action tokens; entropies are negated, so that an uncertain token is red."""
-    if measure == "entropy":
-        return [-value for value in response["entropies"] or []]
-    return (response["displacements"] if measure == "displacement" else response["logprobs"]) or []
-
-
-def _full_heat(numbers: Sequence[float], measure: str) -> float:
-    """Return the value that gets the full colour: of displacements 90 % of this response's tokens change less."""
-    if measure != "displacement":
-        return UNLIKELY_NATS
-    sizes = sorted(abs(value) for value in numbers if math.isfinite(value))
-    return (sizes[int(FULL_HEAT * (len(sizes) - 1))] if sizes else 0.0) or 1.0
-
-
 def _chip(
-    response: ResponseItem, place: int, value: float | None, *, measure: str, full: float, is_shared: bool
+    response: ResponseItem, place: int, value: float | None, *, by: TokenMeasure, full: float, is_shared: bool
 ) -> tuple[str, str, int, str]:
     if value is None:
         state, heat = ("feedback" if not _is_action(response, place) else "unmeasured"), 0.0
@@ -121,7 +102,7 @@ def _chip(
         " ".join([state, *marks]),
         _text(response, place),
         round(100 * heat),
-        _title(response, place, value, measure) + (", answer" if is_answer else ""),
+        _title(response, place, value, by) + (", answer" if is_answer else ""),
     )
 
 
@@ -142,9 +123,9 @@ def _is_end(response: ResponseItem, place: int, end: int) -> bool:
     return len(actions) > 1 and any(place == action[end] - end for action in actions)
 
 
-def _title(response: ResponseItem, place: int, value: float | None, measure: str) -> str:
+def _title(response: ResponseItem, place: int, value: float | None, by: TokenMeasure) -> str:
     ids = response["token_ids"]
     name = f"token {place}" if ids is None else f"token {place}, id {ids[place]}"
     if value is None:
         return f"{name}: {'not observed' if _is_action(response, place) else 'feedback'}"
-    return f"{name}: {MEASURES[measure]} {plain(-value if measure == 'entropy' else value)} nat"
+    return f"{name}: {by.title} {plain(by.sign * value)}{by.unit}"

@@ -1,5 +1,8 @@
 """The attribution of an alert, as sections of the report."""
 
+import math
+from collections.abc import Sequence
+
 from monitor_server.api.attribution import Attribution
 from monitor_server.api.schemas import ResponseItem
 from monitor_server.html_report.elements import text
@@ -7,6 +10,7 @@ from monitor_server.html_report.elements import text
 __all__ = ["explanation_sections"]
 
 MAX_CHARACTERS = 4000  # of a response that is shown; the data of the page holds it whole
+SHOWN_TOKENS = 8  # of a response, that fell or differ most
 
 
 def explanation_sections(found: Attribution, *, opened_step: int) -> str:
@@ -76,16 +80,34 @@ def _response(response: ResponseItem) -> str:
     words = text(content[:MAX_CHARACTERS]) if content else "no text was sent"
     return (
         f"<details><summary>{text(', '.join(facts))}</summary><pre>{words}</pre>"
-        f"<p>Tokens of its actions that fell most: {_falls(response)}.</p></details>"
+        f"<p>Tokens of its actions that fell most: {_falls(response)}.</p>"
+        f"<p>Tokens on which trainer and sampler differ most, in nats: {_mismatches(response)}.</p></details>"
     )
 
 
 def _falls(response: ResponseItem) -> str:
     """Return the tokens of a response whose likelihood fell most, the deepest fall first."""
-    places = [place for first, after in response.actions for place in range(first, after)]
-    falls = sorted(zip(response.displacements or (), places, strict=False))[:8]
-    named = [f"<code>{text(_token(response, place))}</code> {_number(fall)}" for fall, place in falls if fall < 0]
-    return ", ".join(named) or "not observed"
+    if response.displacements is None:
+        return "not observed"
+    falls = sorted(zip(response.displacements, _places(response), strict=False))[:SHOWN_TOKENS]
+    return _named(response, [(fall, place) for fall, place in falls if fall < 0]) or "none fell"
+
+
+def _mismatches(response: ResponseItem) -> str:
+    """Return the tokens of a response on which trainer and sampler differ most, those without a finite gap first."""
+    if response.mismatches is None:
+        return "not observed"
+    gaps = [pair for pair in zip(response.mismatches, _places(response), strict=False) if pair[0] != 0]
+    gaps.sort(key=lambda pair: -abs(pair[0]) if math.isfinite(pair[0]) else -math.inf)
+    return _named(response, gaps[:SHOWN_TOKENS]) or "none differs"
+
+
+def _places(response: ResponseItem) -> list[int]:
+    return [place for first, after in response.actions for place in range(first, after)]
+
+
+def _named(response: ResponseItem, found: Sequence[tuple[float, int]]) -> str:
+    return ", ".join(f"<code>{text(_token(response, place))}</code> {_number(value)}" for value, place in found)
 
 
 def _token(response: ResponseItem, place: int) -> str:

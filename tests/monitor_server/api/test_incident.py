@@ -1,6 +1,7 @@
 """The incident report of an alert: one HTML file, with all its data."""
 
 import json
+import math
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,10 @@ def incident(start_collector, scripted):
     """A collector with a run of 60 steps whose entropy rises at step 30, that is paged at 36, and whose alert."""
     live = start_collector(engine=scripted)
     sampled = response(
-        displacement=-0.6, displacements=array([-0.5, -0.1, 0.0], "float16"), pieces=["<think>", HOSTILE, " tool", "!"]
+        displacement=-0.6,
+        displacements=array([-0.5, -0.125, 0.0], "float16"),
+        mismatches=array([0.25, -math.inf, 0.0], "float16"),
+        pieces=["<think>", HOSTILE, " tool", "!"],
     )
     for step in range(60):
         scalars = {"page": float(step == 36), "entropy/mean": 0.3 if step < 30 else 0.9, "grad/norm": 1.0 + step % 3}
@@ -94,6 +98,16 @@ class Elements(HTMLParser):
         """Note one element."""
         self.tags.add(tag)
         self.attributes.update(name for name, _ in attrs)
+
+
+def test_the_report_names_the_tokens_that_fell_and_those_that_differ_most(incident):
+    """The sharpest first; a token of which both are equal is not named."""
+    html = _read(*incident)[1]
+    fell = html.split("Tokens of its actions that fell most: ")[1].split("</p>")[0]
+    assert [number.strip(" .,") for number in re.split("<code>.*?</code>", fell)] == ["", "-0.5", "-0.125"]
+    differ = html.split("Tokens on which trainer and sampler differ most, in nats: ")[1].split("</p>")[0]
+    assert [number.strip(" .,") for number in re.split("<code>.*?</code>", differ)] == ["", "-inf", "0.25"]
+    assert "<code>!</code>" not in differ
 
 
 def test_texts_can_be_left_out(incident):
