@@ -25,12 +25,15 @@ def rollouts(
     The SDK reads them in the background; each step computes new ones, so they need no copy.
     """
     batch = result.batch
+    sampler = batch.sampler_logprobs
+    if sampler is not None and torch.equal(sampler, batch.old_logprobs):
+        sampler = None  # nobody keeps what the policy itself gave at these weights: the gap would be 0, which is false
     return {
         "logprobs": batch.logprobs,
         "mask": batch.mask,
         "rewards": batch.rewards,
         "old_logprobs": batch.old_logprobs,
-        "sampler_logprobs": batch.sampler_logprobs,
+        "sampler_logprobs": sampler,
         "entropies": batch.entropies,
         "advantages": batch.advantages,
         "group_ids": batch.group_ids,

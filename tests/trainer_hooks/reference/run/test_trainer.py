@@ -434,6 +434,14 @@ def test_the_mismatch_of_a_sampler_that_is_not_the_policy_reaches_the_sampled_re
         assert any(len(gap) == len(held) and torch.allclose(gap, held, atol=1e-2) for gap in gaps)
 
 
+def test_a_sampler_that_is_the_old_policy_has_no_mismatch(tiny):
+    """With the sampler's log-probabilities as the denominator of the ratio the gap would be 0, and is not observed."""
+    config = replace(tiny, temperature=1.4, old_logprobs="sampler")
+    sent = rollouts(Trainer(config, warm_start(config)).step(), clip=0.2)
+    assert sent["sampler_logprobs"] is None
+    assert sent["old_logprobs"] is not None
+
+
 def test_a_sampler_that_is_the_policy_keeps_no_second_log_probabilities(tiny):
     """At temperature 1 and top-p 1 nothing is added to a batch, nor to what is streamed."""
     result = Trainer(tiny, warm_start(tiny)).step()
