@@ -38,14 +38,18 @@ class UnusableDocumentError(ValueError):
         self.problems = tuple(problems)
 
 
-def read_document(document: Mapping[str, Any]) -> NotificationFile:
+def read_document(document: Mapping[str, Any], *, kind: type[NotificationFile] = NotificationFile) -> NotificationFile:
     """Read the tables of channels and routes, whose secrets are in place.
+
+    Args:
+        document: The tables.
+        kind: What they must be: an `EmptyFile` has no channels, and every other file has one.
 
     Raises:
         UnusableDocumentError: If they cannot be used.
     """
     try:
-        return NotificationFile.model_validate(document, strict=True)
+        return kind.model_validate(document, strict=True)
     except ValidationError as error:
         problems = [spell_problem(each) for each in error.errors(include_url=False)]
     # The error of pydantic holds the input, and with it the secrets: it is not chained.

@@ -12,7 +12,7 @@ from monitor_server.notifications.configuration.loading import (
     read_document,
 )
 from monitor_server.notifications.configuration.networks import Networks
-from monitor_server.notifications.configuration.tables import Channel, NotificationFile
+from monitor_server.notifications.configuration.tables import Channel, EmptyFile, NotificationFile
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_queue import FORMER
@@ -22,7 +22,7 @@ __all__ = ["EMPTY", "SavedDocument", "read_saved"]
 
 log = logging.getLogger(__name__)
 
-EMPTY: Final = NotificationFile.model_construct(version=1, channels={}, routes=[])
+EMPTY: Final = EmptyFile(version=1)
 """What is in force where nobody has saved a channel: nobody is notified of anything."""
 
 
@@ -113,9 +113,8 @@ def read_saved(document: Mapping[str, Any]) -> NotificationFile:
         UnusableDocumentError: If it cannot be used.
     """
     channels = document.get("channels")
-    is_empty = channels == {} and document.get("routes") == []
-    if is_empty and not document.keys() - NotificationFile.model_fields.keys():
-        return EMPTY
+    if channels == {} and document.get("routes") == []:
+        return read_document(document, kind=EmptyFile)
     problems = [
         f"channels.{printable(name, longest=40)}.{field} must not name ${{...}}: a channel that is saved here is not "
         "filled from the environment; write the value itself"

@@ -15,6 +15,7 @@ from monitor_server.text_safety.printable import printable
 __all__ = [
     "AppriseChannel",
     "Channel",
+    "EmptyFile",
     "Escalation",
     "Fallback",
     "Grouping",
@@ -184,7 +185,7 @@ class NotificationFile(_Table):
     def _channels_exist(self) -> "NotificationFile":
         for place, name in self._named_channels():
             if name not in self.channels:
-                known = ", ".join(sorted(self.channels))
+                known = ", ".join(sorted(self.channels)) or "there is none"
                 raise ValueError(f"{place} must be the name of a channel ({known}), got {name!r}")
         return self
 
@@ -197,3 +198,10 @@ class NotificationFile(_Table):
                     yield f"routes[{number}].escalate[{level}].channels[{place}]", name
         if self.fallback is not None:
             yield "fallback.channel", self.fallback.channel
+
+
+class EmptyFile(NotificationFile):
+    """A document that ends notifications: it has neither channels nor routes, and its other tables stay as they are."""
+
+    channels: Annotated[dict[Name, Annotated[Channel, Field(discriminator="type")]], Field(max_length=0)] = {}
+    routes: Annotated[list[Route], Field(max_length=0)] = []

@@ -167,6 +167,23 @@ def test_what_cannot_be_used_is_said_in_words_and_changes_nothing(guarded, admin
     assert save(guarded, admin, [], version=0).status == 422
 
 
+def test_a_document_without_channels_is_checked_as_every_other(guarded, admin):
+    """Each wrong table is refused with its place; right ones are kept, and there is nobody to fall back to."""
+    wrong = {
+        "match must be 'first' or 'all', got 5": {"match": 5},
+        "version must be 1, got 2": {"version": 2},
+        "grouping must hold": {"grouping": "soon"},
+        "grouping.wait_seconds must hold": {"grouping": {"wait_seconds": -1}},
+        "limits.more is not known": {"limits": {"more": 1}},
+        "fallback.channel must be the name of a channel (there is none), got 'hook'": {"fallback": {"channel": "hook"}},
+    }
+    for words, tables in wrong.items():
+        assert words in problem(save(guarded, admin, NOTHING | tables)), words
+    assert guarded.ask("GET", SETTINGS, admin).json()["version"] == 0
+    kept = saved(guarded, admin, NOTHING | {"limits": {"messages_per_hour": 7}})
+    assert (kept["version"], kept["limits"]["messages_per_hour"], kept["channels"]) == (1, 7, {})
+
+
 def test_of_two_who_save_at_once_one_is_told_that_the_other_was_first(guarded, admin, receiver):
     """One version each, whatever the order; what was refused can be saved once it was looked at."""
     answers, start = [], threading.Barrier(4)
