@@ -1,5 +1,7 @@
 """Connections to the collector."""
 
+import socket
+
 import httpx2
 
 __all__ = ["Transport"]
@@ -20,4 +22,6 @@ class Transport(httpx2.AsyncHTTPTransport):
         try:
             return await super().handle_async_request(request)
         except AttributeError as error:
+            if error.obj is not None or not hasattr(socket.socket, str(error.name)):
+                raise  # something else than the missing socket, and a defect
             raise httpx2.ConnectError("the connection was reset at once", request=request) from error

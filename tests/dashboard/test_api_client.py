@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 
+import httpx2
 import pytest
 import uvicorn
 import uvloop
@@ -16,6 +17,7 @@ from fastapi import FastAPI, Response
 from dashboard.api.answers import to_floats
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError, UnreachableError
+from dashboard.transport import Transport
 
 
 def ask(url, call):
@@ -56,6 +58,22 @@ def test_a_connection_that_is_reset_at_once_is_a_collector_that_does_not_answer(
         listening.shutdown(socket.SHUT_RDWR)
         resetting.join()
     assert {type(error) for error in errors} == {UnreachableError}
+
+
+@pytest.mark.parametrize("nothing", [None, 0], ids=["of nothing", "of something"])
+def test_another_missing_attribute_is_a_defect_and_no_lost_connection(nothing, collector):
+    """It would otherwise be shown as a collector that does not answer."""
+
+    async def content():
+        yield b"{"
+        nothing.missing  # noqa: B018 - it raises
+
+    async def send():
+        async with Transport() as transport:
+            await transport.handle_async_request(httpx2.Request("POST", f"{collector.url}/api/v1/x", content=content()))
+
+    with pytest.raises(AttributeError, match="missing"):
+        asyncio.run(send())
 
 
 def _reset_all(listening):
