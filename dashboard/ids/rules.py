@@ -19,6 +19,11 @@ def field(name: str) -> str:
     return f"rule-field-{name.replace('_', '-')}"
 
 
+def problem(name: str) -> str:
+    """Return the id of the place for what is wrong with a field of the form of a rule."""
+    return f"rule-problem-{name.replace('_', '-')}"
+
+
 def part(name: str) -> str:
     """Return the id of a part of the form that some conditions have."""
     return f"rule-part-{name}"

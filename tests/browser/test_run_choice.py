@@ -63,7 +63,7 @@ def test_a_rule_that_is_changed_keeps_its_run_and_says_which_is_gone(collector, 
     expect(page.locator("#rule-field-run-id")).to_contain_text("the-oldest · p")
     expect(page.locator("#rule-field-other-run-id")).to_contain_text("not stored")
     page.get_by_role("button", name="Save").click()
-    expect(page.locator("#rule-state")).to_contain_text("other_run_id must be a run of the project 'p'")
+    expect(page.locator("#rule-problem-other-run-id")).to_contain_text("must be a run of the project 'p'")
     page.locator("#rule-field-other-run-id").click()
     page.keyboard.type("run-7")
     page.get_by_text("run-7 · p").click()

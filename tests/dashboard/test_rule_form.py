@@ -3,8 +3,9 @@
 import pytest
 
 from dashboard.components.rules.form import rule_form
-from dashboard.components.rules.form_values import FIELDS, fields_of, rule_of, shown_parts
+from dashboard.components.rules.form_values import FIELDS, fields_of, problems_by_field, rule_of, shown_parts
 from dashboard.ids import rules as rule_ids
+from monitor_server.errors import InvalidField
 from monitor_server.rules.definition import read_rule
 
 COMMON = {"name": "kl", "signal": "<b>kl</b>", "severity": "critical", "enabled": False}
@@ -26,6 +27,54 @@ def test_a_rule_that_is_edited_and_saved_stays_as_it_is(rule):
     assert fields.keys() == set(FIELDS)
     assert rule_of(fields) == rule
     assert read_rule(rule_of(fields)).name == "kl"
+
+
+@pytest.mark.parametrize(
+    ("detail", "expected", "left"),
+    [
+        ("422: body.rule: name must be set; signal must be set", {"name": "must be set", "signal": "must be set"}, ""),
+        ("422: body.rule: name must be short, got 'a; b'", {"name": "must be short, got 'a; b'"}, ""),
+        ("422: body.rule: the rule: value must be set", {"value": "must be set"}, ""),
+        ("409: a rule named 'kl' was made by hand; choose another", {"name": None}, ""),
+        ("422: run 'x' belongs to another project than 'p'", {"run_id": None}, ""),
+        ("409: 'name': at most 100 rules can belong to p; delete one first", {}, None),
+        ("409: the rule 'name' was changed by ann since it was read; read it again", {}, None),
+    ],
+)
+def test_what_the_collector_refuses_is_said_at_its_field(detail, expected, left):
+    """Without the name of the field, which stands above it; what concerns none stays together."""
+    said = detail.partition(": ")[2]
+    found, other = problems_by_field(f"The collector answered {detail}")
+    assert {name: text for name, text in found.items() if text} == {
+        name: said if text is None else text for name, text in expected.items()
+    }
+    assert other == (said if left is None else left)
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"name": "A b"}, "name"),
+        ({"value": None}, "value"),
+        ({"value": 2.0, "operator": "about"}, "operator"),
+        ({"condition": "change"}, "before"),
+        ({"condition": "change", "before": 0}, "before"),
+        ({"condition": "absence"}, "for"),
+        ({"condition": "absence", "for": -1, "for_unit": "seconds"}, "for"),
+        ({"condition": "comparison"}, "other_run_id"),
+        ({"condition": "comparison", "other_run_id": "b"}, "project"),
+        ({"condition": "comparison", "other_run_id": "b", "run_id": "b"}, "other_run_id"),
+        ({"severity": "odd"}, "severity"),
+        ({"message": "a\x00"}, "message"),
+    ],
+)
+def test_every_refusal_of_the_collectors_own_rules_has_a_field(changed, field):
+    """The words of the collector are read, so a change of them must not lose their place."""
+    fields = fields_of({}) | {"name": "kl", "signal": "kl", "value": 1.0} | changed
+    with pytest.raises(InvalidField) as refused:
+        read_rule(rule_of(fields))
+    found, other = problems_by_field(f"The collector answered 422: body.rule: {refused.value}")
+    assert ([name for name, text in found.items() if text], other) == ([field], "")
 
 
 def test_fields_that_a_condition_does_not_have_are_not_sent():

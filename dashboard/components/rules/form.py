@@ -42,18 +42,18 @@ def rule_form(offered: Sequence[RunItem]) -> Component:
     shown = shown_parts(str(start["condition"]), str(start["operator"]))
 
     def text(name: str, label: str, **options: object) -> Component:
-        return _field(label, dcc.Input(id=rule_ids.field(name), value="", autoComplete="off", **options))
+        return _field(name, label, dcc.Input(id=rule_ids.field(name), value="", autoComplete="off", **options))
 
     def choice(name: str, label: str, options: dict[str, str]) -> Component:
         control = dcc.Dropdown(id=rule_ids.field(name), options=options, value=start[name], clearable=False)
-        return html.Div([html.Span(label, className="control-label"), control], className="field control")
+        return _choice(label, control, _problem(name))
 
     def run(name: str, label: str, placeholder: str) -> Component:
-        control = run_choice(name, offered, placeholder=placeholder)
-        return html.Div([html.Span(label, className="control-label"), control], className="field control")
+        control = run_choice(rule_ids.field(name), offered, placeholder=placeholder)
+        return _choice(label, control, _problem(name))
 
     def number(name: str, label: str) -> Component:
-        return _field(label, dcc.Input(id=rule_ids.field(name), type="number", step="any"))
+        return _field(name, label, dcc.Input(id=rule_ids.field(name), type="number", step="any"))
 
     def part(name: str, *fields: Component) -> Component:
         return html.Div(fields, id=rule_ids.part(name), className="rule-part", hidden=not shown[name])
@@ -70,18 +70,18 @@ def rule_form(offered: Sequence[RunItem]) -> Component:
             part("before", number("before", "Against its value so long before"), choice("before_unit", "in", UNITS)),
             part(
                 "other",
-                run(rule_ids.field("other_run_id"), "The other run, of the same project", "choose a run"),
+                run("other_run_id", "The other run, of the same project", "choose a run"),
                 text("other_signal", "Its signal (empty: the same)", maxLength=200),
             ),
             html.Div(
                 [number("for", "For how long (empty: at once)"), choice("for_unit", "in", UNITS)], className="rule-part"
             ),
             text("project", "Project (empty: all)", maxLength=200),
-            run(rule_ids.field("run_id"), "Only of this run (empty: all runs)", "all runs"),
+            run("run_id", "Only of this run (empty: all runs)", "all runs"),
             choice("severity", "Severity", SEVERITIES),
             choice("enabled", "Switched", ENABLED),
             text("message", "What the alert says first", maxLength=500),
-            run(rule_ids.TRIED_RUN, "Recorded run to try it on", "choose a run"),
+            _choice("Recorded run to try it on", run_choice(rule_ids.TRIED_RUN, offered, placeholder="choose a run")),
             html.Div(
                 [
                     html.Button("Try it", id=rule_ids.TRY, className="button"),
@@ -96,5 +96,13 @@ def rule_form(offered: Sequence[RunItem]) -> Component:
     )
 
 
-def _field(label: str, control: Component) -> Component:
-    return html.Div([html.Label(label, htmlFor=control.id), control], className="field")
+def _field(name: str, label: str, control: Component) -> Component:
+    return html.Div([html.Label(label, htmlFor=control.id), control, _problem(name)], className="field")
+
+
+def _choice(label: str, *parts: Component) -> Component:
+    return html.Div([html.Span(label, className="control-label"), *parts], className="field control")
+
+
+def _problem(name: str) -> Component:
+    return html.Div(id=rule_ids.problem(name), className="field-problem", role="status")

@@ -1,11 +1,12 @@
 """Converts the form of a rule to what the API takes, and back. No rule is evaluated here."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from dashboard.api.types.rules import RuleItem
 
-__all__ = ["FIELDS", "RUNS", "edited_of", "fields_of", "rule_of", "shown_parts"]
+__all__ = ["FIELDS", "RUNS", "edited_of", "fields_of", "problems_by_field", "rule_of", "shown_parts"]
 
 FIELDS: Final = (
     "name", "condition", "signal", "project", "run_id", "operator", "value", "measure", "before", "before_unit",
@@ -22,6 +23,14 @@ OF_CONDITION: Final = {
     "comparison": {"operator", "value", "measure", "other_run_id", "other_signal"},
     "absence": set(),
 }
+REFUSED: Final = re.compile(r"The collector answered 4\d\d: (body\.rule: )?")
+PLACE: Final = re.compile(r"(the rule: )?((exactly |at most )?one of )?([a-z_]+) ")
+# What the API calls otherwise than the form, and how a problem begins that lies in what is stored beside the rule.
+PLACES: Final = {
+    "before_steps": "before", "before_seconds": "before", "for_steps": "for", "for_seconds": "for",
+    "a rule named ": "name", "the rule: a comparison needs project ": "project", "no run has the id ": "run_id",
+    "run ": "run_id",
+}  # fmt: skip
 _COMMON: Final = ("name", "signal", "project", "run_id", "severity", "message")
 _WHOLE: Final = ("before", "for")
 
@@ -59,6 +68,31 @@ def fields_of(rule: Mapping[str, object]) -> dict[str, object]:
 def edited_of(rule: RuleItem) -> dict[str, object]:
     """Return what the page keeps of the rule that the form changes."""
     return {"id": rule["id"], "version": rule["version"]}
+
+
+def problems_by_field(detail: str) -> tuple[dict[str, str], str]:
+    """Return what the API says of each field of the form without its place, and what concerns none of them.
+
+    Args:
+        detail: Problems with their places, such as ``body.rule: name must be set; the rule: value must ...``.
+    """
+    found, others, field = dict.fromkeys(FIELDS, ""), [], None
+    for part in REFUSED.sub("", detail, count=1).split("; "):
+        field = _field_of(part) or field  # what names none goes on with the sentence before
+        if field is None:
+            others.append(part)
+            continue
+        said = part.removeprefix("the rule: ").removeprefix(f"{field} ")
+        found[field] = f"{found[field]}; {said}" if found[field] else said
+    return found, "; ".join(others)
+
+
+def _field_of(problem: str) -> str | None:
+    place = PLACE.match(problem)
+    named = "" if place is None else PLACES.get(place[4], place[4])
+    if named in FIELDS:
+        return named
+    return next((field for begin, field in PLACES.items() if problem.startswith(begin)), None)
 
 
 def shown_parts(condition: str | None, operator: str | None) -> dict[str, bool]:

@@ -6,7 +6,7 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
-from dashboard.components.rules.form_values import FIELDS, RUNS, edited_of, rule_of, shown_parts
+from dashboard.components.rules.form_values import FIELDS, RUNS, edited_of, problems_by_field, rule_of, shown_parts
 from dashboard.components.rules.tables import dry_run_table, rule_table
 from dashboard.ids import rules as rule_ids
 from dashboard.pages import run_choice
@@ -25,20 +25,22 @@ def register(app: Dash, api_url: str) -> None:
         shown = shown_parts(condition, operator)
         return [not shown[name] for name in PARTS]
 
-    async def try_rule(clicks: int | None, run_id: str | None, *values: object) -> object:
+    async def try_rule(clicks: int | None, run_id: str | None, *values: object) -> tuple[object, ...]:
         if not clicks:
-            return no_update
+            return (no_update,) * (1 + len(FIELDS))
         if not run_id:
-            return "Choose the recorded run to try the rule on."
+            return "Choose the recorded run to try the rule on.", *[no_update] * len(FIELDS)
         try:
             async with ApiClient(api_url, timeout_seconds=DRY_RUN_SECONDS) as api:
-                return dry_run_table(await api.rules.dry_run(run_id, rule_of(dict(zip(FIELDS, values, strict=True)))))
+                tried = await api.rules.dry_run(run_id, rule_of(dict(zip(FIELDS, values, strict=True))))
+                return dry_run_table(tried), *[""] * len(FIELDS)
         except ApiError as error:
-            return f"Not tried. {error}"
+            found, other = problems_by_field(str(error))
+            return f"Not tried. {other}", *found.values()
 
-    async def save(clicks: int | None, edited: dict[str, Any] | None, *values: object) -> tuple[object, object, object]:
+    async def save(clicks: int | None, edited: dict[str, Any] | None, *values: object) -> tuple[object, ...]:
         if not clicks:
-            return no_update, no_update, no_update
+            return (no_update,) * (3 + len(FIELDS))
         rule = rule_of(dict(zip(FIELDS, values, strict=True)))
         try:
             async with ApiClient(api_url) as api:
@@ -47,20 +49,23 @@ def register(app: Dash, api_url: str) -> None:
                     kept: object = edited_of(saved)
                 else:
                     saved, kept = await api.rules.save(None, rule), no_update
-                return f"Saved: {saved['stated']}", rule_table(await api.rules.all()), kept
+                return f"Saved: {saved['stated']}", rule_table(await api.rules.all()), kept, *[""] * len(FIELDS)
         except ApiError as error:
-            return f"Not saved. {error}", no_update, no_update
+            found, other = problems_by_field(str(error))
+            return f"Not saved. {other}", no_update, no_update, *found.values()
 
     fields = [State(rule_ids.field(name), "value") for name in FIELDS]
     hidden = [Output(rule_ids.part(name), "hidden") for name in PARTS]
     condition, operator = (Input(rule_ids.field(name), "value") for name in ("condition", "operator"))
     app.callback(hidden, condition, operator)(show_parts)
+    problems = [Output(rule_ids.problem(name), "children", allow_duplicate=True) for name in FIELDS]
     tried, run = Output(rule_ids.TRIED, "children"), State(rule_ids.TRIED_RUN, "value")
-    app.callback(tried, Input(rule_ids.TRY, "n_clicks"), run, *fields, prevent_initial_call=True)(try_rule)
+    app.callback(tried, *problems, Input(rule_ids.TRY, "n_clicks"), run, *fields, prevent_initial_call=True)(try_rule)
     edited = State(rule_ids.EDITED, "data")
     saved = (
         Output(rule_ids.STATE, "children"),
         Output(rule_ids.LIST, "children"),
         Output(rule_ids.EDITED, "data", allow_duplicate=True),
+        *problems,
     )
     app.callback(*saved, Input(rule_ids.SAVE, "n_clicks"), edited, *fields, prevent_initial_call=True)(save)

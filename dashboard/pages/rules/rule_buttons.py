@@ -17,7 +17,7 @@ from dashboard.pages.run_choice import OFFERED
 
 __all__ = ["register"]
 
-PARTS: Final = 3 + len(RUNS) + len(FIELDS)  # that are filled in
+PARTS: Final = 3 + len(RUNS) + 2 * len(FIELDS)  # that are filled in: each field, and what was wrong with it
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -36,7 +36,7 @@ def register(app: Dash, api_url: str) -> None:
     async def fill(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
         chosen = ctx.triggered_id
         if chosen == rule_ids.NEW and cleared:
-            return None, "A new rule", "", *[no_update for _ in RUNS], *_form(fields_of({}))
+            return None, "A new rule", "", *[no_update for _ in RUNS], *_form(fields_of({})), *[""] * len(FIELDS)
         if not isinstance(chosen, dict) or not any(edits):
             return (no_update,) * PARTS
         try:
@@ -48,16 +48,18 @@ def register(app: Dash, api_url: str) -> None:
                 offered = await _offered(api, [fields[name] for name in RUNS])
         except ApiError as error:
             return no_update, no_update, f"Not read. {error}", *[no_update] * (PARTS - 3)
-        return edited_of(found), f"Change the rule {found['rule']['name']}", "", *offered, *_form(fields)
+        title = f"Change the rule {found['rule']['name']}"
+        return edited_of(found), title, "", *offered, *_form(fields), *[""] * len(FIELDS)
 
     state = Output(rule_ids.STATE, "children", allow_duplicate=True)
     rules = Output(rule_ids.LIST, "children", allow_duplicate=True)
     form = [Output(rule_ids.field(name), "value") for name in FIELDS]
+    problems = [Output(rule_ids.problem(name), "children", allow_duplicate=True) for name in FIELDS]
     runs = [Output(rule_ids.field(name), "options") for name in RUNS]
     heading = [Output(rule_ids.EDITED, "data"), Output(rule_ids.FORM_TITLE, "children"), state]
     app.callback(state, rules, Input(rule_ids.button(ALL, ALL), "n_clicks"), prevent_initial_call=True)(act)
     edits, cleared = Input(rule_ids.button("edit", ALL), "n_clicks"), Input(rule_ids.NEW, "n_clicks")
-    app.callback(*heading, *runs, *form, edits, cleared, prevent_initial_call=True)(fill)
+    app.callback(*heading, *runs, *form, *problems, edits, cleared, prevent_initial_call=True)(fill)
 
 
 async def _act(api: ApiClient, action: str, rule_id: str) -> tuple[str, Component]:
