@@ -21,6 +21,7 @@ from monitor_server.access.identification import Identification, TrustedProxies
 from monitor_server.access.rate_limits import RateLimits
 from monitor_server.access.sessions import Delegation
 from monitor_server.action_links.issuing import PATH
+from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.api.error_handlers import install_error_handlers
 from monitor_server.api.example_runs.collapse import BATCH_SECONDS, SamplePlayer
 from monitor_server.api.routes import ingest
@@ -73,11 +74,13 @@ def create_app(
         sample_batch_seconds: How long the recorded collapse waits after each batch of three steps.
 
     Raises:
-        StartupError: If the database, the calibration or the file of notifications cannot be used.
+        StartupError: If the database, or a file that a setting names, cannot be used.
     """
     settings = settings or Settings()
     check_routes_of(settings.role)
     proxies, networks = TrustedProxies.of(settings), channel_networks(settings)
+    if settings.role != "ingest":  # which neither sends links nor answers them
+        LinkSecrets(settings.link_secret_file).check()
     calibration = load_calibration(settings.calibration)
     engine = engine or detection.EngineFactory(calibration)
     registry = registry or CollectorRegistry()

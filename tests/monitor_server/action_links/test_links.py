@@ -429,6 +429,16 @@ def test_links_need_an_address_and_a_secret_that_is_long_enough(receiver, tmp_pa
             create_app(settings.model_copy(update={"public_url": "https://v.example", "link_secret_file": file}))
 
 
+def test_a_secret_file_is_read_at_the_start_whatever_channels_there_are(tmp_path):
+    """Else the first link would find it missing; a process that only takes batches does not need it."""
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/r.db", link_secret_file=tmp_path / "missing")
+    for role in ("all", "web", "projector"):
+        with pytest.raises(StartupError, match=r"RLVITALS_LINK_SECRET_FILE: .*missing cannot be read: No such file"):
+            create_app(settings.model_copy(update={"role": role}))
+    assert not (tmp_path / "r.db").exists()
+    create_app(settings.model_copy(update={"role": "ingest"})).state.collector.store.close()
+
+
 @sqlite_only
 def test_a_link_whose_secret_file_is_gone_costs_no_message(reading, receiver, tmp_path):
     """The message goes without links."""
