@@ -12,6 +12,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
 from monitor_server.errors import StartupError
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_links import StoredLink, StoredSecret
@@ -74,9 +75,9 @@ class LinkSecrets:
     @staticmethod
     def _of_file(path: Path) -> StoredSecret:
         try:
-            secret = path.read_bytes().strip()
-        except OSError as error:
-            raise StartupError(f"RLVITALS_LINK_SECRET_FILE: {path} cannot be read: {error.strerror}") from error
+            secret = read_bounded(path).strip()
+        except UnusableFileError as error:
+            raise StartupError(f"RLVITALS_LINK_SECRET_FILE: {error}") from error
         if len(secret) < SECRET_BYTES:
             raise StartupError(
                 f"RLVITALS_LINK_SECRET_FILE: {path} must hold at least {SECRET_BYTES} bytes, got {len(secret)}; "

@@ -1,34 +1,105 @@
-"""Reads a TOML file that a person wrote, within a bound."""
+"""Reads a file that a setting or a command names: whole, within a bound, and without waiting for what never comes."""
 
+import os
+import select
+import stat
 import tomllib
 from pathlib import Path
 from typing import Any, Final
 
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["LONGEST_FILE", "UnusableFileError", "read_toml"]
+__all__ = ["LONGEST_FILE", "UnusableFileError", "read_bounded", "read_toml"]
 
 LONGEST_FILE: Final = 1024 * 1024
+PIECE_BYTES: Final = 1024 * 1024
+# A command in <(...) may have to log in somewhere before it writes.
+SILENT_SECONDS: Final = 60.0
+GIVEN: Final = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+NO_FILES: Final = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
 class UnusableFileError(ValueError):
-    """A file cannot be read, is too long or is no TOML; the message names the file and what must hold."""
+    """A file cannot be read, is none, is too long or is no TOML; the message names the file and what must hold."""
+
+
+def read_bounded(path: Path, *, longest: int = LONGEST_FILE, silent_seconds: float = SILENT_SECONDS) -> bytes:
+    """Return what a file holds.
+
+    A named pipe or a device might never end, and is refused. What the shell has opened for this process
+    (``<(command)``, ``/dev/stdin``) is read to its end.
+
+    Args:
+        path: The file.
+        longest: The most bytes that it may hold.
+        silent_seconds: How long a pipe of the shell may bring nothing.
+
+    Raises:
+        UnusableFileError: If it cannot be read, is no file, or is longer.
+    """
+    is_given = str(path).startswith(GIVEN)
+    try:
+        if not is_given:  # before it is opened, which would wake whoever writes to a pipe
+            _refuse_no_file(path, path.stat().st_mode)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            is_pipe = is_given and (stat.S_ISFIFO(mode) or os.isatty(descriptor))
+            if not is_pipe:
+                _refuse_no_file(path, mode)
+            raw = _read(descriptor, path, longest, silent_seconds if is_pipe else None)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise UnusableFileError(f"{path} cannot be read: {error.strerror}") from error
+    if len(raw) > longest:
+        unit, size = ("MiB", longest >> 20) if longest >> 20 else ("bytes", longest)
+        raise UnusableFileError(f"{path} must hold at most {size:,} {unit}, got more")
+    return raw
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the document of a TOML file of at most 1 MiB.
 
     Raises:
-        UnusableFileError: If it cannot be read, is longer, or is not TOML.
+        UnusableFileError: If it cannot be read, is no file, is longer, or is not TOML.
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(LONGEST_FILE + 1)
-    except OSError as error:
-        raise UnusableFileError(f"{path} cannot be read: {error.strerror}") from error
-    if len(raw) > LONGEST_FILE:
-        raise UnusableFileError(f"{path} must hold at most 1 MiB, got more")
+    raw = read_bounded(path)
     try:
         return tomllib.loads(raw.decode())
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, or a number that is too long
         raise UnusableFileError(f"{path} must be TOML: {printable(error, longest=300)}") from None
+
+
+def _refuse_no_file(path: Path, mode: int) -> None:
+    """Refuse what is no file; a folder is refused when it is read.
+
+    Raises:
+        UnusableFileError: If it is none.
+    """
+    for is_kind, name in NO_FILES:
+        if is_kind(mode):
+            raise UnusableFileError(f"{path} must be a file, got {name}")
+
+
+def _read(descriptor: int, path: Path, longest: int, silent_seconds: float | None) -> bytes:
+    """Return what a descriptor brings until its end, and one byte beyond the longest at most."""
+    read = bytearray()
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    while len(read) <= longest:
+        if silent_seconds is not None and not waiting.poll(silent_seconds * 1000):
+            raise UnusableFileError(
+                f"{path} must be written and closed by the program at its other end: nothing has come for "
+                f"{silent_seconds:g} s"
+            )
+        piece = os.read(descriptor, min(PIECE_BYTES, longest + 1 - len(read)))
+        if not piece:
+            break
+        read += piece
+    return bytes(read)

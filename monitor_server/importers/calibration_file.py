@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.calibration import BUILTIN, Calibration, Profile
 from monitor_server.detection.expected_ranges import MAX_SIGNALS, ExpectedRange
@@ -26,12 +27,14 @@ def load_calibration(path: Path | None) -> Calibration:
     if path is None:
         return BUILTIN
     try:
-        content = json.loads(_read_bounded(path))
+        content = json.loads(read_bounded(path, longest=LONGEST_FILE))
         profiles = {str(name): Profile(**factors) for name, factors in content["profiles"].items()}
         made_for, named = str(content["detectors"]), str(content["id"])
         warranty = _read_warranty(content["warranty"]) if "warranty" in content else None
         expected = _read_expected(content.get("expected", {}))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except UnusableFileError as error:
+        raise StartupError(f"the calibration must be a file that `rlvitals calibrate` wrote: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StartupError(
             f"the calibration must be a file that `rlvitals calibrate` wrote, got {path}: {error}"
         ) from error
@@ -40,19 +43,6 @@ def load_calibration(path: Path | None) -> Calibration:
             f"the calibration {path} must be made for the detectors {CALIBRATION}, got {made_for}: calibrate again"
         )
     return Calibration(id=named, profiles=profiles, warranty=warranty, expected=expected)
-
-
-def _read_bounded(path: Path) -> bytes:
-    """Return what a file holds.
-
-    Raises:
-        ValueError: If it is longer than a calibration, as a device without an end is.
-    """
-    with path.open("rb") as file:
-        raw = file.read(LONGEST_FILE + 1)
-    if len(raw) > LONGEST_FILE:
-        raise ValueError(f"it must have at most {LONGEST_FILE >> 20} MiB, and has more")
-    return raw
 
 
 def _read_warranty(content: Mapping[str, float]) -> Warranty:

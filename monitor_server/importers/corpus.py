@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from monitor_server.configuration_files.reading import read_bounded
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.formats.json_lines import read_json_lines
 from monitor_server.importers.protocol import ReadReport, Row
 from monitor_server.importers.signal_names import signals_of
+from monitor_server.importers.source import MAX_DOCUMENT_BYTES
 from monitor_server.importers.steps import Named, observations
 
 __all__ = ["DATA_FILES", "name_without_ending", "read_meta", "read_rows", "read_run", "run_name", "run_paths"]
@@ -49,8 +51,8 @@ def _is_run(path: Path) -> bool:
 def read_meta(path: Path) -> Mapping[str, Any]:
     """Return a run folder's meta.json; an empty mapping if it has none or if it cannot be read."""
     try:
-        meta = json.loads((path / "meta.json").read_text())
-    except (OSError, ValueError, RecursionError):
+        meta = json.loads(read_bounded(path / "meta.json", longest=MAX_DOCUMENT_BYTES))
+    except (ValueError, RecursionError):  # also of a file that cannot be read
         return {}
     return meta if isinstance(meta, dict) else {}
 

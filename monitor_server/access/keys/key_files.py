@@ -9,6 +9,7 @@ from typing import Final
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import PREFIX, create_key, hash_key
 from monitor_server.access.keys.names import fold_name
+from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
 from monitor_server.errors import StartupError
 from monitor_server.store.database import Store
 
@@ -72,17 +73,17 @@ def _read(path: Path) -> str:
     """
     if not path.exists():
         return ""
+    problem = "it holds something else"
     try:
-        with path.open("rb") as file:
-            held = file.read(LONGEST_FILE + 1).decode("ascii", "replace").strip()
-    except OSError as error:
-        raise StartupError(f"RLVITALS_KEY_FILES: {path} cannot be read: {error.strerror}") from error
-    if not path.is_file() or (held and KEY.fullmatch(held) is None):
-        raise StartupError(
-            f"RLVITALS_KEY_FILES: {path} must be a file for a key alone, and holds something else; name a file that is "
-            "missing, or empty this one"
-        )
-    return held
+        held = read_bounded(path, longest=LONGEST_FILE).decode("ascii", "replace").strip()
+        if not held or KEY.fullmatch(held):
+            return held
+    except UnusableFileError as error:
+        problem = str(error)
+    raise StartupError(
+        f"RLVITALS_KEY_FILES: {path} must be a file for a key alone: {problem}; name a file that is missing, or empty "
+        "this one"
+    )
 
 
 def _write(path: Path, secret: str, *, is_private: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from monitor_server.access.callers import Scope
+from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
 from monitor_server.errors import StartupError
 from monitor_server.settings import Settings
 
@@ -72,9 +73,11 @@ class OidcConfiguration:
                 "RLVITALS_OIDC_GROUPS as well; see docs/sign-in.md"
             )
         try:
-            secret = settings.oidc_client_secret_file.read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise StartupError(f"RLVITALS_OIDC_CLIENT_SECRET_FILE cannot be read: {error}") from error
+            secret = read_bounded(settings.oidc_client_secret_file).decode().strip()
+        except UnusableFileError as error:
+            raise StartupError(f"RLVITALS_OIDC_CLIENT_SECRET_FILE: {error}") from error
+        except UnicodeDecodeError:
+            raise StartupError("RLVITALS_OIDC_CLIENT_SECRET_FILE must hold text (it is not shown)") from None
         if not secret:
             raise StartupError("RLVITALS_OIDC_CLIENT_SECRET_FILE must hold the client's secret, and it is empty")
         return cls(

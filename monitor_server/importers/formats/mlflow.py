@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
 from monitor_server.importers.formats.columns import Columns
 from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
 from monitor_server.importers.protocol import Log, ReadReport, Row
@@ -88,8 +89,8 @@ def _file_rows(folder: Path, report: ReadReport) -> Iterator[Row]:
 def _run_name(folder: Path) -> str:
     tag = folder / "tags" / "mlflow.runName"
     try:
-        return tag.read_text(errors="replace")[:200].strip() or folder.name
-    except OSError:
+        return read_bounded(tag).decode(errors="replace")[:200].strip() or folder.name
+    except UnusableFileError:
         return folder.name
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from monitor_server.configuration_files.reading import UnusableFileError, read_toml
+from monitor_server.configuration_files.reading import UnusableFileError, read_bounded, read_toml
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.text_safety.printable import printable
@@ -105,9 +105,9 @@ def _with_secrets(
             problems.append(f"{place} and {field}_file must not both be set")
         elif isinstance(file, str):
             try:
-                table[field] = (path.parent / file).read_text(encoding="utf-8").strip()
-            except (OSError, ValueError) as error:
-                reason = error.strerror if isinstance(error, OSError) else "it is no text"
+                table[field] = read_bounded(path.parent / file).decode().strip()
+            except (UnusableFileError, ValueError) as error:
+                reason = str(error) if isinstance(error, UnusableFileError) else "it is no text"
                 problems.append(f"{place}_file must be a readable file, got {file!r}: {reason}")
         elif file is not None:
             problems.append(f"{place}_file must be a text, got {printable(file, longest=100)}")

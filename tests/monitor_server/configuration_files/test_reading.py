@@ -1,8 +1,12 @@
 """A file that a setting names is read within a bound, and what is wrong with it is named."""
 
+import os
+import socket
+from pathlib import Path
+
 import pytest
 
-from monitor_server.configuration_files.reading import LONGEST_FILE, UnusableFileError, read_toml
+from monitor_server.configuration_files.reading import LONGEST_FILE, UnusableFileError, read_bounded, read_toml
 
 
 def test_a_file_is_read_as_toml(tmp_path):
@@ -36,3 +40,43 @@ def test_a_missing_file_is_named(tmp_path):
     for path in (tmp_path / "missing.toml", tmp_path):
         with pytest.raises(UnusableFileError, match="cannot be read"):
             read_toml(path)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path):
+    """A pipe without a writer, a device without an end and a socket are named as what they are."""
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        for path, kind in (
+            (tmp_path / "pipe", "a named pipe"),
+            (tmp_path / "socket", "a socket"),
+            (Path("/dev/zero"), "a device"),
+        ):
+            with pytest.raises(UnusableFileError, match=f"{path} must be a file, got {kind}"):
+                read_bounded(path)
+
+
+def test_a_pipe_of_the_shell_is_read_to_its_end():
+    """As `<(command)` gives one."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading), os.fdopen(writing, "wb") as writer:
+        writer.write(b"a = 1\n")
+        writer.close()
+        assert read_toml(Path(f"/dev/fd/{reading}")) == {"a": 1}
+
+
+def test_a_pipe_of_the_shell_into_which_nobody_writes_is_named():
+    """It is waited for, but not for ever."""
+    reading, writing = os.pipe()
+    waited_for = "written and closed by the program at its other end: nothing"
+    with os.fdopen(reading), os.fdopen(writing, "wb"), pytest.raises(UnusableFileError, match=waited_for):
+        read_bounded(Path(f"/dev/fd/{reading}"), silent_seconds=0.0)
+
+
+def test_a_pipe_of_the_shell_has_the_bound_of_a_file():
+    """An endless writer is not read to its end."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading), os.fdopen(writing, "wb", buffering=0) as writer:
+        writer.write(b"#" * 4_097)
+        with pytest.raises(UnusableFileError, match="at most 4,096 bytes, got more"):
+            read_bounded(Path(f"/dev/fd/{reading}"), longest=4_096)

@@ -82,6 +82,26 @@ def test_pipes_and_links_in_a_folder_are_left_alone(tmp_path):
             find_logs([tmp_path / name])
 
 
+@pytest.mark.parametrize("wrong", ["pipe", "endless"])
+def test_the_files_beside_a_run_are_files(wrong, tmp_path):
+    """What describes a run is passed over where it would be read for ever, and the run is read."""
+    written = tmp_path / "written"
+    written.mkdir()
+    (written / "data.jsonl").write_text('{"step": 1, "reward": 0.5}\n')
+    stored = tmp_path / "stored"
+    for folder in (stored / "metrics", stored / "tags"):
+        folder.mkdir(parents=True)
+    (stored / "meta.yaml").write_text("")
+    (stored / "metrics" / "reward").write_text("1 0.5 1\n")
+    for path in (written / "meta.json", stored / "tags" / "mlflow.runName"):
+        if wrong == "pipe":
+            os.mkfifo(path)
+        else:
+            path.symlink_to("/dev/zero")
+    assert [log.name for log in find_logs([tmp_path])] == ["stored", "written"]
+    assert len(read(tmp_path)[0]) == 2
+
+
 def record(content, length=None):
     """Return a record of an event file, whose length may lie."""
     header = struct.pack("<Q", len(content) if length is None else length)

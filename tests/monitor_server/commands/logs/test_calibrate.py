@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -206,7 +207,16 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, capsys):
     assert "--write must name a file that can be written" in capsys.readouterr().err
 
 
-def test_a_device_is_no_calibration():
-    """It would be read without an end."""
-    with pytest.raises(StartupError, match="it must have at most 64 MiB"):
+def test_what_has_no_end_is_no_calibration(tmp_path):
+    """A device, a pipe, and a file that is longer than any."""
+    with pytest.raises(StartupError, match="wrote: /dev/zero must be a file, got a device"):
         load_calibration(Path("/dev/zero"))
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(StartupError, match="must be a file, got a named pipe"):
+        load_calibration(pipe)
+    long = tmp_path / "long"
+    with long.open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    with pytest.raises(StartupError, match="must hold at most 64 MiB, got more"):
+        load_calibration(long)
