@@ -153,13 +153,13 @@ def test_a_file_that_could_not_be_read_is_applied_once_it_can(store, file, clock
         with store.read() as repositories:
             return sorted(each.name for each in repositories.rules.enabled())
 
-    def refused(_path, _mode):
+    def refused(*_):
         raise PermissionError(13, "Permission denied")
 
     file.write_text(RULES.replace('name = "gone"', 'name = "away"'))
     file.chmod(0o200)
     with monkeypatch.context() as unreadable:
-        unreadable.setattr(type(file), "open", refused)  # root may read everything
+        unreadable.setattr("os.open", refused)  # root may read everything
         assert tick() == ["gone", "kl"]
     file.chmod(0o600)
     assert tick() == ["away", "kl"]
