@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -20,6 +21,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField
+from monitor_server.text_safety.fields import find_hidden
 from monitor_server.text_safety.printable import printable
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "Rule",
     "ThresholdRule",
     "WordedRule",
+    "WrittenRule",
     "describe_problems",
     "read_rule",
 ]
@@ -159,6 +162,16 @@ class ComparisonRule(_Numeric):
 Rule = Annotated[ThresholdRule | ChangeRule | AbsenceRule | ComparisonRule, Field(discriminator="condition")]
 
 
+def _refuse_hidden(rule: Rule) -> Rule:
+    if problem := find_hidden(rule.message):
+        raise ValueError(f"message {problem}")
+    return rule
+
+
+WrittenRule = Annotated[Rule, AfterValidator(_refuse_hidden)]
+"""A rule as people may write it. One that was stored before is read whatever its message has."""
+
+
 def _in_words(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - whatever somebody has sent
     try:
         return validate(given)
@@ -167,7 +180,7 @@ def _in_words(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noq
         raise PydanticCustomError("rule", "{words}", {"words": words}) from None
 
 
-WordedRule = Annotated[Rule, WrapValidator(_in_words)]
+WordedRule = Annotated[WrittenRule, WrapValidator(_in_words)]
 """A rule in a body of the API, whose problems are described in words instead of pydantic's."""
 
 _RULE: TypeAdapter[Rule] = TypeAdapter(Rule)

@@ -16,7 +16,7 @@ from monitor_server.configuration_files.reading import UnusableFileError, read_t
 from monitor_server.configuration_files.watching import WatchedFile
 from monitor_server.errors import CollectorError, InvalidField, StartupError, Unavailable
 from monitor_server.rules.administration import COLLECTORS_SET, Author, apply_rules
-from monitor_server.rules.definition import Rule, describe_problems
+from monitor_server.rules.definition import WrittenRule, describe_problems
 from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable
 
@@ -29,7 +29,7 @@ MAX_FILE_RULES: Final = 1_000
 FileSet = Annotated[
     str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="The name of the rules that belong together")
 ]
-Rules = Annotated[list[Rule], Field(max_length=MAX_FILE_RULES)]
+Rules = Annotated[list[WrittenRule], Field(max_length=MAX_FILE_RULES)]
 
 
 class RuleFile(BaseModel):

@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.callers import Scope
-from monitor_server.text_safety.patterns import ONE_SHOWN_LINE
+from monitor_server.text_safety.fields import SHOWN_IN_ONE_LINE
 
 __all__ = ["NewKey"]
 
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=ONE_SHOWN_LINE)]
+Name = Annotated[str, Field(min_length=1, max_length=200), *SHOWN_IN_ONE_LINE]
 
 
 class NewKey(BaseModel):

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from monitor_server.access.audit.entries import record_change
 from monitor_server.alerts.transitions import Change
-from monitor_server.api.body_fields import By
+from monitor_server.api.body_fields import By, Comment
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
@@ -18,7 +18,6 @@ from monitor_server.errors import InvalidField, UnknownAlert
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert
-from monitor_server.text_safety.patterns import WITHOUT_NUL
 
 __all__ = ["find_with_room", "router"]
 
@@ -61,7 +60,7 @@ class CommentBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     by: By = "somebody"
-    text: Annotated[str, Field(min_length=1, max_length=2000, pattern=WITHOUT_NUL)]
+    text: Comment
 
 
 @router.post("/comments", responses=NOT_FOUND | BODY_REFUSALS)

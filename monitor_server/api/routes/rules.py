@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
+from monitor_server.api.body_fields import By, Text
 from monitor_server.api.dependencies import Asking, Collector, DryRunReading, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
@@ -35,7 +36,6 @@ __all__ = ["router"]
 
 router = APIRouter()
 
-By = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Step = Annotated[int, Field(ge=0, le=2**53, strict=True)]
 
 
@@ -71,7 +71,7 @@ class DryRunBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    run_id: By
+    run_id: Text
     rule: WordedRule
     from_step: Annotated[Step | None, Field(description="Left out: the first")] = None
     to_step: Annotated[Step | None, Field(description="Left out: the last")] = None

@@ -16,7 +16,7 @@ from monitor_server.api.schemas import RunDetail
 from monitor_server.errors import UnknownRun
 from monitor_server.step_processing.events import RunChanged
 from monitor_server.store.repositories import Repositories
-from monitor_server.text_safety.patterns import WITHOUT_NUL
+from monitor_server.text_safety.fields import IN_LINES, SHOWN_IN_ONE_LINE, SHOWN_OR_BLANK
 
 __all__ = ["RunLabels", "router"]
 
@@ -29,17 +29,15 @@ def _distinct(tags: list[str]) -> list[str]:
     return sorted(set(tags))
 
 
-NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
-Title = Annotated[str, Field(max_length=200, pattern=WITHOUT_NUL), AfterValidator(str.strip)]
-Tag = Annotated[str, Field(max_length=64, pattern=NOT_BLANK), AfterValidator(str.strip)]
-Notes = Annotated[str, Field(max_length=20_000, pattern=WITHOUT_NUL), AfterValidator(str.strip)]
+Title = Annotated[str, Field(max_length=200), *SHOWN_OR_BLANK, AfterValidator(str.strip)]
+Tag = Annotated[str, Field(max_length=64), *SHOWN_IN_ONE_LINE, AfterValidator(str.strip)]
+Notes = Annotated[str, Field(max_length=20_000), *IN_LINES, AfterValidator(str.strip)]
 
 
 class RunLabels(BaseModel):
     """What to change; a field that is left out stays as it is, and null or an empty list removes it."""
 
-    # Python's expressions agree with `str.strip` about what is blank; pydantic's own do not.
-    model_config = ConfigDict(extra="forbid", regex_engine="python-re")
+    model_config = ConfigDict(extra="forbid")
 
     title: Annotated[Title | None, Field(description="Shown in place of the run's name")] = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS), AfterValidator(_distinct)] = []

@@ -144,7 +144,7 @@ class _InDatabase:
 
 
 def _problem(found: Mapping[str, Any]) -> str:
-    is_hidden = found["type"] in {"string_pattern_mismatch", "string_unicode"}
+    is_hidden = found["type"] in {"hidden_characters", "string_unicode"}
     message = "must be one line of characters that are shown" if is_hidden else found["msg"]
     return f"{found['loc'][0]}: {message}, got {printable(found['input'], longest=60)}"
 

@@ -7,6 +7,8 @@ import logging
 import numpy as np
 import pytest
 
+from monitor_server.access.keys.new_keys import NewKey
+from monitor_server.rules.definition import read_rule
 from monitor_server.text_safety.printable import PrintableFormatter
 from tests.databases import execute
 
@@ -252,6 +254,59 @@ def test_the_name_of_a_person_is_one_line(collector, by):
     status, answer = _post(collector, "/silences", {"kind": "plateau", "minutes": 5, "by": by})
     assert status == 422
     assert "body.by: must be one line" in answer["detail"]
+
+
+TURNING = ["\u202e", "\u202a", "\u2066", "\u2069", "\u200f", "\u061c"]
+ORDINARY = ["👩\u200d💻 run", "نام\u200cها", "שלום world", "تجربة ١", "日本"]
+
+
+@pytest.mark.parametrize("mark", TURNING, ids=ascii)
+def test_what_people_write_turns_nothing_around(start_collector, scripted, mark):
+    """Each text is refused with its field, the character and its place; what was there stays."""
+    live = start_collector(engine=scripted)
+    alert, text = _alert(live), f"two\nab{mark}c"
+    run, code = alert["run_id"], f"U+{ord(mark):04X}"
+    rule = {"name": "mine", "condition": "threshold", "signal": "a", "operator": ">", "value": 1}
+    wanted = {
+        ("PATCH", f"/runs/{run}", "title"): text[4:],
+        ("PATCH", f"/runs/{run}", "tags"): ["x", text[4:]],
+        ("PATCH", f"/runs/{run}", "notes"): text,
+        ("POST", f"/alerts/{alert['id']}/ack", "note"): text,
+        ("POST", f"/alerts/{alert['id']}/comments", "text"): text,
+        ("POST", "/silences", "reason"): text,
+        ("POST", "/keys", "name"): text[4:],
+        ("POST", "/rules", "rule"): rule | {"message": text[4:]},
+        ("POST", "/rules", "by"): text[4:],
+    }
+    for (method, path, field), value in wanted.items():
+        others = {"/silences": {"minutes": 5}, "/keys": {"scope": "read"}, "/rules": {"rule": rule}}.get(path, {})
+        status, answer = ask(live, method, f"/api/v1{path}", json.dumps(others | {field: value}).encode())
+        place = "line 2, character 3" if value == text else "character 3"
+        assert (status, answer["error"]) == (422, "InvalidField"), path
+        assert answer["detail"].startswith(f"body.{field}"), path
+        assert f"got {code} at {place}" in answer["detail"], path
+    found = live.get(f"/runs/{run}")
+    assert (found["title"], found["tags"], found["notes"]) == (None, [], None)
+
+
+@pytest.mark.parametrize("text", ORDINARY, ids=ascii)
+def test_every_language_can_be_written(start_collector, scripted, text):
+    """From right to left, and with the characters that join the parts of letters and emoji."""
+    live = start_collector(engine=scripted)
+    alert = _alert(live)
+    labels = {"title": text, "tags": [text], "notes": f"{text}\n\t{text}"}
+    status, found = ask(live, "PATCH", f"/api/v1/runs/{alert['run_id']}", json.dumps(labels).encode())
+    assert (status, {name: found[name] for name in labels}) == (200, labels)
+    for path, body in (("comments", {"text": text}), ("ack", {"note": text, "by": text})):
+        status, _ = ask(live, "POST", f"/api/v1/alerts/{alert['id']}/{path}", json.dumps(body).encode())
+        assert status == 200
+    assert NewKey(name=text, scope="read").name == text
+
+
+def test_a_stored_rule_is_read_whatever_its_message_has():
+    """What is refused from now on does not switch off what was there before."""
+    rule = {"name": "mine", "condition": "threshold", "signal": "a", "operator": ">", "value": 1, "message": "\u202e"}
+    assert read_rule(rule).message == "\u202e"
 
 
 def _post(collector, path, body):

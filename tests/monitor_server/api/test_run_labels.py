@@ -54,6 +54,8 @@ def test_an_archived_run_can_be_left_out_of_lists(collector):
         {"tags": ["x"] * 33},
         {"title": "x" * 201},
         {"title": " " * 201},
+        {"title": "a\nb"},
+        {"title": "\u3164"},
         {"notes": "a\0b"},
         {"name": "x"},
         {"archived": None},
@@ -68,14 +70,16 @@ def test_a_label_that_cannot_be_stored_is_refused(collector, body):
 
 
 def test_the_description_of_the_api_says_which_labels_can_be_stored(collector):
-    """A client that obeys it is not refused: no text has a NUL, and no tag is blank."""
+    """A client that obeys it is not refused: titles and tags are one line, and no text turns what follows around."""
     labels = collector.pool.request("GET", f"{collector.url}/openapi.json").json()["components"]["schemas"]["RunLabels"]
-    assert not re.search(labels["properties"]["tags"]["items"]["pattern"], " \x1c\n")
-    assert re.search(labels["properties"]["tags"]["items"]["pattern"], " a\nb ")
-    for name in ("title", "notes"):
-        pattern = labels["properties"][name]["anyOf"][0]["pattern"]
-        assert not re.search(pattern, "a\0b")
-        assert re.search(pattern, "a\nb")
+    tag = labels["properties"]["tags"]["items"]["pattern"]
+    title, notes = (labels["properties"][name]["anyOf"][0]["pattern"] for name in ("title", "notes"))
+    for pattern in (tag, title, notes):
+        assert not any(re.search(pattern, f"a{hidden}b") for hidden in "\0\x1b\u202e\u2066\u061c")
+        assert re.search(pattern, " a b ")
+    assert not any(re.search(pattern, "a\nb") for pattern in (tag, title))
+    assert re.search(notes, "a\n\tb")
+    assert [bool(re.search(pattern, " ")) for pattern in (tag, title, notes)] == [False, True, True]
 
 
 def test_a_run_that_is_not_there_has_no_labels(collector):

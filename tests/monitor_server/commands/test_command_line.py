@@ -64,9 +64,9 @@ def test_text_from_a_collector_is_escaped_in_the_terminal(start_collector, datab
     live = start_collector(engine=scripted)
     live.send(run="r", project="p", records=[{"step": 3, "scalars": {"warn": 1.0}}])
     (alert,) = live.get("/alerts")["items"]
-    acknowledge = ["alerts", "--url", live.url, "--ack", alert["id"], "--note", ESCAPES, "--by"]
-    assert main([*acknowledge, "ann" + ESCAPES]) == 1
-    assert main([*acknowledge, "ann"]) == 0
+    acknowledge = ["alerts", "--url", live.url, "--ack", alert["id"], "--by"]
+    assert main([*acknowledge, "ann" + ESCAPES, "--note", ESCAPES]) == 1
+    assert main([*acknowledge, "ann", "--note", "seen"]) == 0
     engine = create_engine(database_url)
     with engine.begin() as connection:  # as an earlier version has stored it
         connection.execute(update(alerts).values(acknowledged_by="ann" + ESCAPES))

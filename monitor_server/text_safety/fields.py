@@ -1,0 +1,56 @@
+"""Constraints of pydantic on fields that people write, whose errors name the character that may not be there."""
+
+import re
+from typing import Any, Final
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from monitor_server.text_safety.patterns import HIDDEN, LINES, NOT_IN_LINES, ONE_LINE, ONE_SHOWN_LINE
+
+__all__ = ["HIDDEN_CHARACTERS", "IN_LINES", "IN_ONE_LINE", "SHOWN_IN_ONE_LINE", "SHOWN_OR_BLANK", "find_hidden"]
+
+HIDDEN_CHARACTERS: Final = "hidden_characters"
+"""The type of the errors."""
+_PLAIN: Final = (
+    "must be one line of characters that can be seen: no line breaks, no control characters, no marks of direction"
+)
+_PLAIN_LINES: Final = "must have no control characters but line breaks, and no marks of direction"
+
+
+def _matching(pattern: str, rule: str, *, hidden: str = HIDDEN) -> list[Any]:
+    """Return what makes a field match a pattern, which is in the description of the API, and its error say the rule.
+
+    Args:
+        pattern: A regular expression for the whole text.
+        rule: What must hold, in words.
+        hidden: The class of characters of which the error names the first.
+    """
+    compiled, forbidden = re.compile(pattern), re.compile(f"[{hidden}]")
+
+    def check(text: str) -> str:
+        if compiled.fullmatch(text) is None:
+            raise PydanticCustomError(HIDDEN_CHARACTERS, "{problem}", {"problem": rule + _place(text, forbidden)})
+        return text
+
+    return [Field(json_schema_extra={"pattern": pattern}), AfterValidator(check)]
+
+
+def find_hidden(text: str) -> str:
+    """Return what must hold of one line, and where it does not; empty where it holds."""
+    return "" if re.fullmatch(ONE_LINE, text) else _PLAIN + _place(text, re.compile(f"[{HIDDEN}]"))
+
+
+def _place(text: str, forbidden: re.Pattern[str]) -> str:
+    found = forbidden.search(text)
+    if found is None:
+        return ""
+    line, place = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
+    within = f"line {line}, character {place}" if "\n" in text else f"character {place}"
+    return f", got U+{ord(found[0]):04X} at {within}"
+
+
+IN_ONE_LINE: Final = _matching(ONE_LINE, _PLAIN)
+SHOWN_IN_ONE_LINE: Final = _matching(ONE_SHOWN_LINE, _PLAIN)
+SHOWN_OR_BLANK: Final = _matching(rf"^\s*$|{ONE_SHOWN_LINE}", _PLAIN)
+IN_LINES: Final = _matching(LINES, _PLAIN_LINES, hidden=NOT_IN_LINES)
