@@ -1,64 +1,81 @@
-"""Counts what limits would remove if they were in force, and removes nothing."""
+"""Counts what limits would remove if they were in force, for as long as somebody waits, and removes nothing."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention.limits import Limits, limits_in_force
 from monitor_server.settings import Deadlines, Settings
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.retention_counts import Counted
+from monitor_server.store.time_limit import Deadline
 
-__all__ = ["Removal", "previewed_removals"]
+__all__ = ["COUNTING_SECONDS", "Removal", "previewed_removals"]
+
+COUNTING_SECONDS: Final = 10.0
+"""How long all counts of a request may take. A proxy waits longer, and so does somebody who has pressed a button."""
+
+Removes = Literal["records", "responses", "steps", "runs"]
+REMOVES: Final[dict[str, Removes]] = {
+    "record_steps": "records", "record_days": "records", "response_days": "responses", "step_days": "steps",
+    "run_days": "runs",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What one limit would remove: rows of so many runs."""
+    """What one limit would remove: rows of so many runs, and at least as many where the counting has ended early."""
 
     name: str
-    removes: Literal["records", "responses", "steps", "runs"]
+    removes: Removes
     runs: int
     rows: int
+    is_complete: bool
 
 
 def previewed_removals(
-    repositories: Repositories, settings: Settings, wanted: dict[str, float | None], *, now: float
+    repositories: Repositories,
+    settings: Settings,
+    wanted: dict[str, float | None],
+    *,
+    now: float,
+    seconds: float = COUNTING_SECONDS,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> list[Removal]:
     """Count what each of some limits would remove beyond what is removed already.
 
     Of records the number is near: those that wait for another rank stay. Of steps it is the most: steps around alerts
-    stay.
+    stay. Each limit has an equal share of the time that those before it have left.
     """
     held = limits_in_force(repositories, settings)
     defaults = {name: Settings.model_fields[name].default for name, value in wanted.items() if value is None}
     given: dict[str, Any] = wanted | defaults
     limits = replace(held, **given)
     names = [*wanted, "step_days"] if "thinned_steps" in wanted else list(wanted)
-    return [
-        removal
-        for name in dict.fromkeys(names)
-        if (removal := _count(repositories, name, limits, now=now, deadlines=settings.deadlines)) is not None
-    ]
+    counted = [name for name in dict.fromkeys(names) if name in REMOVES and getattr(limits, name) is not None]
+    end, removals = monotonic() + seconds, []
+    for place, name in enumerate(counted):
+        deadline = Deadline((end - monotonic()) / (len(counted) - place), monotonic=monotonic)
+        found = _count(repositories, name, limits, deadline, now=now, deadlines=settings.deadlines)
+        removals.append(
+            Removal(name=name, removes=REMOVES[name], runs=found.runs, rows=found.rows, is_complete=found.is_complete)
+        )
+    return removals
 
 
 def _count(
-    repositories: Repositories, name: str, limits: Limits, *, now: float, deadlines: Deadlines
-) -> Removal | None:
+    repositories: Repositories, name: str, limits: Limits, deadline: Deadline, *, now: float, deadlines: Deadlines
+) -> Counted:
     value, counts = getattr(limits, name), repositories.retention_counts
-    if value is None or name == "thinned_steps":
-        return None
     if name == "record_steps":
-        runs, rows = counts.records(kept_steps=int(value))
-        return Removal(name=name, removes="records", runs=runs, rows=rows)
+        return counts.records(deadline, kept_steps=int(value))
     since = now - value * DAY_SECONDS
     if name == "record_days":
-        runs, rows = counts.records(silent_since=since)
-        return Removal(name=name, removes="records", runs=runs, rows=rows)
+        return counts.records(deadline, silent_since=since)
     if name == "response_days":
-        runs, rows = counts.responses(silent_since=since)
-        return Removal(name=name, removes="responses", runs=runs, rows=rows)
+        return counts.responses(deadline, silent_since=since)
     if name == "step_days":
-        runs, rows = counts.steps(silent_since=since, most=limits.thinned_steps)
-        return Removal(name=name, removes="steps", runs=runs, rows=rows)
-    runs, rows = counts.runs(silent_since=since, now=now, deadlines=deadlines)
-    return Removal(name=name, removes="runs", runs=runs, rows=rows)
+        return counts.steps(deadline, silent_since=since, most=limits.thinned_steps)
+    return counts.runs(deadline, silent_since=since, now=now, deadlines=deadlines)

@@ -220,8 +220,8 @@ def test_what_a_limit_would_remove_is_asked_in_words():
     assert asked_limits(drawn, {"run_days": 30, "step_days": "", "thinned_steps": 50, "other": 1}) == {}
     asked = asked_limits(drawn, {"run_days": 7, "step_days": ["x"], "thinned_steps": None})
     assert asked == {"run_days": 7, "thinned_steps": None}
-    removals = [{"name": "run_days", "removes": "runs", "runs": 1, "rows": 5_000}]
-    removals += [{"name": "step_days", "removes": "steps", "runs": 0, "rows": 0}]
+    removals = [{"name": "run_days", "removes": "runs", "runs": 1, "rows": 5_000, "is_complete": True}]
+    removals += [{"name": "step_days", "removes": "steps", "runs": 0, "rows": 0, "is_complete": True}]
     seen = {"run_days": 30.0, "thinned_steps": 50}
     question = stated_removals(asked, seen, removals)
     assert question.startswith("a run that sends nothing, as a whole: 30 days, now 7 days; most steps")
@@ -230,6 +230,19 @@ def test_what_a_limit_would_remove_is_asked_in_words():
         "It cannot be undone. Save?"
     )
     assert "This removes nothing by now." in stated_removals(asked, seen, removals[1:])
+
+
+@pytest.mark.parametrize("runs", [0, 2])
+@pytest.mark.parametrize(
+    ("removes", "stated"),
+    [("records", "at least 7 raw records of"), ("responses", "at least 7 responses of"), ("runs", "7 steps or more")],
+)
+def test_a_count_that_was_ended_early_is_asked_as_the_least(removes, stated, runs):
+    """Also where nothing was counted yet: that is not nothing."""
+    removals = [{"name": "run_days", "removes": removes, "runs": runs, "rows": 7, "is_complete": False}]
+    question = stated_removals({"run_days": 7}, {"run_days": None}, removals)
+    assert stated in question
+    assert "It cannot be undone. There is so much data that the collector has stopped counting. Save?" in question
 
 
 def test_the_slider_of_responses_ends_at_the_newest_step():

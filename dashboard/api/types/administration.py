@@ -153,12 +153,13 @@ class LimitItem(TypedDict):
 
 
 class RemovalItem(TypedDict):
-    """What a limit would remove."""
+    """What a limit would remove; at least as much where it was not counted to its end."""
 
     name: str
     removes: str
     runs: int
     rows: int
+    is_complete: bool
 
 
 class AuditItem(TypedDict):

@@ -23,6 +23,13 @@ REMOVED: Final = {
     "steps": "at most {rows:,} steps of {runs}",
     "runs": "{runs} as a whole, with {rows:,} steps",
 }
+# Where the collector has ended its counting before it had seen every run.
+AT_LEAST: Final = {
+    "records": "at least {rows:,} raw records of {runs}",
+    "responses": "at least {rows:,} responses of {runs}",
+    "steps": "about {rows:,} steps of {runs}, and more of others",
+    "runs": "at least {runs} as a whole, with {rows:,} steps or more",
+}
 
 
 def kept_for(name: str, value: float | None) -> str:
@@ -53,13 +60,17 @@ def stated_removals(
         for name, value in asked.items()
     ]
     found = [
-        REMOVED[each["removes"]].format(rows=each["rows"], runs=_runs(each["runs"]))
+        (REMOVED if each["is_complete"] else AT_LEAST)[each["removes"]].format(
+            rows=each["rows"], runs=_runs(each["runs"])
+        )
         for each in removals
-        if each["runs"]
+        if each["runs"] or not each["is_complete"]
     ]
     removed = "This removes nothing by now."
     if found:
         removed = f"This removes {', '.join(found)}, within seconds. It cannot be undone."
+    if not all(each["is_complete"] for each in removals):
+        removed += " There is so much data that the collector has stopped counting."
     return f"{'; '.join(changes)}. {removed} Save?"
 
 

@@ -73,12 +73,13 @@ class RetentionBody(BaseModel):
 
 
 class RemovalItem(Schema):
-    """What a limit would remove by now: rows of so many runs."""
+    """What a limit would remove by now: rows of so many runs; at least as many where ``is_complete`` is false."""
 
     name: str
     removes: Literal["records", "responses", "steps", "runs"]
     runs: int
     rows: int
+    is_complete: bool
 
 
 @router.get("")
@@ -89,12 +90,14 @@ def limits(collector: Serving, reading: Reading) -> ItemList[LimitItem]:
 
 @router.post("/preview", responses=BODY_REFUSALS | CONFLICT)
 def preview(body: PreviewBody, collector: Serving, reading: DryRunReading) -> ItemList[RemovalItem]:
-    """Count what limits would remove if they were saved now. Nothing is changed; a collector counts one at a time."""
+    """Count what limits would remove if they were saved now, for ten seconds at most.
+
+    Nothing is changed; a collector counts one at a time.
+    """
     wanted = body.limits.model_dump(exclude_unset=True)
     refuse_fixed(collector.settings, wanted)
     found = previewed_removals(reading, collector.settings, wanted, now=collector.clock())
-    items = [RemovalItem(name=each.name, removes=each.removes, runs=each.runs, rows=each.rows) for each in found]
-    return ItemList(items=items, next=None)
+    return ItemList(items=[RemovalItem.model_validate(each, from_attributes=True) for each in found], next=None)
 
 
 @router.put("", responses=BODY_REFUSALS | CONFLICT)

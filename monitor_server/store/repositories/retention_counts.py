@@ -1,12 +1,29 @@
-"""Counts what limits of retention would remove, without removing anything."""
+"""Counts what limits of retention would remove, without removing anything, for as long as there is time."""
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import is_active_column
 from monitor_server.store.tables import records, responses, runs, steps
+from monitor_server.store.time_limit import Deadline, OutOfTimeError
 
-__all__ = ["RetentionCounts"]
+__all__ = ["Counted", "RetentionCounts"]
+
+# Runs are counted in parts, so that something is known when the time ends: first one, then twice as many each time.
+MOST_RUNS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many rows of how many runs there are; at least as many where the time has ended."""
+
+    runs: int = 0
+    rows: int = 0
+    is_complete: bool = True
 
 
 class RetentionCounts:
@@ -15,42 +32,64 @@ class RetentionCounts:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def records(self, *, silent_since: float | None = None, kept_steps: int | None = None) -> tuple[int, int]:
+    def records(
+        self, deadline: Deadline, *, silent_since: float | None = None, kept_steps: int | None = None
+    ) -> Counted:
         """Count the raw records of silent runs, or of all but the newest steps of every run."""
-        has_body = (records.c.position > runs.c.records_thinned_to) & (records.c.position <= runs.c.position)
-        if silent_since is not None:
-            return self._count(records, has_body & (runs.c.last_seen < silent_since))
-        is_old = (records.c.attempt < runs.c.last_attempt) | (records.c.step <= runs.c.last_step - (kept_steps or 0))
-        return self._count(records, has_body & is_old)
+        here = (records.c.position > runs.c.records_thinned_to) & (records.c.position <= runs.c.position)
+        if silent_since is None:
+            here &= (records.c.attempt < runs.c.last_attempt) | (records.c.step <= runs.c.last_step - (kept_steps or 0))
+        return self._count(deadline, _numbers(records).where(here), silent_since=silent_since)
 
-    def responses(self, *, silent_since: float) -> tuple[int, int]:
+    def responses(self, deadline: Deadline, *, silent_since: float) -> Counted:
         """Count the sampled responses of silent runs."""
-        return self._count(responses, runs.c.last_seen < silent_since)
+        return self._count(deadline, _numbers(responses), silent_since=silent_since)
 
-    def steps(self, *, silent_since: float, most: int) -> tuple[int, int]:
+    def steps(self, deadline: Deadline, *, silent_since: float, most: int) -> Counted:
         """Count the silent runs that are not thinned, and at most how many steps each has beyond a number."""
-        is_due = (runs.c.last_seen < silent_since) & (runs.c.steps_thinned_to <= runs.c.last_step)
-        query = (
-            select(func.count().label("number"))
-            .select_from(steps.join(runs, runs.c.id == steps.c.run_id))
-            .where(is_due, runs.c.deleted_at.is_(None))
-            .group_by(steps.c.run_id)
-        )
-        numbers = [number for number in self._connection.execute(query).scalars() if number > most]
-        return len(numbers), sum(number - most for number in numbers)
+        is_due = runs.c.steps_thinned_to <= runs.c.last_step
+        return self._count(deadline, _numbers(steps).where(is_due), silent_since=silent_since, most=most)
 
-    def runs(self, *, silent_since: float, now: float, deadlines: Deadlines) -> tuple[int, int]:
+    def runs(self, deadline: Deadline, *, silent_since: float, now: float, deadlines: Deadlines) -> Counted:
         """Count silent runs whose trainer does not send, and their steps."""
-        is_silent = (runs.c.last_seen < silent_since) & ~is_active_column(now, deadlines)
-        here = is_silent & runs.c.deleted_at.is_(None)
-        number = self._connection.execute(select(func.count()).select_from(runs).where(here)).scalar_one()
-        return int(number), self._count(steps, here)[1]
+        here = ~is_active_column(now, deadlines)
+        query = select(func.count()).select_from(runs).where(here, *_due(silent_since))
+        try:
+            with deadline.limits(self._connection):
+                number = int(self._connection.execute(query).scalar_one())
+        except OutOfTimeError:
+            return Counted(is_complete=False)
+        counted = self._count(deadline, _numbers(steps).where(here), silent_since=silent_since)
+        return Counted(number, counted.rows, counted.is_complete)
 
-    def _count(self, table: object, here: ColumnElement[bool]) -> tuple[int, int]:
-        query = (
-            select(func.count(runs.c.id.distinct()), func.count())
-            .select_from(table.join(runs, runs.c.id == table.c.run_id))  # type: ignore[attr-defined]
-            .where(here, runs.c.deleted_at.is_(None))
-        )
-        number, rows = self._connection.execute(query).one()
-        return int(number), int(rows)
+    def _count(self, deadline: Deadline, numbers: Select[Any], *, silent_since: float | None, most: int = 0) -> Counted:
+        """Count runs and rows, of each run those beyond a number, in the order of the ids of runs."""
+        found, rows, last, size = 0, 0, "", 1
+        try:
+            while ids := self._read(deadline, _part(silent_since, last, size)):
+                some = self._read(deadline, numbers.where(runs.c.id.in_(ids)))
+                beyond = [number - most for number in some if number > most]
+                found, rows = found + len(beyond), rows + sum(beyond)
+                last, size = ids[-1], min(2 * size, MOST_RUNS)
+        except OutOfTimeError:
+            return Counted(found, rows, is_complete=False)
+        return Counted(found, rows)
+
+    def _read(self, deadline: Deadline, query: Select[Any]) -> Sequence[Any]:
+        with deadline.limits(self._connection):
+            return self._connection.execute(query).scalars().all()
+
+
+def _due(silent_since: float | None) -> tuple[ColumnElement[bool], ...]:
+    is_here = runs.c.deleted_at.is_(None)
+    return (is_here,) if silent_since is None else (is_here, runs.c.last_seen < silent_since)
+
+
+def _part(silent_since: float | None, last: str, size: int) -> Select[Any]:
+    return select(runs.c.id).where(*_due(silent_since), runs.c.id > last).order_by(runs.c.id).limit(size)
+
+
+def _numbers(table: Any) -> Select[Any]:  # noqa: ANN401 - a table of rows of runs
+    """Return the query for how many rows each run has that has one."""
+    joined = table.join(runs, runs.c.id == table.c.run_id)
+    return select(func.count()).select_from(joined).group_by(runs.c.id)

@@ -1,5 +1,7 @@
 """Limits that people save: in force at the next look, counted before, recorded, and not those of the environment."""
 
+import itertools
+
 import pytest
 
 from monitor_server.access.callers import Caller, Scope
@@ -49,8 +51,9 @@ def test_a_saved_limit_removes_what_was_previewed_without_a_restart(guarded, adm
     young = guarded.send(admin, run="young", steps=4)
     asked = {"run_days": 7.0, "record_days": 20.0, "step_days": None}
     preview = guarded.ask("POST", f"{PATH}/preview", admin, body={"limits": asked}).json()["items"]
-    assert [(item["name"], item["removes"], item["runs"], item["rows"]) for item in preview] == [
-        ("record_days", "records", 0, 0), ("run_days", "runs", 1, 5),
+    names = ("name", "removes", "runs", "rows", "is_complete")
+    assert [tuple(item[name] for name in names) for item in preview] == [
+        ("record_days", "records", 0, 0, True), ("run_days", "runs", 1, 5, True),
     ]  # fmt: skip
     assert guarded.ask("GET", f"/api/v1/runs/{run_id}", admin).status == 200
     answer = put(guarded, admin, {"run_days": 7.0}, {"run_days": None}, by="ann")
@@ -106,12 +109,35 @@ def test_the_counts_are_near_to_what_is_removed(guarded, clock, database_url):
         asked = {"record_steps": 1, "record_days": 1.0, "step_days": 1.0, "thinned_steps": 2, "run_days": 1.0}
         settings = Settings()
         found = {each.name: each for each in previewed_removals(repositories, settings, asked, now=clock.now)}
+    assert all(each.is_complete for each in found.values())
     assert {name: each.runs for name, each in found.items()} == {
         "record_steps": 1, "record_days": 1, "step_days": 1, "run_days": 1,
     }  # fmt: skip
     assert 0 < found["record_steps"].rows < found["record_days"].rows
     assert found["step_days"].rows == found["run_days"].rows - 2
     assert found["run_days"].rows == count_rows(database_url, run_id)["steps"]
+
+
+def test_counting_ends_in_time_with_what_is_known_by_then(guarded, clock):
+    """A clock that goes on by a second at each look, and seven runs: the parts of one and two runs are counted."""
+    for number in range(7):
+        guarded.send(None, run=f"r{number}", steps=3)
+    clock.now += 10 * DAY
+    store, asked = guarded.live.app.state.collector.store, {"run_days": 1.0, "record_days": 1.0}
+    seen = itertools.count()
+    with store.read() as repositories:
+        for name, expected in (("record_days", (3, 9)), ("run_days", (7, 9))):
+            looks = 6 if name == "record_days" else 7  # the runs are counted by themselves
+            (found,) = previewed_removals(
+                repositories, Settings(), {name: 1.0}, now=clock.now, seconds=looks, monotonic=lambda: next(seen)
+            )
+            assert (found.runs, found.rows, found.is_complete) == (*expected, False)
+        nothing = previewed_removals(repositories, Settings(), asked, now=clock.now, seconds=0.0)
+        assert [(each.name, each.runs, each.rows, each.is_complete) for each in nothing] == [
+            ("run_days", 0, 0, False), ("record_days", 0, 0, False),
+        ]  # fmt: skip
+        every = previewed_removals(repositories, Settings(), asked, now=clock.now)
+    assert [(each.runs, each.rows, each.is_complete) for each in every] == [(7, 21, True)] * 2
 
 
 @sqlite_only
