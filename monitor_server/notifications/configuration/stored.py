@@ -22,7 +22,7 @@ __all__ = ["EMPTY", "SavedDocument", "read_saved"]
 
 log = logging.getLogger(__name__)
 
-EMPTY: Final = EmptyFile(version=1)
+EMPTY: Final[NotificationFile] = EmptyFile(version=1)
 """What is in force where nobody has saved a channel: nobody is notified of anything."""
 
 
