@@ -167,6 +167,12 @@ COLLECTOR: Final = (
         description="Not observed on PostgreSQL, whose disk the collector does not see.",
     ),
     Panel(
+        title="Faults of the database",
+        unit="ops",
+        queries={f"sum by (fault) (rate(rlvitals_database_faults_total{RATE}))": "{{fault}}"},
+        description="Reads and writes a second that the database has not done; the log and /readyz have its message.",
+    ),
+    Panel(
         title="Days until a key expires",
         decimals=0,
         queries={"(min by (key) (rlvitals_key_expiry_timestamp_seconds) - time()) / 86400": "{{key}}"},

@@ -1,14 +1,18 @@
-"""Metrics of the collector's own operation that are read at each scrape: channels, disk and keys."""
+"""Metrics of the collector's own operation that are read at each scrape: channels, the database, disk and keys.
+
+What is read from a database that does not answer is left out, so that the other metrics say why.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from monitor_server.errors import Unavailable
 from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["Channels", "DiskAndKeys"]
+__all__ = ["Channels", "DatabaseFaults", "DiskAndKeys"]
 
 
 class Channels(Collector):
@@ -36,19 +40,44 @@ class Channels(Collector):
             "1 for a channel that does not accept its messages, else 0",
             labels=["channel"],
         )
-        channels = self._channels()
-        if not channels:
-            return [waiting, oldest, failing]
         now = self._clock()
-        with self._store.read() as repositories:
-            statuses = repositories.notifications.statuses(now=now)
-            broken = repositories.notifications.failing(channels)
+        try:
+            channels = self._channels()
+            if not channels:
+                return [waiting, oldest, failing]
+            with self._store.read() as repositories:
+                statuses = repositories.notifications.statuses(now=now)
+                broken = repositories.notifications.failing(channels)
+        except Unavailable:
+            return []
         for channel in channels:
             status = statuses.get(channel, {})
             waiting.add_metric([channel], float(status.get("waiting", 0)))
             oldest.add_metric([channel], max(0.0, now - status.get("waiting_since", now)))
             failing.add_metric([channel], float(channel in broken))
         return [waiting, oldest, failing]
+
+
+class DatabaseFaults(Collector):
+    """Reads how often each fault of the database has occurred, at each scrape."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: the registry would scrape on registration to find the names."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Return one counter for each fault."""
+        faults = CounterMetricFamily(
+            "rlvitals_database_faults",
+            "Reads and writes that the database has not done, by the fault",
+            labels=["fault"],
+        )
+        for fault, count in self._store.faults.counts().items():
+            faults.add_metric([fault], count)
+        return [faults]
 
 
 class DiskAndKeys(Collector):
@@ -65,15 +94,21 @@ class DiskAndKeys(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return the free bytes of a SQLite database's disk, and the ends of the valid keys that have one."""
         free = GaugeMetricFamily("rlvitals_database_free_bytes", "Free space on the disk of the SQLite database")
-        free_bytes = self._store.free_bytes
+        try:
+            free_bytes = self._store.free_bytes
+        except OSError:  # the folder of the database is gone
+            free_bytes = None
         if free_bytes is not None:
             free.add_metric([], float(free_bytes))
         expiry = GaugeMetricFamily(
             "rlvitals_key_expiry_timestamp_seconds", "When a valid key that has an end expires", labels=["key"]
         )
         now = self._clock()
-        with self._store.read() as repositories:
-            keys = repositories.api_keys.all()
+        try:
+            with self._store.read() as repositories:
+                keys = repositories.api_keys.all()
+        except Unavailable:
+            return [free]
         for key in keys:
             # A person's session ends after hours, and the person signs in again.
             if key.expires_at is not None and key.is_valid(now) and key.subject is None:

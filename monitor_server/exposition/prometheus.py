@@ -12,7 +12,8 @@ from prometheus_client.registry import Collector
 
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase
-from monitor_server.exposition.channel_and_disk_metrics import Channels, DiskAndKeys
+from monitor_server.errors import Unavailable
+from monitor_server.exposition.channel_and_disk_metrics import Channels, DatabaseFaults, DiskAndKeys
 from monitor_server.exposition.sdk_versions import SdkVersions
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
@@ -94,6 +95,7 @@ class Exposition:
         """Read the runs of ``store`` at each scrape from now on."""
         self._registry.register(_Runs(store, settings=settings, clock=clock))
         self._registry.register(DiskAndKeys(store, clock=clock))
+        self._registry.register(DatabaseFaults(store))
 
     def watch_notifications(
         self, store: Store, *, channels: Callable[[], Sequence[str]], clock: Callable[[], float]
@@ -171,7 +173,13 @@ class _Runs(Collector):
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metric families of all live runs."""
+        """Return the metric families of all live runs; none where the database does not answer."""
+        try:
+            return self._read()
+        except Unavailable:
+            return []
+
+    def _read(self) -> Iterable[Metric]:
         labels = ["run", "project"]
         phase = GaugeMetricFamily(
             "rlvitals_run_phase", "1 for the phase a run is in, else 0", labels=[*labels, "phase"]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from monitor_server.errors import Unavailable
+from monitor_server.ingest.failure_log import FailureLog
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 
@@ -86,6 +87,7 @@ class Writer:
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._failure: tuple[float, str] | None = None
+        self._failures = FailureLog()
         self._expected = 1  # how many jobs the last commit had, and how many waited at its end
         self._gathering_seconds = MIN_GATHERING_SECONDS
         self._thread = threading.Thread(target=self._run, name="rlvitals-writer", daemon=True)
@@ -205,14 +207,15 @@ class Writer:
         ordered = sorted(jobs, key=lambda job: job.run_id)
         try:
             done, failed = self._write(ordered)
-        except Exception as error:
-            log.exception("a commit failed; its batches were not acknowledged")
+        except Exception as error:  # noqa: BLE001 - it is logged, and is the answer of every job
+            self._failures.failed(error)
             self._on_failure(None)
             refusal = error if isinstance(error, Unavailable) else _not_committed()
             done, failed = [], [(job, refusal) for job in ordered]
             self._failure = (time.monotonic(), str(refusal))
         else:
             self._failure = None
+            self._failures.succeeded()
         share = GATHERING_SHARE * (time.monotonic() - begin)
         self._gathering_seconds = min(max(share, MIN_GATHERING_SECONDS), MAX_GATHERING_SECONDS)
         # A sender that was alone with its batch is not waited for.

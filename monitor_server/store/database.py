@@ -18,6 +18,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
+from monitor_server.store.faults import FaultCounts, fault_of
 from monitor_server.store.listen_notify import Notifications
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
 from monitor_server.store.schema.version import newest_schema, schema_version
@@ -51,6 +52,7 @@ class Store:
         self._writing = engine.execution_options(rlvitals_write=True)
         path = _database_path(engine)
         self._file = None if path is None else DatabaseFile(path)
+        self.faults = FaultCounts()
 
     @classmethod
     def open(cls, url: str) -> "Store":
@@ -112,12 +114,12 @@ class Store:
         Raises:
             Unavailable: If the database does not answer, or its file is no longer the one that was opened.
         """
-        if self._file is not None:
-            self._file.check_presence()
+        self._check(lambda file: file.check_presence())
         try:
             with self._reading.begin() as connection:
                 yield Repositories(connection)
         except (OperationalError, PoolTimeoutError) as error:
+            self.faults.count(fault_of(error))
             raise Unavailable(f"the store cannot read: {getattr(error, 'orig', error)}; ask again later") from error
 
     @contextmanager
@@ -130,16 +132,15 @@ class Store:
         """
         try:
             with self._turns or nullcontext():
-                if self._file is not None:
-                    # Before a connection is opened, which would create an empty file where there is none.
-                    self._file.check_presence()
+                # Before a connection is opened, which would create an empty file where there is none.
+                self._check(lambda file: file.check_presence())
                 with self._writing.begin() as connection:
                     yield Repositories(connection)
-                    if self._file is not None:
-                        self._file.check()
+                    self._check(lambda file: file.check())
         except (DBAPIError, PoolTimeoutError) as error:
             if isinstance(error, STATEMENT_ERRORS):
                 raise
+            self.faults.count(fault_of(error))
             raise Unavailable(f"the store cannot write: {getattr(error, 'orig', error)}; send again later") from error
 
     def open_notifications(self, on_message: Callable[[str], None], on_gap: Callable[[], None]) -> Notifications | None:
@@ -160,6 +161,16 @@ class Store:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+    def _check(self, check: Callable[[DatabaseFile], None]) -> None:
+        """Check the file, where the database is one."""
+        if self._file is None:
+            return
+        try:
+            check(self._file)
+        except Unavailable:
+            self.faults.count("removed")
+            raise
 
     def _connect_driver(self) -> Any:  # noqa: ANN401 - psycopg is an extra
         """Return a connection of the driver itself, in autocommit mode, which the caller closes."""

@@ -73,6 +73,7 @@ def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
         "GRPOTrainerLost": {"GRPORunCollapsed"},
         "RlvitalsRuleFiring": set(),
         "RlvitalsCollectorDown": set(),
+        "RlvitalsDatabaseFailing": set(),
         "RlvitalsRecordsRefused": set(),
         "RlvitalsSignalsLeftOut": set(),
         "RlvitalsRunQuarantined": set(),

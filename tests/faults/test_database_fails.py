@@ -50,13 +50,21 @@ def _send(pool, url, step):
     return pool.request("POST", f"{url}/ingest", body=wire.encode(batch), headers={"Content-Type": wire.MSGPACK})
 
 
+def _counted_faults(pool, root):
+    answer = pool.request("GET", f"{root}/metrics")
+    assert answer.status == 200
+    counted = (line for line in answer.data.decode().splitlines() if line.startswith("rlvitals_database_faults_total{"))
+    return {line.split('"')[1]: float(line.rsplit(" ", 1)[1]) for line in counted}
+
+
 @pytest.mark.parametrize(
-    ("fail", "repair", "reason"),
+    ("fail", "repair", "reason", "fault"),
     [
         # Slow: a failed commit says for half a minute that the collector is not ready, unless a later one succeeds.
         pytest.param(
             lambda server: server.stop(),
             lambda server: server.start(),
+            "connection",
             "connection",
             id="stopped",
             marks=pytest.mark.slow,
@@ -65,12 +73,13 @@ def _send(pool, url, step):
             lambda server: _set_read_only(server, "on"),
             lambda server: _set_read_only(server, "off"),
             "read-only",
+            "read_only",
             id="read-only",
         ),
     ],
 )
-def test_what_a_failed_postgresql_cannot_store_is_not_acknowledged(server, pool, fail, repair, reason):
-    """Ingest answers 503 and readyz states the reason; then the same collector stores and projects what comes."""
+def test_what_a_failed_postgresql_cannot_store_is_not_acknowledged(server, pool, fail, repair, reason, fault):
+    """Ingest answers 503, readyz states the reason, and the metrics go on and name the fault; then the same collector stores and projects what comes."""
     with reserved_port() as port, start(create_database(server.url), port):
         root = f"http://127.0.0.1:{port}"
         api = f"{root}/api/v1"
@@ -98,6 +107,9 @@ def test_what_a_failed_postgresql_cannot_store_is_not_acknowledged(server, pool,
         status, detail = readiness()
         assert status == 503
         assert reason in detail
+        counted = _counted_faults(pool, root)
+        assert counted.pop(fault) > 0
+        assert set(counted.values()) == {0.0}
         repair(server)
         eventually(lambda: readiness()[0] == 200)
         assert eventually(lambda: send_next().status == 200)

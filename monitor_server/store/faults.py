@@ -1,0 +1,50 @@
+"""Names the faults of a database, and counts them."""
+
+import threading
+from typing import Any, Final, Literal, get_args
+
+from sqlalchemy.exc import DBAPIError
+
+__all__ = ["Fault", "FaultCounts", "fault_of"]
+
+Fault = Literal["connection", "full", "locked", "read_only", "removed", "slow", "other"]
+"""``removed`` is a file that was removed, replaced or cut; ``slow`` a database that had too little time to answer."""
+
+# The primary result codes of SQLite, and the classes and codes of PostgreSQL (SQLSTATE); the longest prefix counts.
+OF_SQLITE: Final[dict[int, Fault]] = {5: "locked", 6: "locked", 8: "read_only", 13: "full", 14: "removed"}
+OF_POSTGRES: Final[dict[str, Fault]] = {
+    "08": "connection", "25006": "read_only", "40": "locked", "53100": "full", "53300": "connection", "55P03": "locked",
+    "57014": "slow", "57P": "connection",
+}  # fmt: skip
+
+
+def fault_of(error: Exception) -> Fault:
+    """Return which fault an error of the database is; one without a driver's error is a wait that was too long."""
+    if not isinstance(error, DBAPIError):
+        return "slow"
+    given: Any = error.orig
+    code = getattr(given, "sqlite_errorcode", None)
+    if code is not None:
+        return OF_SQLITE.get(code & 0xFF, "other")
+    state = getattr(given, "sqlstate", None)
+    if state is None:  # the server has not answered: none is there, or the connection is lost
+        return "connection"
+    return next((OF_POSTGRES[state[:length]] for length in (5, 3, 2) if state[:length] in OF_POSTGRES), "other")
+
+
+class FaultCounts:
+    """How often each fault has occurred since the process began; for any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = dict.fromkeys(get_args(Fault), 0)
+
+    def count(self, fault: Fault) -> None:
+        """Count one."""
+        with self._lock:
+            self._counts[fault] += 1
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of each, also of those that have not occurred."""
+        with self._lock:
+            return dict(self._counts)

@@ -1,0 +1,60 @@
+"""What the log says of commits that fail, on a clock of the test's own."""
+
+import pytest
+
+from monitor_server.errors import Unavailable
+from monitor_server.ingest.failure_log import MOST_REASONS, REPEAT_SECONDS, FailureLog
+
+FULL = Unavailable("the store cannot write: database or disk is full; send again later")
+LOCKED = Unavailable("the store cannot write: database is locked; send again later")
+
+
+@pytest.fixture
+def failures():
+    """A log, and the seconds of its clock."""
+    seconds = [0.0]
+    return FailureLog(monotonic=lambda: seconds[0]), seconds
+
+
+def test_a_fault_is_said_at_once_and_then_once_a_minute(failures, caplog):
+    """However often senders try again; another fault is said at once as well, and so is the end."""
+    log, seconds = failures
+    for number in range(100):
+        log.failed(FULL)
+        seconds[0] += REPEAT_SECONDS / 100 if number else 0.5
+    log.failed(LOCKED)
+    log.succeeded()
+    log.succeeded()
+    first, other, end = (record.getMessage() for record in caplog.records)
+    assert first.startswith("a commit failed; its batches were not acknowledged: the store cannot write: database or d")
+    assert "database is locked" in other
+    assert end == "commits succeed again, after 101 that failed within 60 s"
+    caplog.clear()
+    seconds[0] = 1_000.0
+    log.failed(FULL)
+    seconds[0] += REPEAT_SECONDS
+    log.failed(FULL)
+    assert ["(commits that have failed since" in record.getMessage() for record in caplog.records] == [True, True]
+    assert "since 60 s ago: 2)" in caplog.records[-1].getMessage()
+    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_faults_that_take_turns_are_said_once_each(failures, caplog):
+    """And no more of them than anybody reads."""
+    log, _ = failures
+    for _ in range(3):
+        for number in range(MOST_REASONS + 5):
+            log.failed(Unavailable(f"fault {number}"))
+    assert len(caplog.records) == MOST_REASONS
+
+
+def test_a_defect_is_logged_each_time_with_its_place(failures, caplog):
+    """It is not the database's fault, and nobody waits for it to end."""
+    log, _ = failures
+    for _ in range(2):
+        try:
+            raise KeyError("x")
+        except KeyError as error:
+            log.failed(error)
+    log.succeeded()
+    assert [record.exc_info is not None for record in caplog.records] == [True, True]

@@ -1,0 +1,79 @@
+"""Real faults of real databases are told apart, and counted."""
+
+import contextlib
+import sqlite3
+
+import psycopg
+import pytest
+import sqlalchemy
+
+from monitor_server.errors import Unavailable
+from monitor_server.store import database
+from monitor_server.store.faults import fault_of
+from tests.databases import sqlite_only
+
+WRITE = "UPDATE alembic_version SET version_num = version_num"
+
+
+def _counted(store):
+    return {fault: count for fault, count in store.faults.counts().items() if count}
+
+
+def _execute(store, *statements):
+    with store.write() as repositories:
+        for each in statements:
+            repositories._connection.exec_driver_sql(each)
+
+
+@sqlite_only
+def test_each_fault_of_a_file_has_its_name(store, database_url, monkeypatch):
+    """Locked by another process, full, read-only, and removed."""
+    path = sqlalchemy.make_url(database_url).database
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_SECONDS", 0.0)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store._engine.dispose()  # the time to wait is set when a connection is made
+        with pytest.raises(Unavailable, match="locked"):
+            _execute(store)
+    assert _counted(store) == {"locked": 1}
+
+    @sqlalchemy.event.listens_for(store._engine, "begin")
+    def limit(connection):  # of pages: as a disk that has no room for one more
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+
+    with pytest.raises(Unavailable, match="full"):
+        _execute(store, "CREATE TABLE more AS SELECT zeroblob(100000) AS held")
+    sqlalchemy.event.remove(store._engine, "begin", limit)
+
+    with pytest.raises(Unavailable, match="readonly"):
+        _execute(store, "PRAGMA query_only = ON", WRITE)
+    store._engine.dispose()
+    (store._file._path).rename(f"{path}.away")
+    with pytest.raises(Unavailable, match="removed or replaced"), store.read():
+        pass
+    assert _counted(store) == {"locked": 1, "full": 1, "read_only": 1, "removed": 1}
+
+
+def test_each_fault_of_a_server_has_its_name(migrated_postgres):
+    """Read-only, a lock that somebody holds, a statement that takes too long, a full disk and a lost connection."""
+    url = migrated_postgres()
+    store = database.Store.open(url)
+    statements = {
+        "read_only": ["SET TRANSACTION READ ONLY", WRITE],
+        "slow": ["SET LOCAL statement_timeout = 1", "SELECT pg_sleep(60)"],
+        "full": ["DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100'; END $$"],
+        "locked": ["SET LOCAL lock_timeout = 1", "LOCK TABLE runs"],
+        "connection": ["SELECT pg_terminate_backend(pg_backend_pid())"],
+    }
+    with contextlib.closing(store), psycopg.connect(url.replace("+psycopg", "")) as other:
+        other.execute("LOCK TABLE runs")
+        for fault, statement in statements.items():
+            with pytest.raises(Unavailable):
+                _execute(store, *statement)
+            assert _counted(store).get(fault) == 1, fault
+    assert _counted(store) == dict.fromkeys(statements, 1)
+
+
+def test_a_connection_that_does_not_become_free_is_a_slow_database():
+    """All are in use, and none comes back."""
+    assert fault_of(sqlalchemy.exc.TimeoutError()) == "slow"
