@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from monitor_server.errors import Unavailable
 from monitor_server.ingest.failure_log import FailureLog
 from monitor_server.store.database import Store
+from monitor_server.store.faults import concerns_all
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["Writer"]
@@ -214,8 +215,14 @@ class Writer:
             done, failed = [], [(job, refusal) for job in ordered]
             self._failure = (time.monotonic(), str(refusal))
         else:
-            self._failure = None
-            self._failures.succeeded()
+            # A full disk may have room for the commit, and none for what any of the jobs writes.
+            fault = next((failure for _, failure in failed if concerns_all(failure)), None)
+            if fault is None:
+                self._failure = None
+                self._failures.succeeded()
+            else:
+                self._failures.failed(fault)
+                self._failure = (time.monotonic(), str(fault))
         share = GATHERING_SHARE * (time.monotonic() - begin)
         self._gathering_seconds = min(max(share, MIN_GATHERING_SECONDS), MAX_GATHERING_SECONDS)
         # A sender that was alone with its batch is not waited for.

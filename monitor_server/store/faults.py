@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy.exc import DBAPIError
 
-__all__ = ["Fault", "FaultCounts", "fault_of"]
+__all__ = ["Fault", "FaultCounts", "concerns_all", "fault_of"]
 
 Fault = Literal["connection", "full", "locked", "read_only", "removed", "slow", "other"]
 """``removed`` is a file that was removed, replaced or cut; ``slow`` a database that had too little time to answer."""
@@ -30,6 +30,11 @@ def fault_of(error: Exception) -> Fault:
     if state is None:  # the server has not answered: none is there, or the connection is lost
         return "connection"
     return next((OF_POSTGRES[state[:length]] for length in (5, 3, 2) if state[:length] in OF_POSTGRES), "other")
+
+
+def concerns_all(error: Exception) -> bool:
+    """Tell whether an error that the store has raised would meet every write, and not one run that somebody holds."""
+    return isinstance(error.__cause__, DBAPIError) and fault_of(error.__cause__) != "locked"
 
 
 class FaultCounts:

@@ -52,9 +52,6 @@ def test_a_defect_is_logged_each_time_with_its_place(failures, caplog):
     """It is not the database's fault, and nobody waits for it to end."""
     log, _ = failures
     for _ in range(2):
-        try:
-            raise KeyError("x")
-        except KeyError as error:
-            log.failed(error)
+        log.failed(KeyError("x"))
     log.succeeded()
     assert [record.exc_info is not None for record in caplog.records] == [True, True]

@@ -14,7 +14,7 @@ import urllib3
 
 from monitor_server.errors import Unavailable
 from monitor_server.ingest.writer import Writer
-from tests.databases import blocked_writes, sqlite_only
+from tests.databases import blocked_writes, execute, sqlite_only
 from tests.live import eventually
 from trainer_hooks import wire
 
@@ -184,6 +184,30 @@ def test_a_full_disk_is_not_ready(tmp_path, unused_port):
             assert status("/readyz") == 503
         finally:
             process.send_signal(signal.SIGKILL)
+
+
+NO_ROOM = """
+CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
+CREATE TRIGGER no_room BEFORE INSERT ON records EXECUTE FUNCTION no_room()
+"""
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_disk_with_room_for_a_commit_and_none_for_records_is_not_ready(start_collector, database_url, caplog):
+    """The probe can write its row, and no batch is stored: readyz says why, the log once, and both when it is over."""
+    live = start_collector()
+    assert _send(live, 0).status == 200
+    execute(database_url, {"postgresql": NO_ROOM})
+    assert [_send(live, 1).status for _ in range(3)] == [503] * 3
+    status, says = _ready(live)
+    assert (status, "No space left on device" in says) == (503, True)
+    said = [record.getMessage() for record in caplog.records if "a commit failed" in record.getMessage()]
+    assert [("No space left" in line) for line in said] == [True]
+    execute(database_url, {"postgresql": "DROP TRIGGER no_room ON records"})
+    assert _send(live, 1).status == 200
+    assert _ready(live)[0] == 200
+    assert "commits succeed again, after 3" in caplog.text
 
 
 def test_a_job_that_is_unavailable_takes_no_other_with_it(busy):
