@@ -1,5 +1,6 @@
 """Knows which runs this projector owns, where several projectors share the database."""
 
+import time
 from collections.abc import Callable
 
 from monitor_server.store.database import Store
@@ -16,16 +17,22 @@ MAX_OWNED_RUNS = 512
 class Ownership:
     """Claims runs for one projector; each slice that it commits makes its ownership of the run last longer."""
 
-    def __init__(self, owner: str | None, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, owner: str | None, *, clock: Callable[[], float], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         """Build it.
 
         Args:
             owner: The name of this projector; None where it is alone with the database and owns every run.
             clock: Returns seconds since the epoch.
+            monotonic: A clock that is never set.
         """
         self._owner = owner
         self._clock = clock
+        self._monotonic = monotonic
         self._until: dict[str, float] = {}
+        # What was read of another's ownership last, and when it was read first.
+        self._others: dict[str, tuple[tuple[str, float], float]] = {}
 
     def __len__(self) -> int:
         return len(self._until)
@@ -34,6 +41,7 @@ class Ownership:
         """Read anew who owns a run, or every run."""
         if run_id is None:
             self._until.clear()
+            self._others.clear()
         else:
             self._until.pop(run_id, None)
 
@@ -48,10 +56,27 @@ class Ownership:
             run, now = repositories.runs.find(run_id), self._clock()
         if run is None or run.owner == self._owner:
             return run is not None
-        if run.owner is not None and (run.owned_until or 0.0) > now:
+        held = None if run.owner is None else (run.owner, run.owned_until or 0.0)
+        if held is not None and held[1] > now and not self._is_abandoned(run_id, held):
             return False
         with store.write() as repositories:
-            return repositories.projection_queue.claim(run_id, self._owner, now=now, until=now + OWNER_SECONDS)
+            return repositories.projection_queue.claim(
+                run_id, self._owner, now=now, until=now + OWNER_SECONDS, abandoned=held
+            )
+
+    def _is_abandoned(self, run_id: str, held: tuple[str, float]) -> bool:
+        """Tell whether another's ownership has stayed the same for as long as one lasts.
+
+        The machine of an owner that has died may have had a clock that was hours ahead.
+        """
+        now = self._monotonic()
+        known, since = self._others.get(run_id, (None, now))
+        if known == held:
+            return now - since >= OWNER_SECONDS
+        if len(self._others) >= MAX_OWNED_RUNS:
+            self._others.clear()
+        self._others[run_id] = held, now
+        return False
 
     def prolong(self, run: Run) -> None:
         """Let the ownership of a run that is about to be saved begin anew."""

@@ -36,9 +36,16 @@ class ProjectionQueue:
             return list(self._connection.execute(_QUARANTINED).scalars())
         return list(self._connection.execute(_QUARANTINED_BEFORE, {"before": before}).scalars())
 
-    def claim(self, run_id: str, owner: str, *, now: float, until: float) -> bool:
-        """Make a projector the owner of a run until a time; return False while another is."""
+    def claim(
+        self, run_id: str, owner: str, *, now: float, until: float, abandoned: tuple[str, float] | None = None
+    ) -> bool:
+        """Make a projector the owner of a run until a time; return False while another is.
+
+        ``abandoned`` is an owner with its time that counts as none.
+        """
         is_free = runs.c.owner.is_(None) | (runs.c.owned_until <= now) | (runs.c.owner == owner)
+        if abandoned is not None:
+            is_free |= (runs.c.owner == abandoned[0]) & (runs.c.owned_until == abandoned[1])
         query = update(runs).where(runs.c.id == run_id, is_free)
         return self._connection.execute(query, {"owner": owner, "owned_until": until}).rowcount == 1
 
