@@ -78,7 +78,7 @@ def build_collector(
         StartupError: If the database, or the file of rules, cannot be used.
     """
     store = Store.open(settings.database_url)
-    clock = _steady_clock(store) if clock is None else clock
+    clock = SteadyClock.of(store) if clock is None else clock
     max_streams = max(1, min(settings.max_streams, settings.max_connections // 2))
     broadcast = Broadcast(
         queue_size=settings.stream_queue,
@@ -207,16 +207,6 @@ def build_collector(
         {"runs_with_rules": lambda: known_rules.current.remembered_runs, "retention_runs": lambda: policy.thinned_runs}
     )
     return collector
-
-
-def _steady_clock(store: Store) -> SteadyClock:
-    """Return a clock that begins no earlier than what is stored; times that it distrusts are set to its own."""
-    with store.read() as repositories:
-        steady = SteadyClock(newest=repositories.runs.newest_time())
-    if steady.distrusts_newest:
-        with store.write() as repositories:
-            repositories.runs.limit_times(steady())
-    return steady
 
 
 def _watch(collector: Collector) -> None:

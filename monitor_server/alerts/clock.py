@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from monitor_server.durations import DAY_SECONDS
+from monitor_server.store.database import Store
 
 __all__ = ["SteadyClock"]
 
@@ -28,6 +29,7 @@ class SteadyClock:
         wall: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         newest: float | None = None,
+        shared: float | None = None,
     ) -> None:
         """Start the clock.
 
@@ -37,10 +39,19 @@ class SteadyClock:
             newest: The newest time that the database holds. A machine whose clock shows up to a day less was set back
                 while the collector was away, and the clock starts from there. More than a day says that one of the two
                 clocks was wrong; the machine's is then believed, and ``distrusts_newest`` is true.
+            shared: What the clock of the database's server shows. Where the machine's is another, this one counts: a
+                machine whose clock is days ahead would find runs silent, and remove them, that others receive.
         """
         self._wall = wall
         self._monotonic = monotonic
         self._start = wall()
+        if shared is not None and abs(self._start - shared) > JUMP_SECONDS:
+            log.warning(
+                "the machine's clock is %+.0f s ahead of the database's, by which its collectors go; set it right, and "
+                "restart the collector",
+                self._start - shared,
+            )
+            self._start = shared
         ahead = 0.0 if newest is None else newest - self._start
         self.distrusts_newest = ahead > LARGEST_JUMP_SECONDS
         if self.distrusts_newest:
@@ -57,6 +68,19 @@ class SteadyClock:
             self._start = newest
         self._begun = monotonic()
         self._reported = self.jump_seconds()
+
+    @classmethod
+    def of(
+        cls, store: Store, *, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+    ) -> "SteadyClock":
+        """Return a clock that agrees with a database; times in it that the clock distrusts are set to its own."""
+        with store.read() as repositories:
+            newest, shared = repositories.runs.newest_time(), repositories.server_clock()
+        steady = cls(wall=wall, monotonic=monotonic, newest=newest, shared=shared)
+        if steady.distrusts_newest:
+            with store.write() as repositories:
+                repositories.runs.limit_times(steady())
+        return steady
 
     def __call__(self) -> float:
         """Return seconds since the epoch."""

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, text
 
 from monitor_server.store.schema.version import schema_version
 
-__all__ = ["DatabaseState", "read_state"]
+__all__ = ["DatabaseState", "read_clock", "read_state"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,22 +30,28 @@ class DatabaseState:
     free_bytes: int | None
 
 
+def read_clock(connection: Connection) -> float | None:
+    """Return the server's clock in seconds since the epoch; None of SQLite, which has this machine's."""
+    if connection.dialect.name == "sqlite":
+        return None
+    return float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+
+
 def read_state(connection: Connection, *, free_bytes: int | None) -> DatabaseState:
     """Read the state of a database; the free space beside its file is known to the caller."""
     kind = connection.dialect.name
     if kind == "sqlite":
-        version, clock = connection.execute(text("SELECT sqlite_version()")).scalar_one(), None
+        version = connection.execute(text("SELECT sqlite_version()")).scalar_one()
         pages = connection.execute(text("PRAGMA page_count")).scalar_one()
         size = pages * connection.execute(text("PRAGMA page_size")).scalar_one()
     else:
         version = connection.execute(text("SHOW server_version")).scalar_one()
-        clock = float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
         size = connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
     return DatabaseState(
         kind=kind,
         server_version=str(version).partition(" ")[0],
         schema_version=schema_version(connection),
-        clock=clock,
+        clock=read_clock(connection),
         size_bytes=size,
         free_bytes=free_bytes,
     )

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 
 from monitor_server.errors import Unavailable
-from monitor_server.store.database_state import DatabaseState, read_state
+from monitor_server.store.database_state import DatabaseState, read_clock, read_state
 from monitor_server.store.repositories.action_links import ActionLinks
 from monitor_server.store.repositories.action_requests import ActionRequests
 from monitor_server.store.repositories.alert_history import AlertHistory
@@ -92,6 +92,10 @@ class Repositories:
             if isinstance(error, STATEMENT_ERRORS):
                 raise
             raise Unavailable(f"the store cannot write: {error.orig}; send again later") from error
+
+    def server_clock(self) -> float | None:
+        """Return the clock that all collectors of the database share; None on SQLite."""
+        return read_clock(self._connection)
 
     def database_state(self, *, free_bytes: int | None) -> DatabaseState:
         """Return the versions, the clock and the size of the database."""

@@ -75,6 +75,20 @@ def test_a_clock_that_was_set_back_while_the_collector_was_away_starts_from_the_
     assert "was set by" not in caplog.text
 
 
+@pytest.mark.parametrize("ahead", [-10 * DAY, 6 * 3600.0, 10 * DAY])
+def test_collectors_of_one_server_go_by_its_clock(store, caplog, ahead):
+    """Else one whose machine is days ahead would remove the runs of the others; on SQLite there is no other clock."""
+    steady = SteadyClock.of(store, wall=lambda: time.time() + ahead)
+    assert store.is_shared == (abs(steady() - time.time()) < 3600)
+    assert store.is_shared == (f"{ahead:+.0f} s ahead of the database's" in caplog.text)
+
+
+def test_a_clock_that_nearly_agrees_with_the_servers_is_kept(machine, caplog):
+    """Machines that NTP sets differ by less than is said."""
+    assert SteadyClock(wall=machine.wall, monotonic=machine.monotonic, shared=1_000_004.0)() == 1_000_000.0
+    assert caplog.text == ""
+
+
 def test_times_of_a_clock_that_was_far_ahead_are_not_believed(start_collector, scripted, database_url, caplog):
     """A clock that was ten days ahead leaves no trace: after the next start times are right, and silence counts."""
     quick = {"stall_minimum_seconds": 0.2, "lost_factor": 1e6}
