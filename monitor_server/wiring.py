@@ -155,7 +155,8 @@ def build_collector(
         on_commit=projector.notify_batches if is_projecting else lambda _: None,
         on_failure=log_.forget,
     )
-    policy = Policy(settings, clock=clock)
+    steady = clock if isinstance(clock, SteadyClock) else None
+    policy = Policy(settings, clock=clock, may_be_ahead=(lambda: False) if steady is None else steady.may_be_ahead)
     retention = RetentionWorker(
         store,
         policy,

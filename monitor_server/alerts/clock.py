@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from monitor_server.durations import DAY_SECONDS
+from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.store.database import Store
 
 __all__ = ["SteadyClock"]
@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 JUMP_SECONDS = 5.0
 # A wrong time zone is half a day. Where more was believed, one moment of a clock years ahead would last for years.
 LARGEST_JUMP_SECONDS = DAY_SECONDS
+# A machine whose battery is empty starts with any date, and NTP sets it within minutes.
+SETTLING_SECONDS = HOUR_SECONDS
 
 
 class SteadyClock:
@@ -66,7 +68,16 @@ class SteadyClock:
                 ahead,
             )
             self._start = newest
+        self._is_shared = shared is not None
+        self._is_late = newest is not None and self._start - newest > LARGEST_JUMP_SECONDS
         self._begun = monotonic()
+        if self.may_be_ahead():
+            log.info(
+                "the newest time in the database is %.0f s old: nothing is removed for its age for %.0f s, because the "
+                "machine's clock may be wrong",
+                -ahead,
+                SETTLING_SECONDS,
+            )
         self._reported = self.jump_seconds()
 
     @classmethod
@@ -85,6 +96,17 @@ class SteadyClock:
     def __call__(self) -> float:
         """Return seconds since the epoch."""
         return self._start + self._monotonic() - self._begun
+
+    def may_be_ahead(self) -> bool:
+        """Tell whether what is old by this clock may be young: nothing may be removed for its age then.
+
+        The machine's clock has been set back since the start, or showed more than a day after the newest time in the
+        database at a start that is not long ago. The clock of a server is believed.
+        """
+        if self._is_shared:
+            return False
+        is_early = self._monotonic() - self._begun < SETTLING_SECONDS
+        return self.jump_seconds() < -SETTLING_SECONDS or (self._is_late and is_early)
 
     def jump_seconds(self) -> float:
         """Return how far the machine's clock is ahead of this one."""

@@ -1,7 +1,7 @@
 """Finds the data that the limits of retention allow to remove, and removes it slice by slice."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from monitor_server.access.audit.entries import record_change
@@ -54,9 +54,19 @@ class Removed:
 class Policy:
     """Applies the settings of retention."""
 
-    def __init__(self, settings: Settings, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, settings: Settings, *, clock: Callable[[], float], may_be_ahead: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Build it.
+
+        Args:
+            settings: Of the collector.
+            clock: Returns seconds since the epoch.
+            may_be_ahead: Whether the clock may be wrong, so that nothing is removed for its age for now.
+        """
         self._settings = settings
         self._clock = clock
+        self._may_be_ahead = may_be_ahead
         self._thinned: dict[str, int | None] = {}  # the newest step of a run whose old responses are removed
 
     @property
@@ -66,11 +76,11 @@ class Policy:
 
     def deletes_runs(self, repositories: Repositories) -> bool:
         """Whether runs are deleted by their age."""
-        return limits_in_force(repositories, self._settings).run_days is not None
+        return self._limits(repositories).run_days is not None
 
     def begin_deletions(self, repositories: Repositories) -> None:
         """Begin to delete the runs that are older than the limits keep, unless their trainer sends."""
-        days = limits_in_force(repositories, self._settings).run_days
+        days = self._limits(repositories).run_days
         if days is not None:
             now = self._clock()
             old = repositories.retention.silent(
@@ -83,14 +93,15 @@ class Policy:
     def find_tasks(self, repositories: Repositories) -> list[Task]:
         """Return what there is to remove."""
         settings, retention, now = self._settings, repositories.retention, self._clock()
-        limits = limits_in_force(repositories, settings)
+        limits = self._limits(repositories)
         tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted()]
         tasks += [Task(kind="removed_attempts", run_id=run_id) for run_id in retention.with_removed_attempts()]
         tasks += self._with_old_responses(repositories)
         before = now - settings.audit_days * DAY_SECONDS
-        if repositories.audit_log.has_old(before=before):
+        is_held = self._may_be_ahead()
+        if not is_held and repositories.audit_log.has_old(before=before):
             tasks.append(Task(kind="audit_entries"))
-        if repositories.silences.has_old(before=before):
+        if not is_held and repositories.silences.has_old(before=before):
             tasks.append(Task(kind="silences"))
         if limits.record_steps is not None:
             kept = limits.record_steps
@@ -111,7 +122,7 @@ class Policy:
         """Remove a bounded number of rows."""
         retention = repositories.retention
         limits = task.limits
-        if limits is not None and limits != limits_in_force(repositories, self._settings):
+        if limits is not None and limits != self._limits(repositories):
             return Removed(table=task.kind, rows=0, has_more=False)  # the next look finds what the new limits demand
         if task.kind in ("audit_entries", "silences"):
             return self._remove_old(repositories, task.kind)
@@ -133,6 +144,13 @@ class Policy:
         if rows and not has_more:
             self._record(repositories, f"run.remove_{task.kind}", task.run_id, "as the settings of retention demand")
         return Removed(table=task.kind, rows=rows, has_more=has_more)
+
+    def _limits(self, repositories: Repositories) -> Limits:
+        """Return the limits in force, without those that count days where the clock may be wrong."""
+        limits = limits_in_force(repositories, self._settings)
+        if not self._may_be_ahead():
+            return limits
+        return replace(limits, record_days=None, response_days=None, step_days=None, run_days=None)
 
     def _remove_old(self, repositories: Repositories, table: str) -> Removed:
         """Remove entries of the audit log, or silences that have ended, by their age."""

@@ -83,6 +83,20 @@ def test_collectors_of_one_server_go_by_its_clock(store, caplog, ahead):
     assert store.is_shared == (f"{ahead:+.0f} s ahead of the database's" in caplog.text)
 
 
+def test_a_clock_that_may_be_ahead_is_told_apart(machine):
+    """It showed days more than the database at the start, for an hour; or the machine's was set back since."""
+    times = {"wall": machine.wall, "monotonic": machine.monotonic}
+    late, steady = SteadyClock(newest=machine.wall.now - 10 * DAY, **times), SteadyClock(newest=999_000.0, **times)
+    shared = SteadyClock(newest=machine.wall.now - 10 * DAY, shared=machine.wall.now, **times)
+    assert [each.may_be_ahead() for each in (late, steady, shared)] == [True, False, False]
+    machine.wait(3_601)
+    assert [each.may_be_ahead() for each in (late, steady, shared)] == [False, False, False]
+    machine.wall.now -= 10 * DAY
+    assert [each.may_be_ahead() for each in (late, steady, shared)] == [True, True, False]
+    machine.wall.now += 20 * DAY  # a clock that is behind removes nothing too early
+    assert not steady.may_be_ahead()
+
+
 def test_a_clock_that_nearly_agrees_with_the_servers_is_kept(machine, caplog):
     """Machines that NTP sets differ by less than is said."""
     assert SteadyClock(wall=machine.wall, monotonic=machine.monotonic, shared=1_000_004.0)() == 1_000_000.0

@@ -159,6 +159,28 @@ def test_a_run_whose_trainer_sends_is_not_deleted_by_its_age(guarded, clock):
 
 
 @sqlite_only
+def test_nothing_is_removed_for_its_age_while_the_clock_may_be_wrong(guarded, clock):
+    """A machine that starts with a date of next month keeps its runs; what counts steps is removed as always."""
+    run_id = send_everything(guarded.live, "young")
+    store, wrong = guarded.live.app.state.collector.store, [True]
+    days = {"run_days": 7.0, "record_days": 7.0, "response_days": 7.0, "step_days": 7.0, "audit_days": 7.0}
+    policy = Policy(Settings(record_steps=10, **days), clock=clock, may_be_ahead=lambda: wrong[0])
+    clock.now += 30 * DAY
+    with store.write() as repositories:
+        assert not policy.deletes_runs(repositories)
+        policy.begin_deletions(repositories)
+        assert repositories.retention.deleted() == []
+        (task,) = policy.find_tasks(repositories)
+        assert (task.kind, task.kept_steps) == ("records", 10)
+    wrong[0] = False
+    with store.write() as repositories:
+        assert policy.deletes_runs(repositories)
+        policy.begin_deletions(repositories)
+        assert repositories.retention.deleted() == [run_id]
+        assert {"audit_entries", "deleted_run"} <= {task.kind for task in policy.find_tasks(repositories)}
+
+
+@sqlite_only
 def test_a_task_of_limits_that_are_no_longer_in_force_removes_nothing(guarded, clock):
     """Somebody keeps data for longer while it is being removed: what is left stays."""
     run_id = send_everything(guarded.live, "kept")
