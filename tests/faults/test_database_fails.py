@@ -58,28 +58,27 @@ def _counted_faults(pool, root):
 
 
 @pytest.mark.parametrize(
-    ("fail", "repair", "reason", "fault"),
+    ("fail", "repair", "named"),
     [
         # Slow: a failed commit says for half a minute that the collector is not ready, unless a later one succeeds.
         pytest.param(
             lambda server: server.stop(),
             lambda server: server.start(),
-            "connection",
-            "connection",
+            ("connection", "connection"),
             id="stopped",
             marks=pytest.mark.slow,
         ),
         pytest.param(
             lambda server: _set_read_only(server, "on"),
             lambda server: _set_read_only(server, "off"),
-            "read-only",
-            "read_only",
+            ("read-only", "read_only"),
             id="read-only",
         ),
     ],
 )
-def test_what_a_failed_postgresql_cannot_store_is_not_acknowledged(server, pool, fail, repair, reason, fault):
-    """Ingest answers 503, readyz states the reason, and the metrics go on and name the fault; then the same collector stores and projects what comes."""
+def test_what_a_failed_postgresql_cannot_store_is_not_acknowledged(server, pool, fail, repair, named):
+    """Ingest answers 503, readyz states the reason, and metrics name the fault; then all that comes is stored."""
+    reason, fault = named
     with reserved_port() as port, start(create_database(server.url), port):
         root = f"http://127.0.0.1:{port}"
         api = f"{root}/api/v1"
