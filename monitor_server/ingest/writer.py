@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from monitor_server.errors import Unavailable
-from monitor_server.ingest.failure_log import FailureLog
+from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.store.database import Store
 from monitor_server.store.faults import concerns_all
 from monitor_server.store.repositories import Repositories

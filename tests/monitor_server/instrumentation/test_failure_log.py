@@ -3,7 +3,7 @@
 import pytest
 
 from monitor_server.errors import Unavailable
-from monitor_server.ingest.failure_log import MOST_REASONS, REPEAT_SECONDS, FailureLog
+from monitor_server.instrumentation.failure_log import MOST_REASONS, REPEAT_SECONDS, FailureLog
 
 FULL = Unavailable("the store cannot write: database or disk is full; send again later")
 LOCKED = Unavailable("the store cannot write: database is locked; send again later")
