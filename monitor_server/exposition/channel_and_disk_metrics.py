@@ -41,11 +41,13 @@ class Channels(Collector):
             labels=["channel"],
         )
         now = self._clock()
+        if self._store.faults.is_lost:  # the names of the channels may be read as well
+            return []
         try:
             channels = self._channels()
             if not channels:
                 return [waiting, oldest, failing]
-            with self._store.read() as repositories:
+            with self._store.read_if_connected() as repositories:
                 statuses = repositories.notifications.statuses(now=now)
                 broken = repositories.notifications.failing(channels)
         except Unavailable:
@@ -105,7 +107,7 @@ class DiskAndKeys(Collector):
         )
         now = self._clock()
         try:
-            with self._store.read() as repositories:
+            with self._store.read_if_connected() as repositories:
                 keys = repositories.api_keys.all()
         except Unavailable:
             return [free]

@@ -205,7 +205,7 @@ class _Runs(Collector):
         behind = GaugeMetricFamily(
             "rlvitals_unprojected_records", "Records that are stored and that no detector has seen yet"
         )
-        with self._store.read() as repositories:
+        with self._store.read_if_connected() as repositories:
             quarantined.add_metric([], len(repositories.projection_queue.quarantined()))
             behind.add_metric([], repositories.projection_queue.unprojected())
             rows = repositories.run_views.live(

@@ -118,6 +118,7 @@ class Store:
         try:
             with self._reading.begin() as connection:
                 yield Repositories(connection)
+            self.faults.end()
         except (OperationalError, PoolTimeoutError) as error:
             self.faults.count(fault_of(error))
             raise Unavailable(f"the store cannot read: {getattr(error, 'orig', error)}; ask again later") from error
@@ -137,11 +138,24 @@ class Store:
                 with self._writing.begin() as connection:
                     yield Repositories(connection)
                     self._check(lambda file: file.check())
+            self.faults.end()
         except (DBAPIError, PoolTimeoutError) as error:
             if isinstance(error, STATEMENT_ERRORS):
                 raise
             self.faults.count(fault_of(error))
             raise Unavailable(f"the store cannot write: {getattr(error, 'orig', error)}; send again later") from error
+
+    @contextmanager
+    def read_if_connected(self) -> Iterator[Repositories]:
+        """Read as `read`, for those who can do without; where the connection was just lost, it is not waited for.
+
+        Raises:
+            Unavailable: As `read` does, or at once where another has just found the connection lost.
+        """
+        if self.faults.is_lost:
+            raise Unavailable("the connection to the database is lost; ask again later")
+        with self.read() as repositories:
+            yield repositories
 
     def open_notifications(self, on_message: Callable[[str], None], on_gap: Callable[[], None]) -> Notifications | None:
         """Return what carries messages between the collectors of this database; None on SQLite."""

@@ -1,6 +1,8 @@
 """Names the faults of a database, and counts them."""
 
 import threading
+import time
+from collections.abc import Callable
 from typing import Any, Final, Literal, get_args
 
 from sqlalchemy.exc import DBAPIError
@@ -37,17 +39,39 @@ def concerns_all(error: Exception) -> bool:
     return isinstance(error.__cause__, DBAPIError) and fault_of(error.__cause__) != "locked"
 
 
-class FaultCounts:
-    """How often each fault has occurred since the process began; for any thread."""
+# A server that hangs makes each attempt to connect last ten seconds, and the threads of the collector go on trying.
+LOST_SECONDS: Final = 15.0
 
-    def __init__(self) -> None:
+
+class FaultCounts:
+    """How often each fault has occurred since the process began; for any thread.
+
+    Args:
+        monotonic: A clock in seconds.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._lost_at: float | None = None
         self._lock = threading.Lock()
         self._counts: dict[str, int] = dict.fromkeys(get_args(Fault), 0)
 
     def count(self, fault: Fault) -> None:
         """Count one."""
+        if fault == "connection":
+            self._lost_at = self._monotonic()
         with self._lock:
             self._counts[fault] += 1
+
+    def end(self) -> None:
+        """Note that the database has answered."""
+        self._lost_at = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection was lost a short time ago, and nothing was read or written since."""
+        lost_at = self._lost_at
+        return lost_at is not None and self._monotonic() - lost_at < LOST_SECONDS
 
     def counts(self) -> dict[str, int]:
         """Return the number of each, also of those that have not occurred."""

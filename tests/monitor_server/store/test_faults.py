@@ -9,7 +9,7 @@ import sqlalchemy
 
 from monitor_server.errors import Unavailable
 from monitor_server.store import database
-from monitor_server.store.faults import fault_of
+from monitor_server.store.faults import LOST_SECONDS, FaultCounts, fault_of
 from tests.databases import sqlite_only
 
 WRITE = "UPDATE alembic_version SET version_num = version_num"
@@ -72,6 +72,32 @@ def test_each_fault_of_a_server_has_its_name(migrated_postgres):
                 _execute(store, *statement)
             assert _counted(store).get(fault) == 1, fault
     assert _counted(store) == dict.fromkeys(statements, 1)
+
+
+def test_a_connection_that_was_lost_is_not_waited_for_by_who_can_do_without(store):
+    """As the metrics: a server that hangs would hold each of their reads for ten seconds. It ends with an answer."""
+    with store.read_if_connected() as repositories:
+        repositories.runs.exists("r")
+    store.faults.count("locked")
+    with store.read_if_connected():
+        pass
+    store.faults.count("connection")
+    with pytest.raises(Unavailable, match="is lost"), store.read_if_connected():
+        pass
+    with store.write() as repositories:
+        repositories.probe()
+    with store.read_if_connected():
+        pass
+
+
+def test_a_lost_connection_is_tried_again_after_a_while():
+    """Also where nobody else has."""
+    seconds = [0.0]
+    faults = FaultCounts(monotonic=lambda: seconds[0])
+    faults.count("connection")
+    assert faults.is_lost
+    seconds[0] = LOST_SECONDS
+    assert not faults.is_lost
 
 
 def test_a_connection_that_does_not_become_free_is_a_slow_database():
