@@ -27,6 +27,10 @@ def test_a_rule_is_tried_saved_switched_changed_and_deleted(collector, visit):
     expect(page.locator("#rule-state")).to_have_text("Not saved. ")
     for field in ("name", "signal"):
         expect(page.locator(f"#rule-problem-{field}")).to_have_text("must be set")
+    tops = page.evaluate(
+        "['name', 'condition'].map((n) => document.getElementById(`rule-field-${n}`).closest('.field').offsetTop)"
+    )
+    assert tops[0] == tops[1]  # the controls of a row stand beside each other
     page.get_by_role("button", name="Empty the form").click()
     expect(page.locator(".field-problem:not(:empty)")).to_have_count(0)
     page.get_by_label("Name (lower-case").fill("Too high; for me")
