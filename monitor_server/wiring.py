@@ -226,6 +226,7 @@ def _watch(collector: Collector) -> None:
             **(collector.oidc.caches if collector.oidc is not None else {}),
             "recent_verdicts": lambda: len(collector.receipts.recent_verdicts),
             "link_addresses": lambda: collector.links.counted_addresses,
+            "view_callers": lambda: len(collector.shown_views),
             "streams": lambda: broadcast.subscriptions,
             "stream_events": lambda: broadcast.queued_events,
         }

@@ -175,6 +175,7 @@
     source.addEventListener("action", onEvent);
     source.addEventListener("run", onEvent);
     source.addEventListener("deleted", onEvent);
+    source.addEventListener("view", (event) => window.rlvitals.showView(JSON.parse(event.data)));
     source.addEventListener("dropped", refresh); // we were too slow for the stream
     source.addEventListener("ended", () => window.rlvitals.checkSession()); // we may no longer read it
   }

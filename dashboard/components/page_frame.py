@@ -57,6 +57,7 @@ def shell(main: Component | None = None) -> Component:
                         title="System, light or dark",
                     ),
                     html.Button("Notify", id=frame_ids.NOTIFY, className="bar-button", hidden=True),
+                    html.Button("Follow", id=frame_ids.FOLLOW, className="bar-button", **{"aria-pressed": "false"}),
                     html.Button("?", id=frame_ids.KEYS_OPEN, className="bar-button", title="Keyboard (?)"),
                     html.Button(id=frame_ids.SIGN_OUT, className="bar-button sign-out", hidden=True, title="Sign out"),
                     html.A("API", href="/docs", className="bar-link"),
@@ -65,7 +66,21 @@ def shell(main: Component | None = None) -> Component:
             _keyboard_help(),
             palette(),
             main or html.Main(id=frame_ids.PAGE, children=html.Div(className="loading", children="Loading")),
+            _shown_view(),
         ],
+    )
+
+
+def _shown_view() -> Component:
+    """Return the place of the message about a view that somebody shows; assets/shown_view.js fills it."""
+    return html.Aside(
+        id=frame_ids.SHOWN_VIEW,
+        className="shown-view",
+        children=[
+            html.Div(id=frame_ids.SHOWN_VIEW_TEXT, role="status"),
+            html.Div(id=frame_ids.SHOWN_VIEW_BUTTONS, className="shown-buttons"),
+        ],
+        **{"aria-label": "shown by somebody"},
     )
 
 

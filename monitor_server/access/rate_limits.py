@@ -1,4 +1,4 @@
-"""Limits of requests and bytes for each key, and of requests without a key for each address."""
+"""Limits of requests and bytes for each key, and of requests of one kind for each address or key."""
 
 import ipaddress
 import math
@@ -73,7 +73,7 @@ class RateLimits:
 
 
 class AddressLimits:
-    """Bounds requests that need no key: from one address, and altogether.
+    """Bounds requests of one kind: from one address, or of one key where they need one, and altogether.
 
     Args:
         what: What is requested, in the plural, for the error message.

@@ -105,6 +105,7 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/api/v1/views"): _LIST,
     ("POST", "/api/v1/views"): Access(Scope.OPERATE, Reach.FILTERED),
     ("DELETE", "/api/v1/views/{view_id}"): Access(Scope.OPERATE, Reach.FILTERED),
+    ("POST", "/api/v1/view"): Access(Scope.OPERATE, Reach.FILTERED),
     ("GET", "/api/v1/stream"): _LIST,
     ("POST", "/api/v1/sample"): Access(Scope.ADMIN, Reach.COLLECTOR),
     ("POST", "/api/v1/sample/ablation"): Access(Scope.ADMIN, Reach.COLLECTOR),

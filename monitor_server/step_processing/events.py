@@ -1,4 +1,4 @@
-"""Domain events: what has happened to a run. They are published after the commit and rendered by `api.live_events`."""
+"""Domain events: what has happened. They are published after the commit and rendered by `api.live_events`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks.wire import ActionReport
 
-__all__ = ["ActionReported", "AlertChanged", "Event", "RunChanged", "RunDeleted", "StepCompleted"]
+__all__ = ["ActionReported", "AlertChanged", "Event", "RunChanged", "RunDeleted", "StepCompleted", "ViewShown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,4 +66,16 @@ class RunDeleted:
     project: str | None
 
 
-Event = StepCompleted | AlertChanged | ActionReported | RunChanged | RunDeleted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewShown:
+    """Somebody shows a page of the dashboard to whoever has one open; it comes to each stream, whatever its run."""
+
+    address: str
+    note: str
+    by: str
+    at: float
+    project: str | None
+    run_id: None = None
+
+
+Event = StepCompleted | AlertChanged | ActionReported | RunChanged | RunDeleted | ViewShown

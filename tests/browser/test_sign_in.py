@@ -53,6 +53,17 @@ def test_a_browser_signs_in_and_out(guarded, visit, scheme):
     visit.page.wait_for_url("**/sign-in?next=%2F")
 
 
+def test_the_bar_fits_every_width_beside_a_long_name(guarded, visit):
+    """No width between a phone and a desk makes the page wider than the screen."""
+    reader = guarded.key("read", name="anna-maria.montgomery@example.org")
+    visit.page.goto(f"{guarded.live.url}/rules")
+    sign_in(visit.page, reader)
+    expect(visit.page.get_by_role("button", name="Sign out anna-maria")).to_be_visible()
+    for width in (360, 430, 561, 601, 640, 700, 781, 860):
+        visit.page.set_viewport_size({"width": width, "height": 700})
+        assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), width
+
+
 def test_a_session_ends_with_its_key(guarded, visit):
     """Who revokes a key signs out every browser that used it."""
     reader = guarded.key("read", name="anna")

@@ -43,7 +43,8 @@ FULL = {
 }  # fmt: skip
 OTHERS = {
     "log_shared_runs", "valid_names", "owned_runs", "full_steps", "mended_runs", "detector_runs", "rule_runs",
-    "runs_of_others", "retention_runs", "recent_verdicts", "link_addresses", "callers", "streams", "stream_events",
+    "runs_of_others", "retention_runs", "recent_verdicts", "link_addresses", "view_callers", "callers", "streams",
+    "stream_events",
 }  # fmt: skip
 SIGN_IN = {"sign_in_addresses", "used_sign_ins"}
 

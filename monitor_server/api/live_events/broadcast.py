@@ -22,7 +22,7 @@ CHECK_SECONDS: Final = 2.0  # how long a stream goes on, at most, when its subsc
 class _QueuedEvent:
     """An event that is rendered when the first subscriber takes it, and once for all subscribers."""
 
-    def __init__(self, run_id: str, project: str | None, event: Event | RenderedEvent) -> None:
+    def __init__(self, run_id: str | None, project: str | None, event: Event | RenderedEvent) -> None:
         self.run_id = run_id
         self.project = project
         self._event = event
@@ -63,7 +63,8 @@ class Subscription:
 
     def offer(self, event: _QueuedEvent) -> None:
         """Queue an event; the oldest is dropped if the queue is full."""
-        if self._run_id in (None, event.run_id) and self._project in (None, event.project):
+        concerns_run = event.run_id is None or self._run_id in (None, event.run_id)
+        if concerns_run and self._project in (None, event.project):
             self._dropped += len(self._events) == self._events.maxlen
             self._events.append(event)
             self._has_news.set()
@@ -149,7 +150,7 @@ class Broadcast:
                 self._deliver, [_QueuedEvent(event.run_id, event.project, event) for event in events]
             )
 
-    def publish_rendered(self, run_id: str, event: RenderedEvent, *, project: str | None = None) -> None:
+    def publish_rendered(self, run_id: str | None, event: RenderedEvent, *, project: str | None = None) -> None:
         """Queue an event that another collector has rendered; may be called from any thread, and never waits."""
         if self._loop is not None and not self._closed and self._subscriptions:
             self._loop.call_soon_threadsafe(self._deliver, [_QueuedEvent(run_id, project, event)])
@@ -168,7 +169,7 @@ class Broadcast:
         refusal: Callable[[], str | None] = lambda: None,
         client: str | None = None,
     ) -> Iterator[Subscription]:
-        """Subscribe to the events of one run, or of all runs, from now on.
+        """Subscribe to the events of one run, or of all runs, from now on; what concerns no run comes to everybody.
 
         If the subscriber is too slow, an event ``dropped`` states how many events it has missed.
 

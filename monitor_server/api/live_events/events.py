@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from monitor_server.api.schemas import ActionEvent, ForkItem, StepEvent, alert_item, run_item
+from monitor_server.api.schemas import ActionEvent, ForkItem, StepEvent, ViewEvent, alert_item, run_item
 from monitor_server.detection.protocol import Phase
 from monitor_server.step_processing.events import (
     ActionReported,
@@ -15,6 +15,7 @@ from monitor_server.step_processing.events import (
     RunChanged,
     RunDeleted,
     StepCompleted,
+    ViewShown,
 )
 
 __all__ = ["RenderedEvent", "render"]
@@ -43,6 +44,9 @@ def render(event: Event) -> RenderedEvent:
             return RenderedEvent(kind="run", data=run_item(view).model_dump_json())
         case RunDeleted():
             return RenderedEvent(kind="deleted", data=json.dumps({"run_id": event.run_id}))
+        case ViewShown():
+            shown = ViewEvent(address=event.address, note=event.note, by=event.by, at=event.at)
+            return RenderedEvent(kind="view", data=shown.model_dump_json())
     assert_never(event)
 
 

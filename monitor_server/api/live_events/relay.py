@@ -125,7 +125,8 @@ class Relay:
                 self._watched_until = time.monotonic() + WATCHED_SECONDS
                 return
             event = RenderedEvent(kind=str(fields["kind"]), data=str(fields["data"]))
-            run_id, project = str(fields["run_id"]), fields.get("project")
+            run_id, project = fields["run_id"], fields.get("project")
+            run_id = None if run_id is None else str(run_id)
             _check(event)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             log.warning("a message of another collector is not understood, perhaps it is newer: %s", error)

@@ -37,6 +37,7 @@ from monitor_server.api.schemas.runs import (
     run_detail,
     run_item,
 )
+from monitor_server.api.schemas.shown_views import ShownView, ViewEvent
 
 __all__ = [
     "AcknowledgementItem",
@@ -63,10 +64,12 @@ __all__ = [
     "RunRow",
     "Schema",
     "SeriesItem",
+    "ShownView",
     "Sparkline",
     "Status",
     "StepEvent",
     "StepItem",
+    "ViewEvent",
     "alert_item",
     "forecast_item",
     "group_item",

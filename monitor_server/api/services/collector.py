@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
+from monitor_server.access.rate_limits import AddressLimits
 from monitor_server.action_links.lookup import LinkLookup
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.action_requests.due_requests import RequestDelivery
@@ -37,6 +38,9 @@ __all__ = ["Collector"]
 
 # Decoding a body of 32 MiB takes up to half a gigabyte for a moment, and each adds its part to every commit.
 MAX_LARGE_BATCHES = 2
+# Views that are shown, per second, with ten seconds' worth at once: people read each, and pages that follow load it.
+VIEWS_PER_CALLER = 0.2
+VIEWS_ALTOGETHER = 1.0
 
 Result = TypeVar("Result")
 
@@ -72,6 +76,11 @@ class Collector:
     dry_runs: DryRuns = field(default_factory=DryRuns)
     # Of those who save settings one at a time is checked: Apprise needs a process and a thread for it.
     settings_turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+    shown_views: AddressLimits = field(
+        default_factory=lambda: AddressLimits(
+            "views were shown", per_address=VIEWS_PER_CALLER, altogether=VIEWS_ALTOGETHER
+        )
+    )
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
 
     def start(self) -> None:

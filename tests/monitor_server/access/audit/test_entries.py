@@ -123,6 +123,7 @@ def test_every_route_that_changes_something_is_recorded(guarded):
         ("POST", "/api/v1/silences/{silence_id}/end"): ("silence.end", {}),
         ("POST", "/api/v1/views"): ("view.save", {"name": "v", "query": "sort=reward:desc"}),
         ("DELETE", "/api/v1/views/{view_id}"): ("view.delete", None),
+        ("POST", "/api/v1/view"): ("view.show", {"address": "/"}),
         ("POST", "/api/v1/keys"): ("key.create", {"name": "new", "scope": "read"}),
         ("DELETE", "/api/v1/keys/{key}"): ("key.revoke", None),
         ("POST", "/api/v1/sample"): ("sample.play", None),

@@ -1,0 +1,121 @@
+/* A view that somebody shows (POST /api/v1/view): the page says so, and a tab that follows opens it by itself. */
+(function () {
+  "use strict";
+
+  const FOLLOW = "rlvitals-follow"; // kept for this tab, also while it is loaded anew
+  const FOLLOWED = "rlvitals-followed"; // what the page that a tab has followed to says
+  const LONGEST_MS = 30000; // a page that is drawn later was opened by somebody
+  const FIELDS = "input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable]";
+  const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
+
+  let shown = null; // the view that is said
+
+  function kept(name) {
+    try {
+      return sessionStorage.getItem(name);
+    } catch {
+      return null; // a browser that keeps nothing
+    }
+  }
+
+  function keep(name, value) {
+    try {
+      if (value === null) sessionStorage.removeItem(name);
+      else sessionStorage.setItem(name, value);
+    } catch {
+      /* it holds for nothing */
+    }
+  }
+
+  const follows = () => kept(FOLLOW) === "on";
+  const isHere = (view) => view.address === location.pathname + location.search;
+
+  /* The collector accepts pages of its own alone; a dashboard that forwards the stream of another relies on nobody. */
+  function isOurs(address) {
+    return /^\/(?![/\\])/.test(address) && new URL(address, location.origin).origin === location.origin;
+  }
+
+  /* Somebody who types, or is asked something, is not taken away. */
+  function isBusy() {
+    const field = document.activeElement;
+    return Boolean(document.querySelector("dialog[open]") || (field && field.matches(FIELDS)));
+  }
+
+  function element(tag, text, more) {
+    return Object.assign(document.createElement(tag), { textContent: text }, more);
+  }
+
+  function draw() {
+    const said = document.getElementById("shown-view-text");
+    const buttons = document.getElementById("shown-view-buttons");
+    if (!said) return;
+    if (!shown) {
+      said.replaceChildren();
+      buttons.replaceChildren();
+      return;
+    }
+    const { view, isFollowed } = shown;
+    const by = element("p", "", { className: "shown-by" });
+    by.append(element("strong", view.by, { dir: "auto" }), isFollowed ? " has opened this page in this tab" : " shows a page");
+    by.append(element("span", CLOCK.format(1000 * view.at), { className: "number" }));
+    said.replaceChildren(by);
+    if (view.note) said.append(element("p", view.note, { className: "shown-note", dir: "auto" }));
+    const close = element("button", "Close", { type: "button", className: "quiet" });
+    close.dataset.closes = "shown-view";
+    const follow = element("button", "", { type: "button", className: "quiet" });
+    follow.dataset.follow = "";
+    const open = element("a", "Open", { className: "button", href: view.address });
+    buttons.replaceChildren(...(isFollowed || isHere(view) ? [follow, close] : [open, follow, close]));
+    showChoice();
+  }
+
+  function showChoice() {
+    document.querySelectorAll("#follow, [data-follow]").forEach((button) => {
+      button.textContent = "Follow";
+      button.title = follows() ? "This tab opens what others show" : "Let this tab open what others show by itself";
+      button.setAttribute("aria-pressed", String(follows()));
+    });
+  }
+
+  function say(view, isFollowed) {
+    shown = { view, isFollowed };
+    draw();
+  }
+
+  function showView(view) {
+    if (!isOurs(view.address)) return;
+    if (!follows() || isBusy()) say(view, false);
+    else if (isHere(view)) say(view, true);
+    else {
+      keep(FOLLOWED, JSON.stringify({ view, at: Date.now() }));
+      location.assign(view.address);
+    }
+  }
+
+  function close() {
+    shown = null;
+    draw();
+  }
+
+  document.addEventListener("click", (event) => {
+    if (event.target.closest('[data-closes="shown-view"]')) close();
+    if (!event.target.closest("#follow, [data-follow]")) return;
+    keep(FOLLOW, follows() ? null : "on");
+    showChoice();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && event.target.closest("#shown-view")) close();
+  });
+
+  /* Dash draws the frame when it has loaded. */
+  new MutationObserver((_, observer) => {
+    if (!document.getElementById("shown-view")) return;
+    observer.disconnect();
+    showChoice();
+    const followed = JSON.parse(kept(FOLLOWED) || "null");
+    keep(FOLLOWED, null);
+    if (followed && Date.now() - followed.at < LONGEST_MS) say(followed.view, true);
+  }).observe(document.documentElement, { subtree: true, childList: true });
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, { showView });
+})();

@@ -1,0 +1,115 @@
+"""`POST /api/v1/view`: shows a view of the dashboard to whoever has a page open, and answers its whole address."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from monitor_server.access.audit.entries import record_change
+from monitor_server.access.callers import Caller
+from monitor_server.access.sessions import is_encrypted
+from monitor_server.api.body_fields import By, ShortNote
+from monitor_server.api.dependencies import Asking, Collector, Serving, client_address
+from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
+from monitor_server.api.schemas import ShownView
+from monitor_server.errors import UnknownAlert, UnknownRun
+from monitor_server.step_processing.events import ViewShown
+from monitor_server.store.repositories import Repositories
+from monitor_server.text_safety.page_addresses import (
+    LONGEST_ADDRESS,
+    PAGE_ADDRESS,
+    PageAddress,
+    read_page_address,
+)
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+
+def _checked(address: str) -> str:
+    try:
+        read_page_address(address)
+    except ValueError:
+        raise PydanticCustomError(
+            "page_address",
+            "must be the path of a page of the dashboard with its query, as it stands in the address bar behind the "
+            "host, such as /runs/ID?signals=entropy; other sites, paths that are no pages, fragments and characters "
+            "that a browser writes as %.. are not accepted",
+        ) from None
+    return address
+
+
+class ViewToShow(BaseModel):
+    """What to show, and why."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    address: Annotated[
+        str,
+        Field(
+            max_length=LONGEST_ADDRESS,
+            json_schema_extra={"pattern": PAGE_ADDRESS},
+            description="The path of a page with its query, such as /runs/ID?signals=entropy",
+        ),
+        AfterValidator(_checked),
+    ]
+    note: ShortNote = ""
+    by: By = "somebody"
+
+
+@router.post("/view", responses=BODY_REFUSALS | NOT_FOUND)
+async def show_view(body: ViewToShow, request: Request, collector: Serving, asking: Asking) -> ShownView:
+    """Show a view to the pages that are open now and whose keys reach its project. Nothing is kept for later pages."""
+    collector.shown_views.count(asking.key_id or asking.name or client_address(request))
+    now, page = collector.clock(), read_page_address(body.address)
+
+    def write(repositories: Repositories) -> str | None:
+        project = _project(repositories, page, asking)
+        # Without query and note: those would outlive the deletion of what they tell of.
+        record_change(repositories, asking, "view.show", page.path, now=now, project=project, by=body.by)
+        return project
+
+    project = await collector.write("views", write)
+    shown = ViewShown(address=body.address, note=body.note, by=asking.signature(body.by), at=now, project=project)
+    collector.relay.publish([shown])
+    return ShownView(
+        address=shown.address,
+        note=shown.note,
+        by=shown.by,
+        at=shown.at,
+        url=_site(request, collector) + shown.address,
+        project=project,
+    )
+
+
+def _project(repositories: Repositories, page: PageAddress, asking: Caller) -> str | None:
+    """Return the project that a page tells of; that of the caller where it shows no run in particular.
+
+    Raises:
+        UnknownAlert: If the alert of the page is not of its run, or is in a project that the caller does not reach.
+        UnknownRun: If a run of the page does not exist, or likewise.
+    """
+    if page.alert_id is not None:
+        alert = repositories.alerts.view(page.alert_id)
+        if alert is None or (alert["run_id"],) != page.run_ids or not asking.reaches(alert["project"]):
+            raise UnknownAlert.by_id(page.alert_id)
+    projects = set()
+    for run_id in page.run_ids:
+        project = repositories.runs.project(run_id)
+        if project is None or not asking.reaches(project):
+            raise UnknownRun.by_id(run_id)
+        projects.add(project)
+    if not projects:
+        return asking.project
+    return projects.pop() if len(projects) == 1 else None
+
+
+def _site(request: Request, collector: Collector) -> str:
+    """Return how the caller reaches the dashboard, without a slash at the end, unless a setting states it."""
+    settings = collector.settings
+    if settings.public_url:
+        return settings.link_url
+    secure = is_encrypted(request.headers, scheme=request.url.scheme, is_https=settings.is_https)
+    return f"{'https' if secure else 'http'}://{request.url.netloc}"

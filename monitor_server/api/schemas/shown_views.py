@@ -1,0 +1,23 @@
+"""A view of the dashboard that somebody shows to whoever has a page open."""
+
+from pydantic import Field
+
+from monitor_server.api.schemas.base import Schema
+
+__all__ = ["ShownView", "ViewEvent"]
+
+
+class ViewEvent(Schema):
+    """A view that is shown, as the stream sends it."""
+
+    address: str = Field(description="The path of a page, with its query")
+    note: str
+    by: str
+    at: float = Field(description="Seconds since the epoch")
+
+
+class ShownView(ViewEvent):
+    """A view that was shown; ``url`` is its whole address, to be cited."""
+
+    url: str
+    project: str | None = Field(description="The project whose keys see it; null where only keys for every project do")

@@ -1,0 +1,134 @@
+"""Somebody shows a view: open pages say so, and a tab whose person pressed Follow goes there by itself."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.accessibility import violations
+from tests.browser.conftest import WAIT_MILLISECONDS
+
+HOSTILE = "<img src=x onerror=alert(1)> \"'> مرحبا"
+SIZES = {"phone": (360, 740), "desk": (1280, 800), "wall": (3840, 2160)}
+
+
+@pytest.fixture
+def collector(start_collector):
+    """A collector with the dashboard mounted and two runs, whose limit of views has a test of its own."""
+    live = start_collector(dashboard="dashboard.app:attach")
+    live.app.state.collector.shown_views.count = lambda _: None
+    for name in ("second", "first"):
+        live.run(run=name, records=[{"step": step, "scalars": {"reward/mean": 0.5, "a": 1.0}} for step in range(5)])
+    return live
+
+
+def show(collector, address, **more):
+    """Show a view, and return the answer."""
+    answer = collector.pool.request("POST", f"{collector.url}/api/v1/view", json={"address": address} | more)
+    assert answer.status == 200, answer.data
+    return answer.json()
+
+
+def open_fleet(collector, page):
+    page.goto(collector.url)
+    expect(page.locator(".fleet-row").first).to_be_visible()
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+
+
+def run_address(collector, query=""):
+    return f"/runs/{collector.get('/runs')['items'][0]['id']}{query}"
+
+
+def test_a_page_says_what_is_shown_and_stays_where_it_is(collector, visit):
+    """Who and what as text, a link that opens it, and a button that takes it away; a newer view takes its place."""
+    page = visit.page
+    open_fleet(collector, page)
+    said, aside = page.locator("#shown-view [role=status]"), page.locator("#shown-view")
+    expect(said).to_be_empty()
+    shown = show(collector, run_address(collector, "?smoothing=0.9"), note=HOSTILE, by="<b>agent</b>")
+    expect(said).to_contain_text("<b>agent</b> shows a page")
+    expect(said).to_contain_text(HOSTILE)
+    assert aside.locator("img, b").count() == 0
+    assert page.url == f"{collector.url}/"
+    assert page.evaluate("document.activeElement === document.body")
+    found = {}
+    for name, (width, height) in SIZES.items():
+        page.set_viewport_size({"width": width, "height": height})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            box = aside.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+            assert box["y"] + box["height"] <= height
+            found[name, scheme] = violations(visit)
+    assert {place: complaints for place, complaints in found.items() if complaints} == {}
+    page.set_viewport_size({"width": 1280, "height": 800})
+    show(collector, "/compare", by="ann")
+    expect(said).to_contain_text("ann shows a page")
+    expect(said).not_to_contain_text(HOSTILE)
+    aside.get_by_role("button", name="Close").click()
+    expect(said).to_be_empty()
+    assert aside.get_by_role("button").count() == 0
+    show(collector, run_address(collector, "?smoothing=0.9"))
+    aside.get_by_role("link", name="Open").click()
+    page.wait_for_url(shown["url"])
+    expect(page.locator("h1")).to_have_text("first")
+    expect(said).to_be_empty()
+
+
+def test_a_tab_that_follows_opens_what_is_shown_and_another_tab_does_not(collector, visit):
+    """Also from the page of a run, and once more on the page that it has opened; it says what has happened."""
+    page = visit.page
+    other = page.context.new_page()
+    other.set_default_timeout(WAIT_MILLISECONDS)
+    for each in (page, other):
+        open_fleet(collector, each)
+    follow = page.get_by_role("button", name="Follow")
+    expect(follow).to_have_attribute("aria-pressed", "false")
+    follow.press("Enter")
+    expect(follow).to_have_attribute("aria-pressed", "true")
+    for query in ("?signals=a", "?signals=reward"):
+        shown = show(collector, run_address(collector, query), note=HOSTILE, by="ann")
+        page.wait_for_url(shown["url"])
+        expect(page.locator("#shown-view [role=status]")).to_contain_text("ann has opened this page in this tab")
+        expect(page.locator("#shown-view .shown-note")).to_have_text(HOSTILE)
+        expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+        expect(page.locator("#follow")).to_have_attribute("aria-pressed", "true")
+    expect(other.locator("#shown-view [role=status]")).to_contain_text("ann shows a page")
+    assert other.url == f"{collector.url}/"
+    expect(other.locator("#follow")).to_have_attribute("aria-pressed", "false")
+    page.locator("#shown-view").get_by_role("button", name="Follow").click()
+    expect(page.locator("#follow")).to_have_attribute("aria-pressed", "false")
+    show(collector, "/rules", by="bob")
+    expect(page.locator("#shown-view [role=status]")).to_contain_text("bob shows a page")
+    assert page.url == shown["url"]
+    page.keyboard.press("Tab")
+    page.locator("#shown-view").get_by_role("link", name="Open").focus()
+    page.keyboard.press("Escape")
+    expect(page.locator("#shown-view [role=status]")).to_be_empty()
+
+
+def test_a_tab_that_follows_is_not_taken_from_somebody_who_types(collector, visit):
+    """The message waits beside what is typed."""
+    page = visit.page
+    open_fleet(collector, page)
+    page.locator("#follow").click()
+    page.locator("main .find input, main input.find").first.fill("fir")
+    show(collector, "/compare", by="ann")
+    expect(page.locator("#shown-view [role=status]")).to_contain_text("ann shows a page")
+    assert page.url.startswith(f"{collector.url}/")
+    assert "/compare" not in page.url
+
+
+def test_a_page_does_not_believe_a_stream_that_names_another_site(collector, visit):
+    """The collector accepts none; a dashboard of its own forwards what another machine sends."""
+    page = visit.page
+    open_fleet(collector, page)
+    page.locator("#follow").click()
+    for address in (
+        "//elsewhere.example/",
+        "/\\elsewhere.example/",
+        "javascript:alert(1)",
+        "https://elsewhere.example/",
+    ):
+        page.evaluate("(address) => window.rlvitals.showView({ address, note: '', by: 'x', at: 0 })", address)
+        expect(page.locator("#shown-view [role=status]")).to_be_empty()
+    assert page.url == f"{collector.url}/"
