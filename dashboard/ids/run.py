@@ -2,6 +2,7 @@
 
 from typing import Final
 
+FIGURE_PLACE: Final = "run-figure-place"
 FIGURE: Final = "run-figure"
 FORECAST: Final = "run-forecast"
 FORECAST_REFRESH: Final = "run-forecast-refresh"

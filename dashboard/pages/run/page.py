@@ -50,6 +50,7 @@ HINT: Final = (
 )
 MAX_POINTS: Final = 1500  # about one point per pixel; more points draw slower and look the same
 ENDED: Final = frozenset({"finished", "stopped", "lost"})
+WHOLE_HEIGHT: Final = {"height": "100%"}  # of its place
 GRAPH_CONFIG: Final = {
     "displayModeBar": False,
     "doubleClick": "autosize",  # codespell:ignore
@@ -139,7 +140,12 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
                 className="card run-figure",
                 **{"data-chart": f"{read.run['name']}-vital-signs"},
                 children=[
-                    dcc.Graph(id=run_ids.FIGURE, figure=read.figure(), config=GRAPH_CONFIG, style=read.style()),
+                    # What is below does not move when the figure is drawn, after Plotly has come.
+                    html.Div(
+                        dcc.Graph(id=run_ids.FIGURE, figure=read.figure(), config=GRAPH_CONFIG, style=WHOLE_HEIGHT),
+                        id=run_ids.FIGURE_PLACE,
+                        style=read.style(),
+                    ),
                     html.Div(
                         [
                             html.P(
@@ -224,7 +230,7 @@ def register(app: Dash, api_url: str) -> None:
         Output(run_ids.HEADER, "children"),
         Output(run_ids.ALERTS, "children"),
         Output(run_ids.FIGURE, "figure"),
-        Output(run_ids.FIGURE, "style"),
+        Output(run_ids.FIGURE_PLACE, "style"),
         Output(frame_ids.LIVE, "data"),
         Output(workspace_ids.LEFT_OUT, "children"),
         Output(workspace_ids.COUNT, "children"),
