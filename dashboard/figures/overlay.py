@@ -20,7 +20,9 @@ __all__ = [
     "Compared",
     "origin_step",
     "overlay_figure",
+    "seed_of",
     "setting_of",
+    "settings_of",
     "steps_within",
     "style_of",
 ]
@@ -45,6 +47,7 @@ MARGIN: Final = {"l": 56, "r": 12, "t": 8, "b": 40, "pad": 0}
 
 Figure = dict[str, object]
 Points = list[tuple[float, float]]
+Curve = Sequence[tuple[float, float | None]]
 Value = TypeVar("Value")
 
 
@@ -95,6 +98,20 @@ def setting_of(run: RunItem) -> str:
     return SEED.sub("", run["name"]) or run["name"]
 
 
+def seed_of(run: RunItem) -> str:
+    """Return what a run's name says beside its setting, such as ``seed3``; its name where that says no more."""
+    found = SEED.search(run["name"])
+    return found[0].strip("-_ /") if found and setting_of(run) != run["name"] else run["name"]
+
+
+def settings_of(runs: Sequence[Compared]) -> dict[str, list[Compared]]:
+    """Return the runs by their settings, in the order in which these get their colours in every chart."""
+    settings: dict[str, list[Compared]] = {}
+    for run in runs:
+        settings.setdefault(setting_of(run.run), []).append(run)
+    return settings
+
+
 def overlay_figure(
     signal: str,
     runs: Sequence[Compared],
@@ -117,12 +134,11 @@ def overlay_figure(
         zoom: The interval of the axis that is drawn, or None for all of it.
     """
     curves = {run.place: points for run in runs if (points := _points(run, signal, align))}
-    held = {run.place: run for run in runs}
+    lines = {place: _within(_smooth(points, smoothing), zoom) for place, points in curves.items()}
     if is_grouped:
-        shown = {place: points for place, every in curves.items() if (points := _within(every, zoom))}
-        traces = _grouped(shown, held)
+        traces = _grouped({place: points for place, points in lines.items() if points}, settings_of(runs))
     else:
-        lines = {place: _within(_smooth(points, smoothing), zoom) for place, points in curves.items()}
+        held = {run.place: run for run in runs}
         longest = _span([point for points in lines.values() for point in points])
         traces = [
             _line(held[place].run["name"], place, points, **_standing_out(points, longest))
@@ -195,18 +211,18 @@ def _line(name: str, place: int, points: Sequence[tuple[float, float | None]], *
     }
 
 
-def _grouped(curves: Mapping[int, Points], runs: Mapping[int, Compared]) -> list[Figure]:
+def _grouped(curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Compared]]) -> list[Figure]:
     """Draw each setting as the median over its seeds, with the range from the least to the largest behind it."""
-    settings: dict[str, list[int]] = {}
-    for place in curves:
-        settings.setdefault(setting_of(runs[place].run), []).append(place)
     ends = [where for points in curves.values() for where, _ in (points[0], points[-1])]
     if not ends:
         return []
     edges = [min(ends) + (max(ends) - min(ends)) * number / BINS for number in range(1, BINS + 1)]
     traces: list[Figure] = []
-    for number, (name, places) in enumerate(settings.items()):
-        rows = _binned([curves[place] for place in places], edges)
+    for number, (name, seeds) in enumerate(settings.items()):
+        drawn = [curves[run.place] for run in seeds if run.place in curves]
+        if not drawn:
+            continue
+        rows = _binned(drawn, edges)
         colour, _ = style_of(number)
         hidden = {"showlegend": False, "hoverinfo": "skip", "hovertemplate": None}
         edge = {"line": {"width": 0, "color": colour}, **hidden}
@@ -214,17 +230,17 @@ def _grouped(curves: Mapping[int, Points], runs: Mapping[int, Compared]) -> list
             _line(name, number, [(where, max(values)) for where, values in rows], **edge),
             _line(name, number, [(where, min(values)) for where, values in rows], **edge, fill="tonexty", opacity=0.5)
             | {"fillcolor": f"{colour}2e"},
-            _line(f"{name} ({len(places)})", number, [(where, median(values)) for where, values in rows]),
+            _line(f"{name} ({len(drawn)})", number, [(where, median(values)) for where, values in rows]),
         ]
     return traces
 
 
-def _binned(curves: Sequence[Points], edges: Sequence[float]) -> list[tuple[float, list[float]]]:
+def _binned(curves: Sequence[Curve], edges: Sequence[float]) -> list[tuple[float, list[float]]]:
     """Return, for each bin of the axis, the mean of each run that has points in it."""
     rows: list[dict[int, list[float]]] = [{} for _ in edges]
     for number, points in enumerate(curves):
         for where, value in points:
-            if math.isfinite(value):
+            if value is not None and math.isfinite(value):
                 rows[min(bisect_left(edges, where), len(edges) - 1)].setdefault(number, []).append(value)
     return [
         (edge, [sum(values) / len(values) for values in row.values()])

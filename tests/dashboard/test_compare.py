@@ -2,8 +2,17 @@
 
 import pytest
 
-from dashboard.components.compare.tables import config_differences, differences, outcomes
-from dashboard.figures.overlay import COLOURS, Compared, origin_step, overlay_figure, setting_of, steps_within, style_of
+from dashboard.components.compare.tables import config_differences, differences, legend, outcomes
+from dashboard.figures.overlay import (
+    COLOURS,
+    Compared,
+    origin_step,
+    overlay_figure,
+    seed_of,
+    setting_of,
+    steps_within,
+    style_of,
+)
 
 OPTIONS = {"align": "step", "smoothing": 0.0, "is_log": False, "is_grouped": False}
 LENGTHS = {"one step": 1, "some": 25, "long": 1000, "short": 20}
@@ -105,6 +114,39 @@ def test_seeds_of_a_setting_are_their_median_and_range():
     assert [set(trace["y"]) for trace in (highest, lowest, middle)] == [{2.0}, {0.0}, {1.0}]
     assert middle["name"] == "grpo (3)"
     assert len(traces) == 6
+
+
+def test_the_seeds_of_a_setting_are_smoothed_before_they_are_joined():
+    """Each seed alternates between 0 and 1; its moving average, and so the median, stays near a half."""
+    runs = [
+        compared(f"grpo-seed{seed}", [float((step + seed) % 2) for step in range(40)], place=seed) for seed in (0, 2)
+    ]
+    grouped = OPTIONS | {"is_grouped": True}
+    raw, smooth = (
+        overlay_figure("reward/mean", runs, **grouped | {"smoothing": smoothing})["data"][2]["y"]
+        for smoothing in (0.0, 0.95)
+    )
+    assert {min(raw), max(raw)} == {0.0, 1.0}
+    assert max(smooth[10:]) - min(smooth[10:]) < 0.2  # it begins at the first value
+
+
+def test_a_setting_has_one_colour_in_every_chart_and_in_the_legend():
+    """Also in the chart of a signal that an earlier setting does not have; the legend names it, with its seeds."""
+    bare = Compared({"id": "0", "name": "bare-seed0", "phase": "healthy", "last_step": 3}, [], {}, 0)
+    runs = [bare, *(compared(f"grpo-seed{seed}", [1.0] * 4, place=seed) for seed in (1, 2))]
+    traces = overlay_figure("reward/mean", runs, **OPTIONS | {"is_grouped": True})["data"]
+    assert [trace["line"]["color"] for trace in traces] == [COLOURS[1]] * 3
+    drawn = str(legend(runs, is_grouped=True).to_plotly_json())
+    assert "Strong('grpo')" in drawn
+    assert "Link(children='seed1'" in drawn
+    assert (
+        drawn.index(COLOURS[0])
+        < drawn.index("Strong('bare')")
+        < drawn.index(COLOURS[1])
+        < drawn.index("Strong('grpo')")
+    )
+    assert "grpo-seed2" in str(legend(runs, is_grouped=False).to_plotly_json())
+    assert [seed_of({"name": name}) for name in ("a-seed3", "seed3", "plain")] == ["seed3", "seed3", "plain"]
 
 
 @pytest.mark.parametrize("name", ["grpo-seed3", "grpo_seed=3", "grpo/seed 3"])

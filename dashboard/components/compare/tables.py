@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 from dashboard.api.types.alerts import AlertItem
 from dashboard.components.small_elements import badge
 from dashboard.components.values import plain
-from dashboard.figures.overlay import Compared, origin_step, style_of
+from dashboard.figures.overlay import Compared, origin_step, seed_of, settings_of, style_of
 from dashboard.ids import compare as compare_ids
 
 __all__ = ["config_differences", "differences", "legend", "outcomes"]
@@ -20,23 +20,29 @@ EQUAL = "The configurations are equal."
 UNKNOWN = "No run has sent its configuration."
 
 
-def legend(runs: Sequence[Compared]) -> Component:
-    """Return the runs with the colours of their lines, each a link to its page."""
-    return html.Ul(
-        [
-            html.Li(
-                [
-                    html.Span(className="swatch", style={"borderTop": f"3px {_css(dash)} {colour}"}),
-                    dcc.Link(item.run["name"], href=f"/runs/{item.run['id']}"),
-                    badge("phase", item.run["phase"]),
-                ]
-            )
-            for item in runs
-            for colour, dash in [style_of(item.place)]
-        ],
-        className="legend",
-        id=compare_ids.LEGEND,
-    )
+def legend(runs: Sequence[Compared], *, is_grouped: bool) -> Component:
+    """Return what the lines are, with their colours: runs, or settings with their seeds; each run leads to its page."""
+    if is_grouped:
+        lines = [
+            [html.Span([_swatch(number), html.Strong(name)], className="setting"), *_seeds(seeds)]
+            for number, (name, seeds) in enumerate(settings_of(runs).items())
+        ]
+    else:
+        lines = [[_swatch(item.place), *_named(item, item.run["name"])] for item in runs]
+    return html.Ul([html.Li(line) for line in lines], className="legend", id=compare_ids.LEGEND)
+
+
+def _seeds(runs: Sequence[Compared]) -> list[Component]:
+    return [html.Span(_named(item, seed_of(item.run)), className="seed") for item in runs]
+
+
+def _swatch(place: int) -> Component:
+    colour, dash = style_of(place)
+    return html.Span(className="swatch", style={"borderTop": f"3px {_css(dash)} {colour}"})
+
+
+def _named(item: Compared, name: str) -> list[Component]:
+    return [dcc.Link(name, href=f"/runs/{item.run['id']}"), badge("phase", item.run["phase"])]
 
 
 def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]) -> Component:

@@ -94,7 +94,7 @@ def register(app: Dash, api_url: str) -> None:
         beyond = f"{len(runs)} runs are chosen; the first {MAX_RUNS} are drawn." if len(runs) > MAX_RUNS else ""
         parts = [
             *([html.P(beyond, className="calm", role="status")] if beyond else []),
-            legend(read.runs),
+            legend(read.runs, is_grouped=read.choice.is_grouped),
             html.Div(charts or html.P("No run has these signals.", className="calm"), className="compare-charts"),
             outcomes(read.runs, read.alerts),
             config_differences(read.runs),
@@ -121,7 +121,8 @@ def register(app: Dash, api_url: str) -> None:
         drawn: list[object] = [figures.get(signal, no_update) for signal in charts]
         # A menu that is open loses what was typed in it where its choices are set again.
         options = no_update if read.choosable_signals == offered else read.choosable_signals
-        return drawn, legend(read.runs).children, outcomes(read.runs, read.alerts).children, options
+        legend_ = legend(read.runs, is_grouped=read.choice.is_grouped)
+        return drawn, legend_.children, outcomes(read.runs, read.alerts).children, options
 
     controls_ = (
         (compare_ids.RUNS, "value"),
