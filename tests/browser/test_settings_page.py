@@ -39,6 +39,34 @@ def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
     assert guarded.ask("GET", "/api/v1/runs", made).status == 401
 
 
+def test_a_key_whose_days_are_refused_is_not_made_for_good(guarded, visit):
+    """What is no number of days is said, and no key without an end is made in its place."""
+    admin = guarded.key("admin", name="root")
+    open_settings(guarded, visit, admin)
+    made, days = visit.page.locator("#key-made"), visit.page.get_by_label("Days until it expires")
+    visit.page.get_by_label("Name", exact=True).fill("trainer")
+    for text, said in (
+        ("-3", "got '-3'"),
+        ("1e", "got '1e'"),
+        ("0", "greater than 0"),
+        ("99999", "less than or equal"),
+    ):
+        days.fill(text)
+        visit.page.get_by_role("button", name="Make a key").click()
+        expect(made).to_contain_text("Not made.")
+        expect(made).to_contain_text(said)
+    visit.page.get_by_label("Name", exact=True).fill("train\u202eer")
+    days.fill("0.5")
+    visit.page.get_by_role("button", name="Make a key").click()
+    expect(made).to_contain_text("must be one line of characters that can be seen")
+    assert [key["name"] for key in guarded.ask("GET", "/api/v1/keys", admin).json()["items"]] == ["root"]
+    visit.page.get_by_label("Name", exact=True).fill("trainer")
+    visit.page.get_by_role("button", name="Make a key").click()
+    expect(made).to_contain_text("Copy the key now")
+    made_key = guarded.ask("GET", "/api/v1/keys", admin).json()["items"][1]
+    assert made_key["expires_at"] - made_key["created_at"] == 43_200
+
+
 def test_a_key_that_only_reads_is_shown_what_it_lacks(guarded, visit):
     """Sections that the key does not reach say so; projects are shown, and not deleted."""
     guarded.send(guarded.key("ingest", name="trainer"), run="kept", project="mine")

@@ -33,7 +33,8 @@ def key_form() -> Component:
             _field("Project (empty: all)", dcc.Input(id=key_ids.PROJECT, maxLength=200)),
             _field(
                 "Days until it expires (empty: never)",
-                dcc.Input(id=key_ids.DAYS, type="number", min=1, max=36_500),
+                # Text: a field of numbers gives what is no number, or out of range, as if nothing stood there.
+                dcc.Input(id=key_ids.DAYS, inputMode="decimal", maxLength=20, autoComplete="off"),
             ),
             html.Div(html.Button("Make a key", id=key_ids.MAKE, className="button"), className="field-buttons"),
             html.Div(id=key_ids.MADE, role="status", className="key-made"),

@@ -1,5 +1,8 @@
 """The callbacks of keys: make one, show it once, revoke one."""
 
+import re
+from typing import Final
+
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 
 from dashboard.api.client import ApiClient
@@ -9,22 +12,24 @@ from dashboard.ids.settings import keys as key_ids
 
 __all__ = ["register"]
 
+NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
+
 
 def register(app: Dash, api_url: str) -> None:
     """Register the callbacks."""
 
     async def make_key(
-        clicks: int | None, name: str | None, scope: str, project: str | None, days: float | None
+        clicks: int | None, name: str | None, scope: str, project: str | None, days: str | None
     ) -> tuple[object, object]:
         if not clicks:  # the button was drawn and not clicked
             return no_update, no_update
         if not (name or "").strip():
             return html.P("A key needs a name, such as that of the trainer or the person who uses it."), no_update
-        asked = (
-            {"name": name, "scope": scope}
-            | ({"project": project} if project else {})
-            | ({"days": days} if days else {})
-        )
+        asked: dict[str, object] = {"name": name, "scope": scope} | ({"project": project} if project else {})
+        if text := str(days or "").strip():
+            if not NUMBER.fullmatch(text):
+                return html.P(f"Not made. The days until it expires must be a number above 0, got {text!r}."), no_update
+            asked["days"] = float(text)
         try:
             async with ApiClient(api_url) as api:
                 made = await api.keys.make(asked)
