@@ -104,6 +104,9 @@ def test_channels_and_routes_are_saved_tested_and_restored(start_collector, visi
         save.click()
         expect(page.locator("#channel-problem-name")).to_contain_text("must have 1 to 40 small letters")
         expect(page.locator("#channel-problem-url")).to_have_text("must be set")
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            assert violations(visit) == []
         page.get_by_label("Name (small letters").fill("team")
         page.get_by_label("Address (empty").fill(receiver.url + "/hidden-path")
         page.get_by_label("Signing secret").fill("a-hidden-secret-1")

@@ -1,9 +1,12 @@
 """A browser signs in with a key, works, and signs out; without a key it sees nothing but the form."""
 
+from urllib.parse import quote
+
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations
+from tests.browser.conftest import WAIT_MILLISECONDS
 from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.conftest import ScriptedEngine
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET
@@ -62,6 +65,32 @@ def test_the_bar_fits_every_width_beside_a_long_name(guarded, visit):
     for width in (360, 430, 561, 601, 640, 700, 781, 860):
         visit.page.set_viewport_size({"width": width, "height": 700})
         assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), width
+
+
+def test_every_page_that_is_open_leads_to_the_form_when_the_session_ends(start_collector, visit, provider, tmp_path):
+    """And from there back to where each was; what is still asked meanwhile is no failure."""
+    settings = oidc_settings(provider, tmp_path) | {"oidc_groups": "rl-team=admin"}
+    guarded = Guarded(start_collector(engine=ScriptedEngine, dashboard="dashboard.app:attach", **settings))
+    admin = guarded.key("admin", name="everything")
+    run, page = guarded.send(admin), visit.page
+    page.goto(f"{guarded.live.url}/settings")
+    page.get_by_role("link", name="sign in with Example SSO").click()
+    page.get_by_role("link", name="I am anna").click()
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+    paths = ["/rules", f"/runs/{run}", f"/runs/{run}/responses", f"/compare?run={run}"]
+    tabs = {path: page.context.new_page() for path in paths} | {"/settings": page}
+    for path in paths:
+        tabs[path].set_default_timeout(WAIT_MILLISECONDS)
+        tabs[path].goto(f"{guarded.live.url}{path}")
+        expect(tabs[path].locator("#live-state")).to_have_attribute("data-live", "live")
+    assert guarded.ask("DELETE", "/api/v1/keys/anna@example.org", admin).status == 200
+    for path, tab in tabs.items():
+        tab.wait_for_url(f"**/sign-in?next={quote(path, safe='')}")
+    visit.complaints.clear()  # the browser reports that the session was refused
+    tab = tabs[f"/runs/{run}"]
+    tab.get_by_role("link", name="sign in with Example SSO").click()
+    tab.get_by_role("link", name="I am anna").click()
+    tab.wait_for_url(f"{guarded.live.url}/runs/{run}")
 
 
 def test_a_session_ends_with_its_key(guarded, visit):
@@ -150,14 +179,17 @@ def test_a_person_signs_in_at_the_provider_and_out(start_collector, visit, provi
     sign_in_at_the_provider(guarded, visit, guarded.live.url)
 
 
-def test_a_person_without_a_group_is_told_why(start_collector, visit, provider, tmp_path):
-    """On the page from which the sign-in was begun."""
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_person_without_a_group_is_told_why(start_collector, visit, provider, tmp_path, scheme):
+    """On the page from which the sign-in was begun, so that it can be read in both themes."""
+    visit.page.emulate_media(color_scheme=scheme)
     live = start_collector(dashboard="dashboard.app:attach", **oidc_settings(provider, tmp_path))
     provider.person["groups"] = []
     visit.page.goto(live.url)
     visit.page.get_by_role("link", name="sign in with Example SSO").click()
     visit.page.get_by_role("link", name="I am anna").click()
     expect(visit.page.get_by_role("alert")).to_contain_text("none of your groups may use this collector")
+    assert violations(visit) == []
     assert visit.page.context.cookies() == []
     visit.page.goto(f"{live.url}/sign-in?refused=constructor")
     expect(visit.page.get_by_role("alert")).to_be_empty()
