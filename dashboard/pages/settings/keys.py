@@ -25,11 +25,10 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update
         if not (name or "").strip():
             return html.P("A key needs a name, such as that of the trainer or the person who uses it."), no_update
-        asked: dict[str, object] = {"name": name, "scope": scope} | ({"project": project} if project else {})
-        if text := str(days or "").strip():
-            if not NUMBER.fullmatch(text):
-                return html.P(f"Not made. The days until it expires must be a number above 0, got {text!r}."), no_update
-            asked["days"] = float(text)
+        try:
+            asked = _asked(name, scope, project, days)
+        except ValueError as error:
+            return html.P(f"Not made. {error}"), no_update
         try:
             async with ApiClient(api_url) as api:
                 made = await api.keys.make(asked)
@@ -54,3 +53,19 @@ def register(app: Dash, api_url: str) -> None:
     values = [State(name, "value") for name in (key_ids.NAME, key_ids.SCOPE, key_ids.PROJECT, key_ids.DAYS)]
     app.callback(*made, Input(key_ids.MAKE, "n_clicks"), *values, prevent_initial_call=True)(make_key)
     app.callback(*again, Input(key_ids.revoke(ALL), "n_clicks"), prevent_initial_call=True)(revoke_key)
+
+
+def _asked(name: str | None, scope: str, project: str | None, days: str | None) -> dict[str, object]:
+    """Return the key that the form asks for.
+
+    Raises:
+        ValueError: If the days are no number.
+    """
+    asked: dict[str, object] = {"name": name, "scope": scope}
+    if project:
+        asked["project"] = project
+    if text := (days or "").strip():
+        if NUMBER.fullmatch(text) is None:
+            raise ValueError(f"The days until it expires must be a number above 0, got {text!r}.")
+        asked["days"] = float(text)
+    return asked
