@@ -13,7 +13,7 @@ PATHS = [
     "/alerts/{alert_id}/actions", "/alerts/{alert_id}/judgement", "/runs/{run_id}/judgements",
     "/alerts/{alert_id}/history", "/alerts/{alert_id}/comments", "/silences", "/silences/{silence_id}/end",
     "/runs/{run_id}/acknowledgements", "/rules", "/rules/apply", "/rules/dry-run", "/rules/{rule_id}",
-    "/runs/{run_id}/rules", "/runs/{run_id}/response-pairs", "/views", "/views/{view_id}",
+    "/runs/{run_id}/rules", "/runs/{run_id}/response-pairs", "/view", "/views", "/views/{view_id}",
     "/runs/{run_id}/attempts", "/runs/{run_id}/reset",
     "/projects/{name}", "/runs/{run_id}/export", "/export", "/stream", "/ingest",
     "/keys", "/keys/{key}", "/audit", "/status", "/session", "/session/methods", "/session/oidc",
