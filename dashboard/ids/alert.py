@@ -17,5 +17,5 @@ JUDGED: Final = "judged"
 
 # Arguments of type Any are names, or Dash's `ALL`.
 def judgement(part: str, alert: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the id of a part of the form that judges an alert: state, right, wrong, step or note."""
+    """Return the id of a part of the form that judges an alert: state, right, wrong, step, note or problem."""
     return {"type": f"judgement-{part}", "alert": alert}

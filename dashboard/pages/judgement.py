@@ -1,5 +1,8 @@
 """The callback of the forms by which people judge an alarm; the pages of a run and of an alert have them."""
 
+import re
+from typing import Final
+
 from dash import ALL, Dash, Input, Output, State, ctx, no_update, set_props
 
 from dashboard.api.client import ApiClient
@@ -9,12 +12,14 @@ from dashboard.ids import alert as alert_ids
 
 __all__ = ["register"]
 
+STEP: Final = re.compile(r"\d{1,18}", re.ASCII)
+
 
 def register(app: Dash, api_url: str) -> None:
     """Register the callback."""
 
     async def judge(
-        right: list[int | None], wrong: list[int | None], _steps: list[float | None], _notes: list[str | None]
+        right: list[int | None], wrong: list[int | None], _steps: list[str | None], _notes: list[str | None]
     ) -> object:
         pressed = ctx.triggered_id
         if not pressed or not any([*right, *wrong]):  # the forms were drawn, and no button clicked
@@ -25,7 +30,12 @@ def register(app: Dash, api_url: str) -> None:
             next((item.get("value") for item in items if item["id"]["alert"] == alert), None)
             for items in ctx.states_list
         )
-        failed_at = int(step) if is_right and isinstance(step, int | float) else None
+        try:
+            failed_at = _step(step) if is_right else None
+        except ValueError as error:
+            set_props(alert_ids.judgement("problem", alert), {"children": f"Not judged. {error}"})
+            return no_update
+        set_props(alert_ids.judgement("problem", alert), {"children": None})
         try:
             async with ApiClient(api_url) as api:
                 given = await api.alerts.judge(alert, is_right=is_right, failed_at=failed_at, note=str(note or ""))
@@ -43,3 +53,15 @@ def register(app: Dash, api_url: str) -> None:
         State(alert_ids.judgement("note", ALL), "value"),
         prevent_initial_call=True,
     )(judge)
+
+
+def _step(given: object) -> int | None:
+    """Return the step that the field holds; None where it is empty.
+
+    Raises:
+        ValueError: If it is no step.
+    """
+    text = str(given or "").strip()
+    if text and STEP.fullmatch(text) is None:
+        raise ValueError(f"The step must be a whole number from 0 on, got {text!r}. Correct it, or leave it empty.")
+    return int(text) if text else None

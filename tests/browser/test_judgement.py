@@ -47,6 +47,26 @@ def test_alarms_are_judged_on_the_page_of_an_ended_run_and_of_the_alert(died, vi
     assert [item["is_right"] for item in collector.get(f"/runs/{run_id}/judgements")["items"]] == [False]
 
 
+def test_what_is_no_step_is_refused_below_the_field(died, visit):
+    """Nothing is judged until the step is corrected or left out."""
+    collector, run_id = died
+    visit.page.goto(f"{collector.url}/runs/{run_id}")
+    visit.page.get_by_text("Were the alarms right?").click()
+    entry = visit.page.locator(".judgement li", has_text="loss explosion")
+    problem, right = entry.locator(".field-problem"), entry.get_by_role("button", name="Right")
+    for text in ("-3", "2.5", "soon"):
+        entry.get_by_placeholder("failed at step").fill(text)
+        right.click()
+        expect(problem).to_have_text(
+            f"Not judged. The step must be a whole number from 0 on, got '{text}'. Correct it, or leave it empty."
+        )
+    assert collector.get(f"/runs/{run_id}/judgements")["items"] == []
+    entry.get_by_placeholder("failed at step").fill("0")
+    right.click()
+    expect(entry.locator(".when")).to_have_text("Right, the run failed at step 0, says the dashboard")
+    expect(problem).to_be_hidden()
+
+
 def test_the_budget_of_false_pages_is_on_the_page_of_the_run(died, visit):
     """What is promised, what was spent, and that the run is longer than those that the promise rests on."""
     collector, run_id = died

@@ -76,10 +76,18 @@ def _form(alert_id: str, judgement: JudgementItem | None) -> list[Component]:
         html.P(spell_judgement(judgement), id=alert_ids.judgement("state", alert_id), className="when", role="status"),
         html.Div(
             [
-                dcc.Input(id=step, type="number", min=0, step=1, placeholder="failed at step, if known"),
+                # Text: a field of numbers gives what is negative or no whole number as if nothing stood there.
+                dcc.Input(
+                    id=step,
+                    inputMode="numeric",
+                    maxLength=20,
+                    autoComplete="off",
+                    placeholder="failed at step, if known",
+                ),
                 dcc.Input(id=note, type="text", maxLength=2000, placeholder="note"),
                 html.Button("Right", id=alert_ids.judgement("right", alert_id), className="button"),
                 html.Button("Wrong", id=alert_ids.judgement("wrong", alert_id), className="quiet"),
+                html.Div(id=alert_ids.judgement("problem", alert_id), className="field-problem", role="status"),
             ],
             className="judgement-form",
         ),
