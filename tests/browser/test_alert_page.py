@@ -159,6 +159,19 @@ def test_responses_are_browsed_without_an_alert(collector, visit):
 
 
 @pytest.mark.parametrize("visit", [(390, 844), (1280, 900)], ids=["phone", "desk"], indirect=True)
+def test_the_button_that_draws_displacements_stands_where_other_cards_begin(collector, visit):
+    """And the text that explains it keeps the gap beside it, or below it on a phone."""
+    run_id = collector.run(run="aligned", records=[{"step": 3, "responses": [response()]}])
+    visit.page.goto(f"{collector.url}/runs/{run_id}/responses")
+    button = visit.page.get_by_role("button", name="Draw displacement over questions").bounding_box()
+    head = visit.page.get_by_role("heading", name="Sampled responses").bounding_box()
+    text = visit.page.get_by_text("Nats per token by which").bounding_box()
+    assert button["x"] == head["x"]
+    beside, below = text["x"] - button["x"] - button["width"], text["y"] - button["y"] - button["height"]
+    assert beside >= 14 or below >= 8
+
+
+@pytest.mark.parametrize("visit", [(390, 844), (1280, 900)], ids=["phone", "desk"], indirect=True)
 def test_tokens_are_coloured_by_the_gap_between_trainer_and_sampler(collector, visit):
     """Red and blue with the value on hover; where it was not observed, the line that sends it."""
     compared = response(**WORDS, mismatches=array([-0.75, 0.5, 0.0], "float16"))
