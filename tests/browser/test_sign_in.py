@@ -57,14 +57,17 @@ def test_a_browser_signs_in_and_out(guarded, visit, scheme):
 
 
 def test_the_bar_fits_every_width_beside_a_long_name(guarded, visit):
-    """No width between a phone and a desk makes the page wider than the screen."""
+    """No width between a phone and a desk makes the page wider than the screen, or hides the name of a page."""
     reader = guarded.key("read", name="anna-maria.montgomery@example.org")
     visit.page.goto(f"{guarded.live.url}/rules")
     sign_in(visit.page, reader)
     expect(visit.page.get_by_role("button", name="Sign out anna-maria")).to_be_visible()
-    for width in (360, 430, 561, 601, 640, 700, 781, 860):
+    hidden = "(nav) => nav.scrollWidth - nav.clientWidth"
+    for width in (360, 380, 381, 430, 480, 481, 561, 601, 640, 680, 681, 700, 800, 801, 860):
         visit.page.set_viewport_size({"width": width, "height": 700})
         assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), width
+        assert visit.page.locator(".bar-links").evaluate(hidden) == 0, width
+        assert visit.page.locator("#sign-out").bounding_box()["width"] > 60, width
 
 
 def test_every_page_that_is_open_leads_to_the_form_when_the_session_ends(start_collector, visit, provider, tmp_path):
