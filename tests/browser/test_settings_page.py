@@ -39,6 +39,26 @@ def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
     assert guarded.ask("GET", "/api/v1/runs", made).status == 401
 
 
+def test_a_key_that_somebody_else_has_revoked_is_said_to_be(guarded, visit):
+    """By whom and when; and the list of an open page is read again when the tab is looked at again."""
+    admin = guarded.key("admin", name="root")
+    other = guarded.key("admin", name="<b>berta</b>")
+    for name in ("first", "second"):
+        guarded.key("read", name=name)
+    open_settings(guarded, visit, admin)
+    row = visit.page.locator("#keys-list tr")
+    expect(visit.page.get_by_role("button", name="Revoke: first")).to_be_visible()
+    assert guarded.ask("DELETE", "/api/v1/keys/first", other).status == 200
+    visit.page.get_by_role("button", name="Revoke: first").click()
+    expect(visit.page.locator("#key-made")).to_contain_text("This key was revoked already, ")
+    expect(visit.page.locator("#key-made")).to_contain_text("<b>berta</b>")
+    expect(visit.page.locator("#key-made time")).not_to_be_empty()
+    expect(row.filter(has_text="first")).to_contain_text("revoked")
+    assert guarded.ask("DELETE", "/api/v1/keys/second", other).status == 200
+    visit.page.evaluate("window.dispatchEvent(new Event('focus'))")
+    expect(row.filter(has_text="second")).to_contain_text("revoked")
+
+
 def test_a_key_whose_days_are_refused_is_not_made_for_good(guarded, visit):
     """What is no number of days is said, and no key without an end is made in its place."""
     admin = guarded.key("admin", name="root")

@@ -42,6 +42,7 @@ class KeyItem(TypedDict):
     created_by: str
     last_used_at: float | None
     expires_at: float | None
+    revoked_at: float | None
 
 
 class ChannelItem(TypedDict):

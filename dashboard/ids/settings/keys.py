@@ -7,6 +7,7 @@ DAYS: Final = "key-days"
 MADE: Final = "key-made"
 MAKE: Final = "key-make"
 NAME: Final = "key-name"
+SEEN: Final = "keys-seen"
 PROJECT: Final = "key-project"
 SCOPE: Final = "key-scope"
 

@@ -1,17 +1,20 @@
-"""The callbacks of keys: make one, show it once, revoke one."""
+"""The callbacks of keys: make one, show it once, revoke one, and read them again when the page is seen again."""
 
 import re
 from typing import Final
 
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.tables import key_table
+from dashboard.components.small_elements import since
 from dashboard.ids.settings import keys as key_ids
 
 __all__ = ["register"]
 
+CHANGES: Final = 1000  # of the newest changes, among which is who revoked a key; the most that the collector returns
 NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
 
@@ -41,18 +44,48 @@ def register(app: Dash, api_url: str) -> None:
     async def revoke_key(clicks: list[int | None]) -> tuple[object, object]:
         if not any(clicks) or not ctx.triggered_id:
             return no_update, no_update
-        try:
-            async with ApiClient(api_url) as api:
-                await api.keys.revoke(ctx.triggered_id["key"])
-                return html.P("Revoked."), key_table(await api.keys.all())
-        except ApiError as error:
-            return html.P(f"Not revoked. {error}"), no_update
+        return await _revoke(api_url, ctx.triggered_id["key"])
+
+    async def read_keys(_seen: float) -> object:
+        return await _read(api_url)
 
     made = (Output(key_ids.MADE, "children"), Output(key_ids.LIST, "children"))
     again = tuple(Output(out.component_id, out.component_property, allow_duplicate=True) for out in made)
     values = [State(name, "value") for name in (key_ids.NAME, key_ids.SCOPE, key_ids.PROJECT, key_ids.DAYS)]
     app.callback(*made, Input(key_ids.MAKE, "n_clicks"), *values, prevent_initial_call=True)(make_key)
     app.callback(*again, Input(key_ids.revoke(ALL), "n_clicks"), prevent_initial_call=True)(revoke_key)
+    app.callback(again[1], Input(key_ids.SEEN, "data"), prevent_initial_call=True)(read_keys)
+
+
+async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
+    """Revoke a key, and return what is said of it and the keys that there are then."""
+    try:
+        async with ApiClient(api_url) as api:
+            said = await _revoked_before(api, key_id)
+            if said is None:
+                await api.keys.revoke(key_id)
+                said = html.P("Revoked.")
+            return said, key_table(await api.keys.all())
+    except ApiError as error:
+        return html.P(f"Not revoked. {error}"), no_update
+
+
+async def _read(api_url: str) -> object:
+    try:
+        async with ApiClient(api_url) as api:
+            return key_table(await api.keys.all())
+    except ApiError:  # the list stays as it is; the next action says what is wrong
+        return no_update
+
+
+async def _revoked_before(api: ApiClient, key_id: str) -> Component | None:
+    """Return when a key was revoked and by whom, as far as the newest changes tell; None where it is not revoked."""
+    at = next((key["revoked_at"] for key in await api.keys.all() if key["id"] == key_id), None)
+    if at is None:
+        return None
+    changes = await api.audit(limit=CHANGES)
+    by = next((item["by"] for item in changes if item["action"] == "key.revoke" and item["target"] == key_id), None)
+    return html.P(["This key was revoked already, ", since(at), "." if by is None else f", by {by}."])
 
 
 def _asked(name: str | None, scope: str, project: str | None, days: str | None) -> dict[str, object]:

@@ -52,7 +52,7 @@ async def settings_page(api_url: str) -> Component:
         children=[
             dcc.Store(id=frame_ids.LIVE, data={"page": "settings", "title": "Settings"}),
             html.H1("Settings"),
-            _card("Keys", "Who may do what.", html.Div(keys, id=key_ids.LIST), key_form()),
+            _card("Keys", "Who may do what.", html.Div(keys, id=key_ids.LIST), key_form(), dcc.Store(id=key_ids.SEEN)),
             _card(
                 "Notifications",
                 "Who is notified of alerts. A change is in force within a second, and the channels that were in force "
