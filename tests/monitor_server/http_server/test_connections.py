@@ -297,7 +297,9 @@ def test_answers_that_nobody_reads_do_not_pile_up(start_collector, caplog):
         eventually(lambda: sum(one.transport.get_write_buffer_size() for one in held.unread) <= 1_000_000)
         assert is_served(live)
     eventually(lambda: not held.unread)
-    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+    errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    # The exporter of another test's collector may end now.
+    assert [record for record in errors if not record.name.startswith("opentelemetry.")] == []
 
 
 def test_what_is_no_http_is_logged_once_a_minute(start_collector, caplog):
