@@ -3,6 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.stillness import check_stillness
+
 
 @pytest.fixture
 def collector(start_collector):
@@ -33,17 +35,8 @@ def test_runs_are_overlaid_and_their_differences_named(collector, visit):
 def test_nothing_moves_when_the_charts_are_drawn(collector, visit):
     """The tables below have their places before the library of charts is loaded."""
     first, second = run(collector, "one", 0.1), run(collector, "two", 0.9)
-    waiting = []
-    visit.page.route("**/*plotly*", lambda route: waiting.append(route))  # noqa: PLW0108 - Playwright marks it
-    visit.page.goto(f"{collector.url}/compare?run={first}&run={second}", wait_until="commit")
-    table = visit.page.locator("#compare-outcomes")
-    expect(table).to_be_visible()
-    before = table.bounding_box()["y"]
-    assert waiting
-    for route in waiting:
-        route.continue_()
-    expect(visit.page.locator(".compare-chart .main-svg").first).to_be_visible()
-    assert table.bounding_box()["y"] == before
+    address = f"{collector.url}/compare?run={first}&run={second}"
+    check_stillness(visit.page, address, below="#compare-outcomes", chart=".compare-chart")
 
 
 def test_the_settings_of_twenty_runs_are_named_wherever_the_table_is_scrolled(collector, visit):

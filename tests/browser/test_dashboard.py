@@ -7,6 +7,7 @@ import pytest
 import urllib3
 from playwright.sync_api import expect
 
+from tests.browser.stillness import check_stillness
 from tests.live import eventually
 
 STEPS_IN_FIGURE = """() => {
@@ -95,17 +96,7 @@ def test_a_page_at_rest_moves_nothing(collector, visit):
 def test_nothing_moves_when_the_figure_is_drawn(collector, visit, query):
     """The panels below have their places before the library of charts is loaded, also where no first view is drawn."""
     run_id = collector.run(run="first", records=steps(0, 30))
-    waiting = []
-    visit.page.route("**/*plotly*", lambda route: waiting.append(route))  # noqa: PLW0108 - Playwright marks it
-    visit.page.goto(f"{collector.url}/runs/{run_id}{query}", wait_until="commit")
-    panels = visit.page.locator("#workspace")
-    expect(panels).to_be_visible()
-    before = panels.bounding_box()["y"]
-    assert waiting
-    for route in waiting:
-        route.continue_()
-    expect(visit.page.locator("#run-figure .main-svg").first).to_be_visible()
-    assert panels.bounding_box()["y"] == before
+    check_stillness(visit.page, f"{collector.url}/runs/{run_id}{query}", below="#workspace", chart="#run-figure")
 
 
 def test_an_empty_dashboard_plays_a_recorded_collapse(start_collector, visit):

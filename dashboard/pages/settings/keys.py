@@ -47,7 +47,11 @@ def register(app: Dash, api_url: str) -> None:
         return await _revoke(api_url, ctx.triggered_id["key"])
 
     async def read_keys(_seen: float) -> object:
-        return await _read(api_url)
+        try:
+            async with ApiClient(api_url) as api:
+                return key_table(await api.keys.all())
+        except ApiError:  # the list stays as it is; the next action says what is wrong
+            return no_update
 
     made = (Output(key_ids.MADE, "children"), Output(key_ids.LIST, "children"))
     again = tuple(Output(out.component_id, out.component_property, allow_duplicate=True) for out in made)
@@ -68,14 +72,6 @@ async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
             return said, key_table(await api.keys.all())
     except ApiError as error:
         return html.P(f"Not revoked. {error}"), no_update
-
-
-async def _read(api_url: str) -> object:
-    try:
-        async with ApiClient(api_url) as api:
-            return key_table(await api.keys.all())
-    except ApiError:  # the list stays as it is; the next action says what is wrong
-        return no_update
 
 
 async def _revoked_before(api: ApiClient, key_id: str) -> Component | None:
