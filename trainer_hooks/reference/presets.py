@@ -30,6 +30,22 @@ _RELEASE: dict[str, Any] = {
 """What the authors' training script sets whatever the model is: 0.285 · 1005 = 286 steps of climb, 10 updates a
 step."""
 
+_PRETRAINED: dict[str, Any] = _RELEASE | {
+    "lr": 1e-4,
+    "lr_warmup": 60,
+    "questions_per_step": 20,
+    "held_out": 20,
+    "topk": 2,
+    "protocol_steps": 40,
+    "protocol_lr": 5e-5,
+    "max_actions": 3,
+    "max_action_tokens": 40,
+    "max_feedback_tokens": 96,
+    "context": 448,
+    "retry": False,
+    "steps": 150,
+}
+
 PRESETS: dict[str, dict[str, Any]] = {
     # The learning rate climbs too high and wrong responses are longer: the run rises, drifts, collapses.
     "demo": {"lr": 6e-4, "lr_warmup": 100, "held_out": 32, "steps": 150},
@@ -67,22 +83,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "steps": 300,
     },
     # The authors' schedule with fewer questions, a shorter climb and a higher rate, for a small pretrained model.
-    "pretrained": _RELEASE
-    | {
-        "lr": 1e-4,
-        "lr_warmup": 60,
-        "questions_per_step": 20,
-        "held_out": 20,
-        "topk": 2,
-        "protocol_steps": 40,
-        "protocol_lr": 5e-5,
-        "max_actions": 3,
-        "max_action_tokens": 40,
-        "max_feedback_tokens": 96,
-        "context": 448,
-        "retry": False,
-        "steps": 150,
-    },
+    "pretrained": _PRETRAINED,
+    # The same from a supervised start of 8 steps, after which half of the groups have a contrast, with the climb of the
+    # authors (0.285 of the steps) at 60 steps.
+    "pretrained-short": _PRETRAINED | {"protocol_steps": 8, "lr_warmup": 17, "steps": 60},
     "tiny": {
         "questions_per_step": 4,
         "group_size": 4,
