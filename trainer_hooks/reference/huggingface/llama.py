@@ -104,7 +104,8 @@ class _LlamaLayer:
         keys, values = cache.write(number, key.squeeze(3), value.squeeze(3))
         query = query.transpose(1, 2).reshape(batch * self._heads, -1, self._width)
         mixed = self._mixed(query, keys, values, cache.mask)
-        return mixed.view(batch, self._heads, length, -1).transpose(1, 2).reshape(batch * length, -1)
+        # On a GPU attention may return its result by position and not by head; then this copies it.
+        return mixed.reshape(batch, self._heads, length, -1).transpose(1, 2).reshape(batch * length, -1)
 
     def _mixed(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Attend: queries ``(b · heads, C · queries, d)`` to keys ``(b · heads, d, end)`` and their values."""

@@ -85,6 +85,23 @@ def test_rows_of_any_length_decode_to_the_logits_of_the_forward(config):
                     assert torch.allclose(logits[index, count - 1], full[row, length - 1], atol=2e-3, rtol=1e-3)
 
 
+def test_a_single_row_is_decoded_where_attention_returns_its_result_by_position(monkeypatch):
+    """PyTorch's kernels for GPUs may return the same numbers in another order of memory than those for a CPU."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def attend_by_position(*arguments, **options):
+        return attend(*arguments, **options).transpose(1, 2).contiguous().transpose(1, 2)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attend_by_position)
+    model = model_of(LEAN[0])
+    policy, decoder = HuggingFacePolicy(model, 40), decoder_for(model, 40)
+    tokens = torch.randint(0, 60, (1, 40), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        full = model(input_ids=tokens, use_cache=False).logits
+        logits = policy.logits(decoder.feed(tokens, [40]))
+    assert torch.allclose(logits, full, atol=2e-3, rtol=1e-3)
+
+
 def test_a_model_in_bfloat16_is_taken():
     """Its log-probabilities come out in float32, and it passes the check at its own precision."""
     HuggingFacePolicy(model_of(LEAN[0], torch.bfloat16), 40)
