@@ -1,10 +1,12 @@
 """Knows which runs this projector owns, where several projectors share the database."""
 
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.projection_queue import RunBehind
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["OWNER_SECONDS", "Ownership"]
@@ -12,6 +14,8 @@ __all__ = ["OWNER_SECONDS", "Ownership"]
 # A run stays with the collector that has its detectors in memory; a collector that dies is succeeded this much later.
 OWNER_SECONDS = 3.0
 MAX_OWNED_RUNS = 512
+# At a time; the next tick finds more.
+MAX_TAKEN_RUNS = 64
 
 
 class Ownership:
@@ -33,6 +37,7 @@ class Ownership:
         self._until: dict[str, float] = {}
         # What was read of another's ownership last, and when it was read first.
         self._others: dict[str, tuple[tuple[str, float], float]] = {}
+        self._log_ends: dict[str, int] = {}  # of the runs of others that were behind at the last look
 
     def __len__(self) -> int:
         return len(self._until)
@@ -78,14 +83,57 @@ class Ownership:
         self._others[run_id] = held, now
         return False
 
-    def prolong(self, run: Run) -> None:
-        """Let the ownership of a run that is about to be saved begin anew."""
-        if self._owner is not None:
+    def take_late(self, store: Store, behind: Sequence[RunBehind], *, is_idle: bool) -> int:
+        """Take runs from projectors that are behind, if this one has nothing to do; return how many.
+
+        A run is late where records that waited at the last look wait still. Its owner keeps half of its late runs, and
+        always one, so that two projectors do not pass a run to and fro.
+
+        Raises:
+            Unavailable: If the store cannot be written.
+        """
+        if self._owner is None:
+            return 0
+        late: dict[str, list[RunBehind]] = defaultdict(list)
+        for each in behind:
+            if each.owner not in (None, self._owner) and each.position < self._log_ends.get(each.run_id, 0):
+                late[str(each.owner)].append(each)
+        self._log_ends = {each.run_id: each.log_end for each in behind if each.owner not in (None, self._owner)}
+        if not is_idle:
+            return 0
+        wanted = [each for runs in late.values() for each in runs[: len(runs) // 2]][:MAX_TAKEN_RUNS]
+        return sum(self._take(store, each) for each in wanted)
+
+    def _take(self, store: Store, run: RunBehind) -> bool:
+        """Take a run, unless its owner has saved a slice of it since it was read."""
+        now, held = self._clock(), (str(run.owner), run.owned_until or 0.0)
+        with store.write() as repositories:
+            return repositories.projection_queue.claim(
+                run.run_id, str(self._owner), now=now, until=now + OWNER_SECONDS, abandoned=held
+            )
+
+    def is_taken(self, run: Run) -> bool:
+        """Tell whether another projector has taken a run since this one became its owner."""
+        return self._owner is not None and run.owner not in (None, self._owner)
+
+    def prolong(self, run: Run, stored: Run) -> None:
+        """Let the ownership of a run that is about to be saved begin anew, or leave it to who has taken it meanwhile.
+
+        Args:
+            run: The run as it is saved.
+            stored: The run as it is in the database.
+        """
+        if self.is_taken(stored):
+            run.owner, run.owned_until = stored.owner, stored.owned_until
+        elif self._owner is not None:
             run.owner, run.owned_until = self._owner, self._clock() + OWNER_SECONDS
 
     def confirm(self, run: Run) -> None:
         """Count on the ownership of a run that has been saved."""
         if self._owner is None or run.owned_until is None:
+            return
+        if self.is_taken(run):
+            self._until.pop(run.id, None)
             return
         if len(self._until) >= MAX_OWNED_RUNS:
             self._until.clear()

@@ -233,18 +233,21 @@ class Projector:
         now, settings = self._clock(), self._settings
         self._on_tick()
         waited_for = self._verdicts.waited_for
+        is_idle = not self._queue
         try:
             with self._store.read() as repositories:
                 queue = repositories.projection_queue
                 due = self._rules.due_runs(repositories, now=now)
+                behind = queue.behind()
                 found = [
                     *due,
                     *repositories.waiting.overdue(before=now - settings.step_deadline_seconds),
                     *repositories.run_views.changed(now=now, deadlines=settings.deadlines),
-                    *queue.behind(),
+                    *(each.run_id for each in behind),
                     *queue.quarantined(before=now - QUARANTINE_SECONDS),
                 ]
                 waited = {run_id: repositories.runs.find(run_id) for run_id in waited_for}
+            taken = self._projection.take_late(self._store, behind, is_idle=is_idle)
         except Unavailable as error:
             log.warning("deadlines could not be checked; they are checked at the next tick: %s", error)
             return
@@ -252,6 +255,8 @@ class Projector:
             log.exception("deadlines could not be checked; they are checked at the next tick")
             return
         self._last_tick = time.monotonic()
+        if taken:
+            log.info("took %d runs from collectors that are behind", taken)
         self.notify(dict.fromkeys(found))
         for run_id, run in waited.items():
             if run is None or run.quarantined_at is not None:

@@ -10,7 +10,7 @@ depends on the order of the log alone, and not on where a slice ends. One thing 
 a larger world size than others of its attempt did makes every step that is not complete yet wait for as many ranks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
@@ -34,6 +34,7 @@ from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert, StoredAcknowledgement
 from monitor_server.store.repositories.detection import SavedState
+from monitor_server.store.repositories.projection_queue import RunBehind
 from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.rules import SavedRuleStates
 from monitor_server.store.repositories.run_status import run_status
@@ -148,6 +149,9 @@ class Projection:
             run, now = repositories.runs.find(run_id), self._clock()
             if run is None or is_in_quarantine(run, now):
                 return None
+            if self._ownership.is_taken(run):
+                self.forget(run_id)
+                return None
             position, revision = run.position, run.revision
             status = run_status(run, now=now, deadlines=self._settings.deadlines)
             is_new = run.quarantined_at is not None or status != run.announced
@@ -185,6 +189,10 @@ class Projection:
     def quarantine(self, repositories: Repositories, run_id: str, error: Exception) -> list[Event]:
         """Quarantine a run that cannot be projected, and return the events to publish after the commit."""
         return quarantine(repositories, run_id, error, now=self._clock(), record_transitions=self._record_transitions)
+
+    def take_late(self, store: Store, behind: Sequence[RunBehind], *, is_idle: bool) -> int:
+        """Take runs from projectors that are behind, if this one has nothing to do; return how many (`Ownership`)."""
+        return self._ownership.take_late(store, behind, is_idle=is_idle)
 
     def release(self, repositories: Repositories) -> None:
         """Leave all runs of this projector to others."""
@@ -249,7 +257,7 @@ class Projection:
         if stored.revision != run.revision:
             raise ProjectedElsewhere(f"another collector has projected run {run.id} meanwhile; it is read anew")
         run.take_ingested(stored)
-        self._ownership.prolong(run)
+        self._ownership.prolong(run, stored)
         context.write(repositories)
         waiting.save(repositories)
         status = run_status(run, now=context.now, deadlines=deadlines)

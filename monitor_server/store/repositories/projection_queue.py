@@ -1,16 +1,29 @@
 """The runs whose logs wait to be projected, and which projector owns each."""
 
+from dataclasses import dataclass
+
 from sqlalchemy import Connection, bindparam, func, select, update
 
 from monitor_server.store.tables import runs
 
-__all__ = ["ProjectionQueue"]
+__all__ = ["ProjectionQueue", "RunBehind"]
 
-_BEHIND = select(runs.c.id).where(
+_BEHIND = select(runs.c.id, runs.c.position, runs.c.log_end, runs.c.owner, runs.c.owned_until).where(
     runs.c.log_end > runs.c.position, runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
 )
 _QUARANTINED = select(runs.c.id).where(runs.c.quarantined_at.is_not(None), runs.c.deleted_at.is_(None))
 _QUARANTINED_BEFORE = _QUARANTINED.where(runs.c.quarantined_at < bindparam("before"))
+
+
+@dataclass(frozen=True, slots=True)
+class RunBehind:
+    """A run whose log is not projected to its end, and its owner."""
+
+    run_id: str
+    position: int
+    log_end: int
+    owner: str | None
+    owned_until: float | None
 
 
 class ProjectionQueue:
@@ -26,9 +39,9 @@ class ProjectionQueue:
         )
         return int(self._connection.execute(query).scalar_one())
 
-    def behind(self) -> list[str]:
+    def behind(self) -> list[RunBehind]:
         """Return the runs whose log is not projected to its end."""
-        return list(self._connection.execute(_BEHIND).scalars())
+        return [RunBehind(*row) for row in self._connection.execute(_BEHIND)]
 
     def quarantined(self, *, before: float | None = None) -> list[str]:
         """Return the runs that the projector gave up, all or those given up before a time."""
@@ -41,7 +54,7 @@ class ProjectionQueue:
     ) -> bool:
         """Make a projector the owner of a run until a time; return False while another is.
 
-        ``abandoned`` is an owner with its time that counts as none.
+        ``abandoned`` is an owner with its time that counts as none, because it has died or is behind.
         """
         is_free = runs.c.owner.is_(None) | (runs.c.owned_until <= now) | (runs.c.owner == owner)
         if abandoned is not None:

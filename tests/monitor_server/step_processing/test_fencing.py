@@ -78,6 +78,40 @@ def test_a_projector_that_was_paused_writes_nothing(store, append, create_projec
     assert _stored(store, run_id) == ([[1, step] for step in range(5)], list(range(5)), [("scripted", 1)])
 
 
+def _take(store, run_id, owner, clock):
+    with store.write() as repositories:
+        run, queue = repositories.runs.find(run_id), repositories.projection_queue
+        held = (run.owner, run.owned_until)
+        assert queue.claim(run_id, owner, now=clock.now, until=clock.now + OWNER_SECONDS, abandoned=held)
+
+
+def test_a_slice_under_way_is_kept_when_the_run_is_taken_and_the_run_goes_to_who_took_it(
+    store, append, create_projection, clock
+):
+    """The owner is behind; another one takes the run between its snapshot and its commit, and nothing is done twice."""
+    run_id = append(records=_warn(0, 1))
+    busy, idle = create_projection(owner="busy"), create_projection(owner="idle")
+    assert busy.project(store, run_id) is not None
+    append(records=_warn(2))
+    assert busy.project(Between(store, before=lambda: _take(store, run_id, "idle", clock)), run_id) is not None
+    append(records=_warn(3))
+    assert busy.project(store, run_id) is None
+    assert idle.project(store, run_id) is not None
+    assert _stored(store, run_id) == ([[1, step] for step in range(4)], list(range(4)), [("scripted", 1)])
+
+
+def test_an_owner_that_believes_in_its_ownership_leaves_a_run_that_was_taken(store, append, create_projection, clock):
+    run_id = append(records=_warn(0, 1))
+    busy, idle = create_projection(owner="busy"), create_projection(owner="idle")
+    assert busy.project(store, run_id) is not None
+    append(records=_warn(2))
+    _take(store, run_id, "idle", clock)
+    assert busy.project(store, run_id) is None
+    assert idle.project(store, run_id) is not None
+    assert busy.project(store, run_id) is None
+    assert _stored(store, run_id) == ([[1, step] for step in range(3)], list(range(3)), [("scripted", 1)])
+
+
 def test_two_projectors_that_know_of_no_owner_write_each_step_once(store, append, create_projection):
     """Ownership is a hint: without it the revision alone keeps them apart."""
     run_id = append(records=_warn(0, 1))

@@ -7,6 +7,18 @@ from monitor_server.step_processing.ownership import OWNER_SECONDS, Ownership
 HOURS = 6 * 3_600.0
 
 
+def _look(projector, store, *, is_idle=True):
+    """What a projector does at a tick: it reads which runs are behind."""
+    with store.read() as repositories:
+        behind = repositories.projection_queue.behind()
+    return projector.take_late(store, behind, is_idle=is_idle)
+
+
+def _owners(store, run_ids):
+    with store.read() as repositories:
+        return [repositories.runs.find(run_id).owner for run_id in run_ids]
+
+
 @pytest.fixture
 def run_id(append):
     """A run with a step to project."""
@@ -41,3 +53,49 @@ def test_an_owner_that_is_alive_keeps_its_run_whatever_its_clock_shows(store, ru
             queue, until = repositories.projection_queue, clock.now + HOURS
             assert queue.claim(run_id, "ahead", now=clock.now, until=until + number)
             assert not queue.claim(run_id, "other", now=clock.now, until=clock.now, abandoned=("ahead", until))
+
+
+@pytest.fixture
+def late_runs(append, store, clock):
+    """Five runs of a projector, "busy", that has not come to any of them yet."""
+    run_ids = [append(run=f"run {number}", records=[{"step": 0, "scalars": {"a": 1.0}}]) for number in range(5)]
+    busy = Ownership("busy", clock=clock)
+    assert all(busy.claim(store, run_id) for run_id in run_ids)
+    return run_ids
+
+
+def test_a_projector_with_nothing_to_do_takes_half_of_the_runs_that_wait_since_the_last_look(store, late_runs, clock):
+    idle = Ownership("idle", clock=clock)
+    assert _look(idle, store) == 0  # nobody knows yet for how long they wait
+    assert _look(idle, store, is_idle=False) == 0
+    assert _look(idle, store) == 2
+    assert sorted(_owners(store, late_runs)) == ["busy"] * 3 + ["idle"] * 2
+    assert _look(idle, store) == 1
+    assert _look(idle, store) == 1
+    assert _look(idle, store) == 0  # the last one stays where it is
+    assert sorted(_owners(store, late_runs)) == ["busy"] + ["idle"] * 4
+
+
+def test_runs_whose_records_are_projected_between_two_looks_stay_where_they_are(store, late_runs, append, clock):
+    """Each has something to do at every look, as a run that is live has; what waited at the last look is done."""
+    idle = Ownership("idle", clock=clock)
+    for step in range(1, 4):
+        assert _look(idle, store) == 0
+        for number, run_id in enumerate(late_runs):
+            with store.write() as repositories:
+                run = repositories.runs.lock(run_id)
+                run.position = run.log_end
+                repositories.runs.save_projection(run)
+            append(run=f"run {number}", records=[{"step": step, "scalars": {"a": 1.0}}])
+    assert _owners(store, late_runs) == ["busy"] * 5
+
+
+def test_of_two_projectors_with_nothing_to_do_each_run_is_taken_by_one(store, late_runs, clock):
+    """The second one has read the owners before the first one took the runs."""
+    first, second = Ownership("first", clock=clock), Ownership("second", clock=clock)
+    assert _look(first, store) == _look(second, store) == 0
+    with store.read() as repositories:
+        behind = repositories.projection_queue.behind()
+    assert first.take_late(store, behind, is_idle=True) == 2
+    assert second.take_late(store, behind, is_idle=True) == 0
+    assert sorted(_owners(store, late_runs)) == ["busy"] * 3 + ["first"] * 2
