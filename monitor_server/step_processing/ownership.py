@@ -83,26 +83,50 @@ class Ownership:
         self._others[run_id] = held, now
         return False
 
-    def take_late(self, store: Store, behind: Sequence[RunBehind], *, is_idle: bool) -> int:
-        """Take runs from projectors that are behind, if this one has nothing to do; return how many.
+    def share(self, store: Store, behind: Sequence[RunBehind], *, is_idle: bool) -> int:
+        """Keep the own runs that wait for their turn, and take late runs of others if this projector has nothing to do.
 
         A run is late where records that waited at the last look wait still. Its owner keeps half of its late runs, and
         always one, so that two projectors do not pass a run to and fro.
+
+        Args:
+            store: Where owners are written.
+            behind: All runs that wait, with their owners, as they are now.
+            is_idle: Whether this projector has nothing to do.
+
+        Returns:
+            How many runs were taken.
 
         Raises:
             Unavailable: If the store cannot be written.
         """
         if self._owner is None:
             return 0
+        self._keep(store, behind)
+        of_others = [each for each in behind if each.owner not in (None, self._owner)]
         late: dict[str, list[RunBehind]] = defaultdict(list)
-        for each in behind:
-            if each.owner not in (None, self._owner) and each.position < self._log_ends.get(each.run_id, 0):
+        for each in of_others:
+            if each.position < self._log_ends.get(each.run_id, 0):
                 late[str(each.owner)].append(each)
-        self._log_ends = {each.run_id: each.log_end for each in behind if each.owner not in (None, self._owner)}
+        self._log_ends = {each.run_id: each.log_end for each in of_others}
         if not is_idle:
             return 0
         wanted = [each for runs in late.values() for each in runs[: len(runs) // 2]][:MAX_TAKEN_RUNS]
         return sum(self._take(store, each) for each in wanted)
+
+    def _keep(self, store: Store, behind: Sequence[RunBehind]) -> None:
+        """Prolong the ownership of runs whose turn comes later than it ends.
+
+        Were they free for a moment, two busy projectors would take them from each other, and read the state of the
+        detectors from the store for each slice.
+        """
+        now = self._clock()
+        soon = now + OWNER_SECONDS * 2 / 3
+        if any(each.owner == self._owner and (each.owned_until or 0.0) < soon for each in behind):
+            with store.write() as repositories:
+                repositories.projection_queue.prolong(
+                    str(self._owner), before=soon, until=now + OWNER_SECONDS, most=MAX_OWNED_RUNS
+                )
 
     def _take(self, store: Store, run: RunBehind) -> bool:
         """Take a run, unless its owner has saved a slice of it since it was read."""

@@ -247,7 +247,7 @@ class Projector:
                     *queue.quarantined(before=now - QUARANTINE_SECONDS),
                 ]
                 waited = {run_id: repositories.runs.find(run_id) for run_id in waited_for}
-            taken = self._projection.take_late(self._store, behind, is_idle=is_idle)
+            taken = self._projection.share(self._store, behind, is_idle=is_idle)
         except Unavailable as error:
             log.warning("deadlines could not be checked; they are checked at the next tick: %s", error)
             return

@@ -190,9 +190,9 @@ class Projection:
         """Quarantine a run that cannot be projected, and return the events to publish after the commit."""
         return quarantine(repositories, run_id, error, now=self._clock(), record_transitions=self._record_transitions)
 
-    def take_late(self, store: Store, behind: Sequence[RunBehind], *, is_idle: bool) -> int:
-        """Take runs from projectors that are behind, if this one has nothing to do; return how many (`Ownership`)."""
-        return self._ownership.take_late(store, behind, is_idle=is_idle)
+    def share(self, store: Store, behind: Sequence[RunBehind], *, is_idle: bool) -> int:
+        """Keep the own runs that wait, and take late ones of others if idle; return how many (`Ownership.share`)."""
+        return self._ownership.share(store, behind, is_idle=is_idle)
 
     def release(self, repositories: Repositories) -> None:
         """Leave all runs of this projector to others."""

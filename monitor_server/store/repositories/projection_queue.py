@@ -62,6 +62,20 @@ class ProjectionQueue:
         query = update(runs).where(runs.c.id == run_id, is_free)
         return self._connection.execute(query, {"owner": owner, "owned_until": until}).rowcount == 1
 
+    def prolong(self, owner: str, *, before: float, until: float, most: int) -> None:
+        """Let a projector own its runs that wait until a time, those of them whose time ends before another time.
+
+        Runs that somebody writes at this moment are left out: whoever waited for them could wait in a circle.
+        """
+        ending = (
+            select(runs.c.id)
+            .where(runs.c.owner == owner, runs.c.log_end > runs.c.position, runs.c.owned_until < before)
+            .order_by(runs.c.owned_until)
+            .limit(most)
+            .with_for_update(skip_locked=True)
+        )
+        self._connection.execute(update(runs).where(runs.c.id.in_(ending)), {"owned_until": until})
+
     def release(self, owner: str) -> None:
         """Leave all runs of a projector to others."""
         self._connection.execute(update(runs).where(runs.c.owner == owner), {"owner": None, "owned_until": None})

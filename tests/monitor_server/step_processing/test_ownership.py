@@ -11,7 +11,7 @@ def _look(projector, store, *, is_idle=True):
     """What a projector does at a tick: it reads which runs are behind."""
     with store.read() as repositories:
         behind = repositories.projection_queue.behind()
-    return projector.take_late(store, behind, is_idle=is_idle)
+    return projector.share(store, behind, is_idle=is_idle)
 
 
 def _owners(store, run_ids):
@@ -96,6 +96,32 @@ def test_of_two_projectors_with_nothing_to_do_each_run_is_taken_by_one(store, la
     assert _look(first, store) == _look(second, store) == 0
     with store.read() as repositories:
         behind = repositories.projection_queue.behind()
-    assert first.take_late(store, behind, is_idle=True) == 2
-    assert second.take_late(store, behind, is_idle=True) == 0
+    assert first.share(store, behind, is_idle=True) == 2
+    assert second.share(store, behind, is_idle=True) == 0
     assert sorted(_owners(store, late_runs)) == ["busy"] * 3 + ["first"] * 2
+
+
+def test_an_owner_that_is_alive_keeps_runs_that_wait_longer_than_its_ownership_lasts(store, late_runs, clock):
+    """Another one with work of its own asks for them all the time."""
+    busy, other = Ownership("busy", clock=clock), Ownership("other", clock=clock)
+    for _ in range(5):
+        _look(busy, store, is_idle=False)
+        _look(other, store, is_idle=False)
+        clock.now += OWNER_SECONDS / 3
+        assert not any(other.claim(store, run_id) for run_id in late_runs)
+    clock.now += OWNER_SECONDS
+    assert other.claim(store, late_runs[0])
+
+
+def test_nothing_is_written_for_runs_that_do_not_wait(store, late_runs, clock):
+    """What is projected is free for whoever has something to do for it once its ownership has ended."""
+    busy = Ownership("busy", clock=clock)
+    with store.write() as repositories:
+        run = repositories.runs.lock(late_runs[0])
+        run.position, until = run.log_end, run.owned_until
+        repositories.runs.save_projection(run)
+    clock.now += OWNER_SECONDS / 2
+    _look(busy, store)
+    with store.read() as repositories:
+        kept = [repositories.runs.find(run_id).owned_until for run_id in late_runs]
+    assert kept == [until] + [clock.now + OWNER_SECONDS] * 4
