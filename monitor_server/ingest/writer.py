@@ -37,7 +37,6 @@ MIN_GATHERING_SECONDS = 0.0005
 MAX_GATHERING_SECONDS = 0.02
 
 # A commit that failed says that the collector is not ready for this long, unless a later one succeeds.
-FAILURE_SECONDS = 30.0
 
 Result = TypeVar("Result")
 
@@ -87,8 +86,7 @@ class Writer:
         self._queueing = threading.Lock()  # nothing is queued once the writer stops
         self._is_idle = threading.Event()
         self._is_idle.set()
-        self._failure: tuple[float, str] | None = None
-        self._failures = FailureLog()
+        self._failures = FailureLog(says="a commit failed; its batches were not acknowledged", work="commits")
         self._expected = 1  # how many jobs the last commit had, and how many waited at its end
         self._gathering_seconds = MIN_GATHERING_SECONDS
         self._thread = threading.Thread(target=self._run, name="rlvitals-writer", daemon=True)
@@ -115,8 +113,7 @@ class Writer:
     @property
     def recent_failure(self) -> str | None:
         """Why the newest commit failed, for a while after it; None where it succeeded."""
-        failure = self._failure
-        return failure[1] if failure is not None and time.monotonic() - failure[0] < FAILURE_SECONDS else None
+        return self._failures.recent
 
     @property
     def is_idle(self) -> bool:
@@ -213,16 +210,13 @@ class Writer:
             self._on_failure(None)
             refusal = error if isinstance(error, Unavailable) else _not_committed()
             done, failed = [], [(job, refusal) for job in ordered]
-            self._failure = (time.monotonic(), str(refusal))
         else:
             # A full disk may have room for the commit, and none for what any of the jobs writes.
             fault = next((failure for _, failure in failed if concerns_all(failure)), None)
             if fault is None:
-                self._failure = None
                 self._failures.succeeded()
             else:
                 self._failures.failed(fault)
-                self._failure = (time.monotonic(), str(fault))
         share = GATHERING_SHARE * (time.monotonic() - begin)
         self._gathering_seconds = min(max(share, MIN_GATHERING_SECONDS), MAX_GATHERING_SECONDS)
         # A sender that was alone with its batch is not waited for.

@@ -1,4 +1,4 @@
-"""Logs commits that fail: the first of a fault at once, and then one line a minute, however many senders try again."""
+"""Logs work that fails: the first of a fault at once, and then one line a minute, however often it is tried again."""
 
 import logging
 import time
@@ -14,27 +14,41 @@ log = logging.getLogger(__name__)
 # A disk that is full must not be filled by the lines that say so.
 REPEAT_SECONDS: Final = 60.0
 MOST_REASONS: Final = 20
+RECENT_SECONDS: Final = 30.0
 
 
 class FailureLog:
-    """Keeps what was said of the fault under way. For one thread.
+    """Keeps what was said of the fault under way. One thread works; any may ask for the newest failure.
 
     Args:
+        says: What a failure is, and what follows from it.
+        work: What fails and succeeds, in the plural.
         monotonic: A clock in seconds.
     """
 
-    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, says: str, work: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._says = says
+        self._work = work
         self._monotonic = monotonic
+        self._newest: tuple[float, str] | None = None
         self._said: dict[str, float] = {}  # when each reason of the fault under way was said last
         self._since = 0.0
         self._failures = 0
 
+    @property
+    def recent(self) -> str | None:
+        """Why the newest work failed, for a while after it; None where it succeeded."""
+        newest = self._newest
+        return newest[1] if newest is not None and self._monotonic() - newest[0] < RECENT_SECONDS else None
+
     def failed(self, error: Exception) -> None:
-        """Log that a commit has failed, unless the same was said a short time ago; called where the error is caught."""
-        if not isinstance(error, Unavailable):  # a defect, whose place is of interest
-            log.error("a commit failed; its batches were not acknowledged", exc_info=error)
-            return
+        """Log a failure, unless the same was said a short time ago; called where the error is caught."""
         now, reason = self._monotonic(), str(error)
+        if not isinstance(error, Unavailable):  # a defect, whose place is of interest
+            self._newest = now, f"{self._says}; the log says why"
+            log.error(self._says, exc_info=error)
+            return
+        self._newest = now, reason
         if not self._failures:
             self._since = now
         self._failures += 1
@@ -43,18 +57,24 @@ class FailureLog:
             return
         self._said[reason] = now
         log.error(
-            "a commit failed; its batches were not acknowledged: %s (commits that have failed since %.0f s ago: %d)",
+            "%s: %s (%s that have failed since %.0f s ago: %d)",
+            self._says,
             reason,
+            self._work,
             now - self._since,
             self._failures,
         )
 
     def succeeded(self) -> None:
-        """Log that commits succeed again, where they had failed."""
+        """Log that work succeeds again, where it had failed."""
+        self._newest = None
         if not self._failures:
             return
         log.warning(
-            "commits succeed again, after %d that failed within %.0f s", self._failures, self._monotonic() - self._since
+            "%s succeed again, after %d that failed within %.0f s",
+            self._work,
+            self._failures,
+            self._monotonic() - self._since,
         )
         self._failures = 0
         self._said.clear()

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 
 from monitor_server.alerts.verdict import Verdict
 from monitor_server.errors import ProjectedElsewhere, Unavailable
+from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
@@ -64,6 +65,7 @@ class Projector:
         self._is_behind = False
         self._busy_share = busy_share or BusyShare()
         self._failures: dict[str, int] = {}
+        self._unavailable = FailureLog(says="a slice of a run could not be projected and is tried again", work="slices")
         self._is_stopping = threading.Event()
         self._last_tick = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="rlvitals-projector", daemon=True)
@@ -89,6 +91,11 @@ class Projector:
     def is_alive(self) -> bool:
         """Whether the thread runs and keeps its rhythm."""
         return self._thread.is_alive() and time.monotonic() - self._last_tick < LATE_TICK_SECONDS
+
+    @property
+    def recent_failure(self) -> str | None:
+        """Why the newest slice could not be projected, for a while after it; None where it could."""
+        return self._unavailable.recent
 
     @property
     def queued_runs(self) -> int:
@@ -188,7 +195,7 @@ class Projector:
             log.info("%s", error)
             self._projection.forget(run_id)
         except Unavailable as error:
-            log.warning("run %s could not be projected and is tried again: %s", run_id, error)
+            self._unavailable.failed(error)
             self._projection.forget()
             self.notify([run_id])
             self._is_stopping.wait(STORE_PAUSE_SECONDS)
@@ -199,6 +206,7 @@ class Projector:
             self._fail(run_id, error)
         else:
             self._failures.pop(run_id, None)
+            self._unavailable.succeeded()
             self._verdicts.note_owner(run_id, is_elsewhere=result is None)
             if result is not None:
                 self._publish(result.events)

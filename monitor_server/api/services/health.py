@@ -38,6 +38,7 @@ def check_health(collector: Collector) -> CollectorHealth:
 def _problem(collector: Collector) -> str | None:
     if not collector.writer.is_alive:
         return "the writer has ended; restart the collector"
-    if collector.projector is not None and not collector.projector.is_alive:
+    projector = collector.projector
+    if projector is not None and not projector.is_alive:
         return "the projector has ended or hangs; restart the collector"
-    return collector.writer.recent_failure
+    return collector.writer.recent_failure or (None if projector is None else projector.recent_failure)

@@ -1,9 +1,9 @@
-"""What the log says of commits that fail, on a clock of the test's own."""
+"""What the log says of work that fails, on a clock of the test's own."""
 
 import pytest
 
 from monitor_server.errors import Unavailable
-from monitor_server.instrumentation.failure_log import MOST_REASONS, REPEAT_SECONDS, FailureLog
+from monitor_server.instrumentation.failure_log import MOST_REASONS, RECENT_SECONDS, REPEAT_SECONDS, FailureLog
 
 FULL = Unavailable("the store cannot write: database or disk is full; send again later")
 LOCKED = Unavailable("the store cannot write: database is locked; send again later")
@@ -13,7 +13,8 @@ LOCKED = Unavailable("the store cannot write: database is locked; send again lat
 def failures():
     """A log, and the seconds of its clock."""
     seconds = [0.0]
-    return FailureLog(monotonic=lambda: seconds[0]), seconds
+    says = "a commit failed; its batches were not acknowledged"
+    return FailureLog(says=says, work="commits", monotonic=lambda: seconds[0]), seconds
 
 
 def test_a_fault_is_said_at_once_and_then_once_a_minute(failures, caplog):
@@ -55,3 +56,17 @@ def test_a_defect_is_logged_each_time_with_its_place(failures, caplog):
         log.failed(KeyError("x"))
     log.succeeded()
     assert [record.exc_info is not None for record in caplog.records] == [True, True]
+
+
+def test_the_newest_failure_is_known_until_work_succeeds_or_nothing_has_failed_for_a_while(failures):
+    log, seconds = failures
+    assert log.recent is None
+    log.failed(FULL)
+    assert log.recent == str(FULL)
+    log.failed(KeyError("x"))
+    assert log.recent == "a commit failed; its batches were not acknowledged; the log says why"
+    log.succeeded()
+    assert log.recent is None
+    log.failed(FULL)
+    seconds[0] += RECENT_SECONDS
+    assert log.recent is None

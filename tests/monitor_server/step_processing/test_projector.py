@@ -1,5 +1,6 @@
 """The projector's thread, directly on a store: what it publishes, whom it wakes, and what a failing run costs."""
 
+import psycopg
 import pytest
 
 from monitor_server.settings import Settings
@@ -151,3 +152,27 @@ def test_nobody_waits_for_the_verdict_of_another_collector(store, scripted, cloc
         assert not here.is_near(run_id, 0, within=2**62)
     finally:
         here.stop()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_why_slices_cannot_be_written_is_known_while_batches_still_can_be(
+    projector, append, published, store, database_url, caplog
+):
+    """The disk is full for the table of steps alone, as where its tablespace is. Nothing is lost, and the log is short."""
+    with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$"
+        )
+        connection.execute("CREATE TRIGGER full_disk BEFORE INSERT ON steps EXECUTE FUNCTION full_disk()")
+        run_id = append(records=[{"step": 1}])
+        projector.start()
+        eventually(lambda: "No space left on device" in (projector.recent_failure or ""))
+        assert append(records=[{"step": 2}]) == run_id
+        eventually(lambda: store.faults.counts()["full"] >= 3)
+        connection.execute("DROP TRIGGER full_disk ON steps")
+    eventually(lambda: [event.step.step for event in published if isinstance(event, StepCompleted)] == [1, 2])
+    assert projector.recent_failure is None
+    said = [record.getMessage() for record in caplog.records if record.name.endswith("failure_log")]
+    assert ["could not be projected" in line for line in said] == [True, False]
+    assert said[1].startswith("slices succeed again, after ")
