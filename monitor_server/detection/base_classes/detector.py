@@ -118,10 +118,11 @@ class StreamDetector(Stateful):
     def _rebaseline(self) -> None:
         """Discard levels from before a change of the data, because they no longer compare."""
 
-    def _finding(self, observation: Observation, summary: str, **evidence: Any) -> Finding:  # noqa: ANN401 - JSON values
+    def _finding(self, observation: Observation, summary: str, /, **evidence: Any) -> Finding:  # noqa: ANN401 - JSON values
         """Build a finding; ``statistic`` and ``threshold`` are required in ``evidence``.
 
-        ``kind`` and ``severity`` in it stand for the detector's own.
+        ``kind`` and ``severity`` in it stand for the detector's own. No argument has a name, because Python compares
+        every key of the evidence with every such name.
         """
         severity, kind = evidence.pop("severity", self.severity), evidence.pop("kind", self.kind)
         evidence.setdefault("calibration", CALIBRATION)

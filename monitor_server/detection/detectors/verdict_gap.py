@@ -42,7 +42,7 @@ class VerdictGap(LastingLoss):
         return None if correct is None or incorrect is None else correct - incorrect
 
     def _measure_errors(self, value: float) -> tuple[float, float]:
-        if value >= self.share * self.loss.largest:  # no baseline is larger
+        if value >= self.share * self.loss.largest or self.loss.largest < self.least:  # no baseline is larger
             return 0.0, 0.0
         values, largest = list(self.loss.rewards), (0.0, 0.0)
         for rows in range(2, MOST_ROWS + 1):

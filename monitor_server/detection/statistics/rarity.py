@@ -58,19 +58,18 @@ def is_rarer(values: Sequence[float], ordered: Sequence[float], bound: float, *,
     >>> is_rarer(values, sorted(values[:5]), 0.02, falls=True)
     True
     """
-    rest = values[len(ordered) :]
+    count, rest = len(values), values[len(ordered) :]
     # The most rows first, because a failure that has lasted for some rows is rarest by all of them.
-    for m in range(min(MOST_ROWS - 1, len(values) - LEAST), 0, -1):
-        before = len(values) - m
+    for m in range(min(MOST_ROWS - 1, count - LEAST), 0, -1):
+        before = count - m
+        mildest = max(values[-m:]) if falls else min(values[-m:])
+        as_extreme = bisect_right(ordered, mildest) if falls else len(ordered) - bisect_left(ordered, mildest)
+        if m >= len(rest):
+            as_extreme -= m - len(rest)  # of the newest, which are all as extreme
+        else:
+            as_extreme += len([1 for value in rest[:-m] if (value <= mildest if falls else value >= mildest)])
+        if ((as_extreme + 1) / (before + 2)) ** m < bound:
+            return True
         if (1 / (before + 2)) ** m >= bound:  # even if no row before was as extreme, and fewer rows are no rarer
             return False
-        others, in_order = rest[:-m], max(0, m - len(rest))  # not the newest; of the newest
-        if falls:
-            mildest = max(values[-m:])
-            as_extreme = bisect_right(ordered, mildest) + len([1 for value in others if value <= mildest])
-        else:
-            mildest = min(values[-m:])
-            as_extreme = len(ordered) - bisect_left(ordered, mildest) + len([1 for value in others if value >= mildest])
-        if ((as_extreme - in_order + 1) / (before + 2)) ** m < bound:
-            return True
     return False
