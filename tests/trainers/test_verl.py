@@ -6,6 +6,7 @@ import torch
 
 from trainer_hooks.callbacks import verl as adapter
 from trainer_hooks.callbacks.verl.logger import SUMS, guard
+from trainer_hooks.callbacks.verl.rollouts import NO_TRAINER_SCORES
 from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.verl import last_actions, register_llds, with_sums
 from trainer_hooks.signals.loss_sums import NAMES
@@ -198,6 +199,22 @@ def reject(correction, tensors):
     if not hasattr(rollout_corr_helper, "SUPPORTED_ROLLOUT_RS_OPTIONS"):  # verl 0.6
         settings = {"rollout_rs": "token", "rollout_rs_threshold": 2.0, "rollout_rs_threshold_lower": 0.5}
     return correction(DataProto.from_dict(tensors=tensors), settings)[0]
+
+
+@pytest.mark.skipif(trainer_base is None, reason="this verl has the legacy trainer alone")
+def test_the_mismatch_is_not_observed_where_the_sampler_scores_for_the_trainer(held, end_of_step, caplog):
+    """verl's bypass mode has one array in both places, from which the mismatch would be 0, also beside a NaN."""
+    held["old_log_probs"][1, 1] = float("nan")
+    held["rollout_log_probs"] = held["old_log_probs"].clone()
+    for _ in range(2):
+        summaries = end_of_step()
+        assert summaries["likelihood/correct"].value() == -2
+        assert not any(name.startswith("mismatch/") for name in summaries)
+    assert [record.message for record in caplog.records if "bypass_mode" in record.message] == [
+        f"rlvitals: {NO_TRAINER_SCORES}"
+    ]
+    held["rollout_log_probs"][0, 1] -= 3
+    assert end_of_step()["mismatch/logprob_abs"].value() == 1
 
 
 @pytest.mark.skipif(trainer_base is None, reason="this verl has the legacy trainer alone")

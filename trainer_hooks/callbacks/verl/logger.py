@@ -1,5 +1,6 @@
 """Logs verl's steps in its driver, as one of verl's own loggers."""
 
+import logging
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,7 @@ NAME = "rlvitals"
 SUMS = "actor/rlvitals_"
 
 guard = Guard()
+logger = logging.getLogger("trainer_hooks")
 
 
 class VitalsLogger:
@@ -46,6 +48,7 @@ class VitalsLogger:
         self._is_on_policy = _has_one_update(config or {})
         self._rollouts: dict[str, Any] | None = None
         self._masks: tuple[Any, Any] | None = None
+        self._warnings: set[str] = set()
         VitalsLogger.current = self
 
     def note_rollouts(self, rollouts: dict[str, Any]) -> None:
@@ -62,6 +65,12 @@ class VitalsLogger:
             return mask
         sampled, kept = self._masks
         return sampled if kept.shape == mask.shape and bool((kept == mask).all()) else mask
+
+    def warn_once(self, message: str) -> None:
+        """Log why a signal is not observed, at the first step that lacks it."""
+        if message not in self._warnings:
+            self._warnings.add(message)
+            logger.warning("rlvitals: %s", message)
 
     def log(self, data: Mapping[str, Any], step: int, **_: Any) -> None:
         """Log a step; verl also logs validations, under the same step."""
