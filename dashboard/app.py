@@ -29,7 +29,7 @@ from dashboard.page_delivery.callback_requests import DashRequests, refuse_unkno
 from dashboard.page_delivery.compression import Compressed
 from dashboard.page_delivery.first_answer import ASKED_PATH, FIRST_VIEW, HEAD, FirstAnswer
 from dashboard.page_delivery.own_files import OwnFiles, plotly_route
-from dashboard.pages import alert, judgement, palette, responses
+from dashboard.pages import alert, judgement, palette, responses, shown_view
 from dashboard.pages.compare import page as compare
 from dashboard.pages.fleet import curves as fleet_curves
 from dashboard.pages.fleet import page as fleet
@@ -197,6 +197,7 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
     alert.register(app, api_url)
     judgement.register(app, api_url)
     palette.register(app, api_url)
+    shown_view.register(app, api_url)
     settings = (keys, channels, channel_form, route_form, filled_forms, channel_buttons, projects, retention)
     for section in (*settings, form, rule_buttons):
         section.register(app, api_url)

@@ -56,6 +56,15 @@ class ApiClient:
         answer = await self._requests.get("/audit", {"limit": limit})
         return cast("list[AuditItem]", answer["items"])
 
+    async def show(self, address: str, *, note: str) -> None:
+        """Show a page of the dashboard to whoever has one open now.
+
+        Args:
+            address: The path of the page with its query.
+            note: Why it is shown.
+        """
+        await self._requests.ask("POST", "/view", json={"address": address, "note": note})
+
     def stream(self, run_id: str | None = None) -> AsyncIterator[bytes]:
         """Yield the bytes of the collector's server-sent events as they come, until either side ends."""
         return self._requests.stream("/stream", {} if run_id is None else {"run_id": run_id})

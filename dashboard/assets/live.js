@@ -184,6 +184,7 @@
   function connect(next) {
     if (!next) return "";
     const isSamePage = live && live.page === next.page && live.run === next.run;
+    window.rlvitals.notePage();
     live = next;
     document.title = `${live.title} · rlvitals`;
     if (!isSamePage) {

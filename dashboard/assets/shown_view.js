@@ -1,4 +1,5 @@
-/* A view that somebody shows (POST /api/v1/view): the page says so, and a tab that follows opens it by itself. */
+/* A view that somebody shows (POST /api/v1/view): the page says so, and a tab that follows opens it by itself. The dialog
+   behind "Show" shows the page that is open. */
 (function () {
   "use strict";
 
@@ -6,9 +7,12 @@
   const FOLLOWED = "rlvitals-followed"; // what the page that a tab has followed to says
   const LONGEST_MS = 30000; // a page that is drawn later was opened by somebody
   const FIELDS = "input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable]";
+  const FORMS = "main :is(.label-form, .life-forms, .judgement-form, .settings-form, .form-row)";
   const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 
   let shown = null; // the view that is said
+  let path = location.pathname;
+  let hasWritten = false; // in a form of this page: another page would lose it
 
   function kept(name) {
     try {
@@ -35,10 +39,10 @@
     return /^\/(?![/\\])/.test(address) && new URL(address, location.origin).origin === location.origin;
   }
 
-  /* Somebody who types, or is asked something, is not taken away. */
+  /* Somebody who types, has typed something into a form, or is asked something, is not taken away. */
   function isBusy() {
     const field = document.activeElement;
-    return Boolean(document.querySelector("dialog[open]") || (field && field.matches(FIELDS)));
+    return Boolean(hasWritten || document.querySelector("dialog[open]") || (field && field.matches(FIELDS)));
   }
 
   function element(tag, text, more) {
@@ -97,7 +101,24 @@
     draw();
   }
 
+  /* On another page of this tab nothing is written yet, and it is not the one that was followed to. */
+  function notePage() {
+    if (location.pathname === path) return;
+    path = location.pathname;
+    hasWritten = false;
+    if (shown?.isFollowed) close();
+  }
+
+  function openDialog() {
+    const address = location.pathname + location.search.replaceAll("\\", "%5C"); // the one sign that browsers leave as it is
+    window.dash_clientside.set_props("show-address", { data: address });
+    window.dash_clientside.set_props("show-state", { children: "" });
+    document.getElementById("show-dialog").showModal();
+  }
+
+  document.addEventListener("input", (event) => (hasWritten ||= Boolean(event.target.closest(FORMS))));
   document.addEventListener("click", (event) => {
+    if (event.target.closest("#show")) openDialog();
     if (event.target.closest('[data-closes="shown-view"]')) close();
     if (!event.target.closest("#follow, [data-follow]")) return;
     keep(FOLLOW, follows() ? null : "on");
@@ -105,6 +126,7 @@
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && event.target.closest("#shown-view")) close();
+    if (event.key === "Enter" && !event.isComposing && event.target.matches("#show-note")) document.getElementById("show-send").click();
   });
 
   /* Dash draws the frame when it has loaded. */
@@ -117,5 +139,5 @@
     if (followed && Date.now() - followed.at < LONGEST_MS) say(followed.view, true);
   }).observe(document.documentElement, { subtree: true, childList: true });
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { showView });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { notePage, showView });
 })();

@@ -7,6 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.components.palette import palette
+from dashboard.components.shown_view import show_dialog, shown_view
 from dashboard.ids import frame as frame_ids
 
 __all__ = ["message", "shell", "waiting"]
@@ -58,6 +59,12 @@ def shell(main: Component | None = None) -> Component:
                     ),
                     html.Button("Notify", id=frame_ids.NOTIFY, className="bar-button", hidden=True),
                     html.Button("Follow", id=frame_ids.FOLLOW, className="bar-button", **{"aria-pressed": "false"}),
+                    html.Button(
+                        "Show",
+                        id=frame_ids.SHOW,
+                        className="bar-button",
+                        title="Show this page to others who have one open",
+                    ),
                     html.Button("?", id=frame_ids.KEYS_OPEN, className="bar-button", title="Keyboard (?)"),
                     html.Button(id=frame_ids.SIGN_OUT, className="bar-button sign-out", hidden=True, title="Sign out"),
                     html.A("API", href="/docs", className="bar-link"),
@@ -65,22 +72,10 @@ def shell(main: Component | None = None) -> Component:
             ),
             _keyboard_help(),
             palette(),
+            show_dialog(),
             main or html.Main(id=frame_ids.PAGE, children=html.Div(className="loading", children="Loading")),
-            _shown_view(),
+            shown_view(),
         ],
-    )
-
-
-def _shown_view() -> Component:
-    """Return the place of the message about a view that somebody shows; assets/shown_view.js fills it."""
-    return html.Aside(
-        id=frame_ids.SHOWN_VIEW,
-        className="shown-view",
-        children=[
-            html.Div(id=frame_ids.SHOWN_VIEW_TEXT, role="status"),
-            html.Div(id=frame_ids.SHOWN_VIEW_BUTTONS, className="shown-buttons"),
-        ],
-        **{"aria-label": "shown by somebody"},
     )
 
 

@@ -81,6 +81,8 @@ EXPECTED: Final[Mapping[tuple[str, str], Callable[[object], bool]]] = {
     (frame_ids.ADDRESS, "href"): _is_address,
     (frame_ids.LIVE, "data"): _is_page,
     (frame_ids.RETRY_NOW, "data"): _is_retry,
+    (frame_ids.SHOW_ADDRESS, "data"): _is_text,
+    (frame_ids.SHOW_NOTE, "value"): _is_text_or_none,
     (workspace_ids.EXPORTED, "data"): _is_export,
     (alert_ids.ACKNOWLEDGE, "n_clicks"): _is_count,
     (run_ids.LABEL_HELD, "data"): _has_labels,

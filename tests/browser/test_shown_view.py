@@ -5,6 +5,8 @@ from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations
 from tests.browser.conftest import WAIT_MILLISECONDS
+from tests.browser.test_sign_in import sign_in
+from tests.monitor_server.access.conftest import Guarded
 
 HOSTILE = "<img src=x onerror=alert(1)> \"'> مرحبا"
 SIZES = {"phone": (360, 740), "desk": (1280, 800), "wall": (3840, 2160)}
@@ -116,6 +118,67 @@ def test_a_tab_that_follows_is_not_taken_from_somebody_who_types(collector, visi
     expect(page.locator("#shown-view [role=status]")).to_contain_text("ann shows a page")
     # The browser has remembered the filter by then, and does not while the page is closed.
     page.wait_for_url(f"{collector.url}/?run=fir")
+
+
+def test_a_tab_is_not_taken_from_what_somebody_has_written_into_a_form(collector, visit):
+    """Also when the field is left; on another page of the tab nothing is written, and a followed view has passed."""
+    page = visit.page
+    open_fleet(collector, page)
+    page.locator("#follow").click()
+    page.goto(collector.url + run_address(collector))
+    page.locator(".label-form summary").click()
+    page.get_by_label("Notes").fill("found after an hour")
+    page.get_by_label("Notes").evaluate("(field) => field.blur()")
+    show(collector, "/compare", by="ann")
+    expect(page.locator("#shown-view [role=status]")).to_contain_text("ann shows a page")
+    expect(page.get_by_label("Notes")).to_have_value("found after an hour")
+    page.get_by_role("navigation", name="pages").get_by_role("link", name="Rules").click()
+    expect(page.locator("#rules-list")).to_be_visible()
+    show(collector, "/settings", by="bob")
+    page.wait_for_url("**/settings")
+    expect(page.locator("#shown-view [role=status]")).to_contain_text("bob has opened this page in this tab")
+    page.get_by_role("navigation", name="pages").get_by_role("link", name="Rules").click()
+    expect(page.locator("#rules-list")).to_be_visible()
+    expect(page.locator("#shown-view [role=status]")).to_be_empty()
+
+
+def test_the_page_that_is_open_is_shown_by_a_button(collector, visit):
+    """With what is chosen on it, also where the address holds what a browser leaves as it is, and with a note."""
+    page = visit.page
+    other = page.context.new_page()
+    other.set_default_timeout(WAIT_MILLISECONDS)
+    open_fleet(collector, other)
+    page.goto(collector.url + run_address(collector, "?signals=reward\\/mean|^a$"))
+    page.get_by_role("button", name="Show", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Show this page")
+    dialog.get_by_label("Note").fill(HOSTILE)
+    assert violations(visit) == []
+    dialog.get_by_label("Note").press("Enter")
+    expect(dialog.get_by_role("status")).to_have_text("Shown to the pages that are open now.")
+    expect(dialog.get_by_label("Note")).to_have_value("")
+    expect(other.locator("#shown-view [role=status]")).to_contain_text(HOSTILE)
+    other.locator("#shown-view").get_by_role("link", name="Open").click()
+    expect(other.get_by_placeholder("Find signals")).to_have_value("reward\\/mean|^a$")
+    dialog.get_by_role("button", name="Close").click()
+    page.goto(f"{collector.url}/runs/nobody")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(dialog.get_by_role("status")).to_be_empty()
+    dialog.get_by_role("button", name="Show").click()
+    expect(dialog.get_by_role("status")).to_contain_text("Not shown. no run has the id 'nobody'")
+
+
+def test_who_may_not_show_a_page_is_told_which_scope_it_needs(start_collector, visit):
+    """The button is there for everybody, and what it answers says whom to ask."""
+    guarded = Guarded(start_collector(dashboard="dashboard.app:attach"))
+    guarded.key("admin")
+    visit.page.goto(f"{guarded.live.url}/rules")
+    sign_in(visit.page, guarded.key("read"))
+    visit.page.get_by_role("button", name="Show", exact=True).click()
+    dialog = visit.page.get_by_role("dialog", name="Show this page")
+    dialog.get_by_role("button", name="Show").click()
+    expect(dialog.get_by_role("status")).to_contain_text(
+        "this needs a key with the scope operate, and this one has read"
+    )
 
 
 def test_a_page_does_not_believe_a_stream_that_names_another_site(collector, visit):

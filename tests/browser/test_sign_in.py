@@ -63,7 +63,7 @@ def test_the_bar_fits_every_width_beside_a_long_name(guarded, visit):
     sign_in(visit.page, reader)
     expect(visit.page.get_by_role("button", name="Sign out anna-maria")).to_be_visible()
     hidden = "(nav) => nav.scrollWidth - nav.clientWidth"
-    for width in (360, 380, 381, 430, 480, 481, 561, 601, 640, 680, 681, 700, 800, 801, 860):
+    for width in (360, 380, 381, 430, 480, 481, 561, 601, 640, 680, 681, 700, 800, 801, 860, 900, 901):
         visit.page.set_viewport_size({"width": width, "height": 700})
         assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), width
         assert visit.page.locator(".bar-links").evaluate(hidden) == 0, width

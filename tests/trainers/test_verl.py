@@ -203,7 +203,7 @@ def reject(correction, tensors):
 
 @pytest.mark.skipif(trainer_base is None, reason="this verl has the legacy trainer alone")
 def test_the_mismatch_is_not_observed_where_the_sampler_scores_for_the_trainer(held, end_of_step, caplog):
-    """verl's bypass mode has one array in both places, from which the mismatch would be 0, also beside a NaN."""
+    """The bypass mode of verl has one array in both places, from which the mismatch would be 0, also beside a NaN."""
     held["old_log_probs"][1, 1] = float("nan")
     held["rollout_log_probs"] = held["old_log_probs"].clone()
     for _ in range(2):

@@ -1,0 +1,30 @@
+"""The callback that shows the page that is open to others."""
+
+from dash import Dash, Input, Output, State
+
+from dashboard.api.client import ApiClient
+from dashboard.api.errors import ApiError
+from dashboard.ids import frame as frame_ids
+
+__all__ = ["register"]
+
+
+def register(app: Dash, api_url: str) -> None:
+    """Register the callback."""
+
+    async def show(_clicks: int | None, note: str | None, address: str) -> tuple[object, str | None]:
+        try:
+            async with ApiClient(api_url) as api:
+                await api.show(address, note=(note or "").strip())
+        except ApiError as error:
+            return f"Not shown. {error}", note
+        return "Shown to the pages that are open now.", ""
+
+    app.callback(
+        Output(frame_ids.SHOW_STATE, "children"),
+        Output(frame_ids.SHOW_NOTE, "value"),
+        Input(frame_ids.SHOW_SEND, "n_clicks"),
+        State(frame_ids.SHOW_NOTE, "value"),
+        State(frame_ids.SHOW_ADDRESS, "data"),
+        prevent_initial_call=True,
+    )(show)
