@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from monitor_server.settings import Settings
 from tests.browser.accessibility import violations
 from tests.browser.policy import check_policy
+from tests.browser.test_alert_page import FELL
 from tests.browser.test_sign_in import sign_in
 from tests.live import eventually, serving
 from tests.monitor_server.access.conftest import Guarded
@@ -30,6 +31,7 @@ READY = {
     "/runs/nobody": "main h1",
     "/runs/{run}/alerts/nobody": "main h1",
 }
+NARROWEST = (320, 640)
 SIZES = {"phone": (360, 740), "desk": (1440, 900), "wall": (3840, 2160)}
 
 
@@ -62,7 +64,7 @@ def names(collector):
                 "grad/norm": 1.0 if step < 20 else "NaN",
                 **dict.fromkeys(NAMES, 1.0 + step),
             },
-            "responses": [response(text=" ".join(NAMES))],
+            "responses": [response(text="\n".join(5 * NAMES), **FELL)],
         }
         for step in range(24)
     ]
@@ -92,18 +94,22 @@ def open_page(collector, names, visit, address):
 
 
 def check_every_size_and_theme(visit):
-    """Nothing is wider than the screen, and axe-core finds no violation, with every menu open.
+    """Nothing is wider than the screen, also the narrowest, and axe-core finds no violation, with every menu open.
 
     A page that is open follows the size of its window: to open it anew for each takes as long as all else.
     """
     visit.page.evaluate("document.querySelectorAll('main details').forEach((menu) => (menu.open = true))")
+    is_wider = "document.documentElement.scrollWidth > window.innerWidth"
     found = {}
     for name, (width, height) in SIZES.items():
         visit.page.set_viewport_size({"width": width, "height": height})
         for scheme in ("light", "dark"):
             visit.page.emulate_media(color_scheme=scheme)
-            is_wide = visit.page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
-            found[name, scheme] = (["wider than the screen"] if is_wide else []) + violations(visit)
+            found[name, scheme] = (["wider than the screen"] if visit.page.evaluate(is_wider) else []) + violations(
+                visit
+            )
+    visit.page.set_viewport_size({"width": NARROWEST[0], "height": NARROWEST[1]})
+    eventually(lambda: not visit.page.evaluate(is_wider))
     assert {place: complaints for place, complaints in found.items() if complaints} == {}
 
 

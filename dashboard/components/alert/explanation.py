@@ -91,7 +91,7 @@ def _actions(attribution: Attribution) -> Component | None:
         [] if crossed is None else [html.P(f"The first action is less likely than the second from step {crossed} on.")]
     )
     hint = "Of correct responses, in nats per token. Sampled: the mean displacement in the sampled responses."
-    table = html.Div(html.Table([html.Thead(heads), html.Tbody(rows)]), className="scroll")
+    table = html.Div(html.Table([html.Thead(heads), html.Tbody(rows)]), className="scroll", tabIndex="0")
     return _card("Which actions", hint, table, *note, name="by-action")
 
 

@@ -37,6 +37,7 @@ def _card(action: ActionItem) -> Component:
             html.Div(
                 html.Table([html.Thead(html.Tr([html.Th(heading) for heading in HEADINGS])), html.Tbody(rows)]),
                 className="scroll",
+                tabIndex="0",
             ),
             html.P(
                 "Measured on held-out contexts that are the same for all forks. Likelihood and entropy are changes in "

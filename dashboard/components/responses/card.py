@@ -43,7 +43,7 @@ def response_card(
         *ANSWERS[response.get("answer_source")],
         *([note] if note else []),
     ]
-    text = [html.Details([html.Summary("Text"), html.Pre(response["text"])])] if response["text"] else []
+    text = [html.Details([html.Summary("Text"), html.Pre(response["text"], tabIndex="0")])] if response["text"] else []
     strip = token_strip(response, shared_prefix=shared_prefix, measure=measure)
     return html.Article(
         [html.P(" · ".join(facts), className="facts-line"), strip, *text],
