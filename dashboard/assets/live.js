@@ -236,9 +236,11 @@
     if (document.hidden) hiddenTimer = setTimeout(() => live && fallSilent(), HIDDEN_MS);
     else listenAgain();
   });
-  /* Other people change keys too, and no event tells of it. */
+  /* Other people change these lists too, and no event tells of it. */
   window.addEventListener("focus", () => {
-    if (document.getElementById("keys-list")) window.dash_clientside.set_props("keys-seen", { data: Date.now() });
+    for (const name of ["keys", "projects", "rules"]) {
+      if (document.getElementById(`${name}-list`)) window.dash_clientside.set_props(`${name}-seen`, { data: Date.now() });
+    }
   });
   window.addEventListener("pagehide", close);
   window.addEventListener("pageshow", (event) => event.persisted && !document.hidden && listenAgain()); // by the button Back

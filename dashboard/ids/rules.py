@@ -7,6 +7,7 @@ EDITED: Final = "rule-edited"
 FORM_TITLE: Final = "rule-form-title"
 NEW: Final = "rule-new"
 SAVE: Final = "rule-save"
+SEEN: Final = "rules-seen"
 STATE: Final = "rule-state"
 TRIED: Final = "rule-tried"
 TRIED_RUN: Final = "rule-tried-run"
@@ -30,5 +31,5 @@ def part(name: str) -> str:
 
 
 def button(action: Any, rule: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the id of a button that edits, switches or deletes a rule."""
+    """Return the id of a button that edits, switches on or off, or deletes a rule."""
     return {"type": "rule-button", "action": action, "rule": rule}

@@ -102,6 +102,30 @@ def test_a_form_that_was_filled_before_a_change_does_not_undo_it(collector, visi
         expect(page.locator("#rule-state")).to_contain_text(f"Saved: a > {value}")
 
 
+def test_a_button_does_what_it_says_although_somebody_was_faster(collector, visit):
+    """To switch off what is off leaves it off, and what somebody has deleted or made is seen when the tab is."""
+    page = visit.page
+    rule = {"name": "mine", "condition": "threshold", "signal": "a", "operator": ">", "value": 1.0}
+    made = collector.pool.request("POST", f"{collector.url}/api/v1/rules", json={"rule": rule})
+    assert made.status in {200, 201}, made.data
+    address = f"{collector.url}/api/v1/rules/{made.json()['id']}"
+    page.goto(f"{collector.url}/rules")
+    switch = page.get_by_role("button", name="Switch off: mine")
+    expect(switch).to_be_visible()
+    assert collector.pool.request("PUT", address, json={"rule": rule | {"enabled": False}}).status == 200
+    switch.click()
+    expect(page.locator("#rule-state")).to_have_text("It was switched off already.")
+    expect(page.get_by_role("button", name="Switch on: mine")).to_be_visible()
+    assert collector.get("/rules")["items"][0]["rule"]["enabled"] is False
+    assert collector.pool.request("DELETE", address).status == 200
+    page.get_by_role("button", name="Delete: mine").click()
+    expect(page.locator("#rule-state")).to_contain_text("Not done. ")
+    expect(page.locator("#rules-list")).to_contain_text("There is no rule yet")
+    assert collector.pool.request("POST", f"{collector.url}/api/v1/rules", json={"rule": rule}).status in {200, 201}
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    expect(page.get_by_role("button", name="Switch off: mine")).to_be_visible()
+
+
 @pytest.mark.parametrize("visit", [(400, 800)], ids=["400x800"], indirect=True)
 def test_the_page_fits_a_phone(collector, visit):
     """Nothing is wider than the screen."""

@@ -55,8 +55,11 @@ def test_a_key_that_somebody_else_has_revoked_is_said_to_be(guarded, visit):
     expect(visit.page.locator("#key-made time")).not_to_be_empty()
     expect(row.filter(has_text="first")).to_contain_text("revoked")
     assert guarded.ask("DELETE", "/api/v1/keys/second", other).status == 200
+    expect(visit.page.locator("#projects-list")).to_contain_text("No project has a run.")
+    guarded.send(admin, project="<i>new</i>")
     visit.page.evaluate("window.dispatchEvent(new Event('focus'))")
     expect(row.filter(has_text="second")).to_contain_text("revoked")
+    expect(visit.page.locator("#projects-list")).to_contain_text("<i>new</i>")
 
 
 def test_a_key_whose_days_are_refused_is_not_made_for_good(guarded, visit):

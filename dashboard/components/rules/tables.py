@@ -67,8 +67,12 @@ def _row(item: RuleItem) -> Component:
     made = item["created_by"] if item["file_set"] is None else f"file set {item['file_set']}"
     buttons: list[Component] = [_button("Delete", "delete", item["id"], name)]
     if item["file_set"] is None:
-        switch = "Switch off" if is_enabled else "Switch on"
-        buttons = [_button("Edit", "edit", item["id"], name), _button(switch, "switch", item["id"], name), *buttons]
+        switch = "off" if is_enabled else "on"
+        buttons = [
+            _button("Edit", "edit", item["id"], name),
+            _button(f"Switch {switch}", switch, item["id"], name),
+            *buttons,
+        ]
     cells = (where, html.Code(item["stated"]), badge("severity", str(rule["severity"])), "on" if is_enabled else "off")
     return html.Tr(
         [

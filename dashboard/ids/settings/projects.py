@@ -5,6 +5,7 @@ from typing import Any, Final
 LIST: Final = "projects-list"
 CHOSEN: Final = "project-chosen"
 CONFIRMED: Final = "project-confirmed"
+SEEN: Final = "projects-seen"
 STATE: Final = "project-state"
 
 

@@ -29,6 +29,7 @@ async def rules_page(api_url: str) -> Component:
         children=[
             dcc.Store(id=frame_ids.LIVE, data={"page": "settings", "title": "Rules"}),
             dcc.Store(id=rule_ids.EDITED),
+            dcc.Store(id=rule_ids.SEEN),
             html.H1("Rules"),
             html.Section(
                 [

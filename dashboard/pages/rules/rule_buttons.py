@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from dash import ALL, Dash, Input, Output, ctx, no_update
-from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
@@ -27,11 +26,16 @@ def register(app: Dash, api_url: str) -> None:
         chosen = ctx.triggered_id
         if not any(clicks) or not chosen or chosen["action"] == "edit":
             return no_update, no_update
-        try:
-            async with ApiClient(api_url) as api:
-                return await _act(api, chosen["action"], chosen["rule"])
-        except ApiError as error:
-            return f"Not done. {error}", no_update
+        async with ApiClient(api_url) as api:
+            try:
+                said = await _act(api, chosen["action"], chosen["rule"])
+            except ApiError as error:
+                said = f"Not done. {error}"
+            return said, await _rules(api)
+
+    async def read_rules(_seen: float) -> object:
+        async with ApiClient(api_url) as api:
+            return await _rules(api)
 
     async def fill(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
         chosen = ctx.triggered_id
@@ -58,21 +62,32 @@ def register(app: Dash, api_url: str) -> None:
     runs = [Output(rule_ids.field(name), "options") for name in RUNS]
     heading = [Output(rule_ids.EDITED, "data"), Output(rule_ids.FORM_TITLE, "children"), state]
     app.callback(state, rules, Input(rule_ids.button(ALL, ALL), "n_clicks"), prevent_initial_call=True)(act)
+    app.callback(rules, Input(rule_ids.SEEN, "data"), prevent_initial_call=True)(read_rules)
     edits, cleared = Input(rule_ids.button("edit", ALL), "n_clicks"), Input(rule_ids.NEW, "n_clicks")
     app.callback(*heading, *runs, *form, *problems, edits, cleared, prevent_initial_call=True)(fill)
 
 
-async def _act(api: ApiClient, action: str, rule_id: str) -> tuple[str, Component]:
+async def _act(api: ApiClient, action: str, rule_id: str) -> str:
+    """Do what the button says, whatever somebody else has done since it was drawn, and return what was done."""
     if action == "delete":
         await api.rules.delete(rule_id)
-        return "Deleted. Its alerts are resolved within seconds.", rule_table(await api.rules.all())
+        return "Deleted. Its alerts are resolved within seconds."
     found = await api.rules.get(rule_id)
-    rule = found["rule"]
+    rule, is_wanted = found["rule"], action == "on"
     if rule is None:
-        return f"Not done. {found['stated']}", rule_table(await api.rules.all())
-    is_enabled = bool(rule.get("enabled", True))
-    await api.rules.save(rule_id, {**rule, "enabled": not is_enabled}, version=found["version"])
-    return "Switched off." if is_enabled else "Switched on.", rule_table(await api.rules.all())
+        return f"Not done. {found['stated']}"
+    if bool(rule.get("enabled", True)) == is_wanted:
+        return f"It was switched {action} already."
+    await api.rules.save(rule_id, {**rule, "enabled": is_wanted}, version=found["version"])
+    return f"Switched {action}."
+
+
+async def _rules(api: ApiClient) -> object:
+    """Return the rules that there are now; where they cannot be read, the list stays as it is."""
+    try:
+        return rule_table(await api.rules.all())
+    except ApiError:
+        return no_update
 
 
 async def _offered(api: ApiClient, run_ids: Sequence[object]) -> list[list[dict[str, str]]]:

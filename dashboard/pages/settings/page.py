@@ -68,6 +68,7 @@ async def settings_page(api_url: str) -> Component:
                 html.Div(projects, id=project_ids.LIST),
                 dcc.ConfirmDialog(id=project_ids.CONFIRMED),
                 dcc.Store(id=project_ids.CHOSEN),
+                dcc.Store(id=project_ids.SEEN),
             ),
             _card(
                 "Retention",

@@ -1,4 +1,4 @@
-"""The callbacks that delete a project, once a person has confirmed it."""
+"""The callbacks of projects: delete one that a person has confirmed, and read them again when the tab is seen again."""
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
@@ -29,6 +29,18 @@ def register(app: Dash, api_url: str) -> None:
         except ApiError as error:
             return f"Not deleted. {error}", no_update
 
+    async def read_projects(_seen: float) -> object:
+        try:
+            async with ApiClient(api_url) as api:
+                return project_table(await api.runs.groups("project", {}))
+        except ApiError:  # the list stays as it is
+            return no_update
+
+    app.callback(
+        Output(project_ids.LIST, "children", allow_duplicate=True),
+        Input(project_ids.SEEN, "data"),
+        prevent_initial_call=True,
+    )(read_projects)
     app.callback(
         Output(project_ids.CONFIRMED, "displayed"),
         Output(project_ids.CONFIRMED, "message"),
