@@ -5,6 +5,7 @@
   const SLOW_MS = 2000; // the bar says so where an answer takes longer
   const LONGEST_MS = 120000; // an answer that takes longer does not come any more; the longest is that of a dry run
   const PAUSE_MS = 3000; // until a question is asked again
+  const UNSENT_MS = 10000; // the bar says for so long that a click was not sent
   const FAILING_MS = 20000; // the bar says so for as long after the last answer that failed
   const FAILING = "rlvitals-collector"; // as in dashboard/page_delivery/callback_requests.py
   const AWAY = new Set([502, 503, 504]); // what a proxy answers in place of a collector that is away
@@ -14,6 +15,7 @@
   let slow = 0; // those of them that take long
   let answerMs = 0; // the longest answer since it was forgotten
   let failingTimer = null;
+  let unsentTimer = null;
   let isLeaving = false; // for the sign-in page: what is refused meanwhile is no failure of this one
 
   const never = new Promise(() => {});
@@ -45,7 +47,10 @@
         if (isLeaving) return never;
         if (isOnce || !AWAY.has(answer.status)) return answer;
       } catch (error) {
-        if (isOnce) throw error;
+        if (isOnce) {
+          showUnsent();
+          throw error;
+        }
       }
       showFailing();
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
@@ -79,6 +84,13 @@
   }
 
   const showSlow = (count) => mark("data-slow", count > 0);
+
+  /* The place beside the button says nothing, because the page's own server did not answer. */
+  function showUnsent() {
+    clearTimeout(unsentTimer);
+    unsentTimer = setTimeout(() => mark("data-unsent", false), UNSENT_MS);
+    mark("data-unsent", true);
+  }
 
   function showFailing() {
     clearTimeout(failingTimer);

@@ -66,6 +66,31 @@ def test_a_chart_has_each_step_once_after_the_collector_was_started_again(settin
     visit.complaints[:] = [text for text in visit.complaints if "net::ERR_" not in text]
 
 
+def test_a_button_that_nobody_answers_is_said_in_the_bar(settings, visit, unused_port):
+    """What was typed stays, and is sent once it is pressed again."""
+    with serving(settings, port=unused_port) as live:
+        run_id = live.run(run="kept", records=steps(0, 3))
+        visit.page.goto(f"{live.url}/runs/{run_id}")
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+        visit.page.locator(".label-form summary").click()
+        visit.page.get_by_label("Notes").fill("found")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "waiting")
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-unsent", "")
+    said = visit.page.locator("#live-state").evaluate("(bar) => getComputedStyle(bar, '::after').content")
+    assert said == '"not sent: nobody answers"'
+    with serving(settings, port=unused_port) as live:
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+        visit.page.get_by_role("button", name="Save", exact=True).click()
+        expect(visit.page.locator(".label-form [role=status]")).to_have_text("Saved.")
+        assert live.get(f"/runs/{run_id}")["notes"] == "found"
+        expect(visit.page.locator("#live-state[data-unsent]")).to_have_count(0)
+        visit.page.goto("about:blank")
+    visit.complaints[:] = [
+        text for text in visit.complaints if "net::ERR_" not in text and "the server did not respond" not in text
+    ]
+
+
 def test_a_page_that_is_open_follows_a_backup_that_is_restored(tmp_path, visit, unused_port):
     """Steps that the backup does not have are gone from the chart, and what is sent after it is drawn once."""
     database, saved = tmp_path / "live.db", tmp_path / "saved.db"
