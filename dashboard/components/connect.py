@@ -13,6 +13,14 @@ _LOOP = """import trainer_hooks
 
 monitor = trainer_hooks.connect("{address}", run="my-run")
 monitor.log_step(step, scalars={{"reward/mean": reward}})"""
+_PYTORCH = """import trainer_hooks
+from trainer_hooks.callbacks.torch_loop import LoopWatch
+
+with LoopWatch(optimizer, trainer_hooks.connect("{address}", run="my-run")) as watch:
+    for batch in data:
+        ...
+        watch.note({{"loss/policy": loss}})
+        optimizer.step()"""
 _TRL = """from trainer_hooks.callbacks.trl import VitalsCallback
 
 trainer = GRPOTrainer(..., callbacks=[VitalsCallback(url="{address}")])"""
@@ -56,6 +64,7 @@ class Way:
 
 WAYS = (
     Way("Python", _LOOP, "sdk.md"),
+    Way("PyTorch", _PYTORCH, "trainers/loops.md"),
     Way("TRL", _TRL, "trainers/trl.md"),
     Way("verl", _VERL, "trainers/verl.md"),
     Way("OpenRLHF", _OPENRLHF, "trainers/openrlhf.md"),
@@ -93,6 +102,16 @@ def connect_card(address: str) -> Component:
                     html.Span(id=fleet_ids.CONNECT_SAMPLE_STATE, className="aside", role="status"),
                 ],
                 className="sample",
+            ),
+            html.P(
+                [
+                    "If the collector needs a key, trainers read it from ",
+                    html.Code("RLVITALS_API_KEY"),
+                    ", and curl sends it with ",
+                    html.Code('-H "Authorization: Bearer $RLVITALS_API_KEY"'),
+                    ".",
+                ],
+                className="aside",
             ),
             html.P([html.Code("rlvitals demo"), " trains a small model that collapses."], className="aside"),
         ],
