@@ -87,7 +87,7 @@ class Ownership:
         """Keep the own runs that wait for their turn, and take late runs of others if this projector has nothing to do.
 
         A run is late where records that waited at the last look wait still. Its owner keeps half of its late runs, and
-        always one, so that two projectors do not pass a run to and fro.
+        always one, so that two projectors do not take a run from each other for ever.
 
         Args:
             store: Where owners are written.
