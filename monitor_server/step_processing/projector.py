@@ -255,7 +255,8 @@ class Projector:
                     *queue.quarantined(before=now - QUARANTINE_SECONDS),
                 ]
                 waited = {run_id: repositories.runs.find(run_id) for run_id in waited_for}
-            taken = self._projection.share(self._store, behind, is_idle=is_idle)
+            # Whoever cannot write leaves its runs to others.
+            taken = 0 if self.recent_failure else self._projection.share(self._store, behind, is_idle=is_idle)
         except Unavailable as error:
             log.warning("deadlines could not be checked; they are checked at the next tick: %s", error)
             return

@@ -5,6 +5,7 @@ import pytest
 
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import AlertChanged, StepCompleted
+from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.projector import Projector
 from monitor_server.step_processing.scheduling import known_verdicts
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
@@ -182,3 +183,23 @@ def test_why_slices_cannot_be_written_is_known_while_batches_still_can_be(
     said = [record.getMessage() for record in caplog.records if record.name.endswith("failure_log")]
     assert ["could not be projected" in line for line in said] == [True, False]
     assert said[1].startswith("slices succeed again, after ")
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_projector_that_cannot_write_leaves_its_runs_to_others(full_steps_table, store, scripted, clock, append):
+    """It can still write who owns a run, and must not do so for ever."""
+    run_id, ticks, settings = append(records=[{"step": 1}]), [], Settings(tick_seconds=0.05)
+    projection = Projection(Tracker(scripted), settings=settings, clock=clock, owner="this one")
+    options = {"clock": clock, "publish": lambda _: None, "on_tick": lambda: ticks.append(clock.now)}
+    projector = Projector(store, projection, settings=settings, **options)
+    projector.start()
+    try:
+        eventually(lambda: projector.recent_failure)
+        clock.now += 0.9 * OWNER_SECONDS
+        eventually(lambda: ticks.count(clock.now) >= 2)  # the second one begins when the first has ended
+        with store.read() as repositories:
+            assert repositories.runs.find(run_id).owned_until < clock.now + 0.5 * OWNER_SECONDS
+        full_steps_table()
+        eventually(lambda: projector.known_verdict(run_id))
+    finally:
+        projector.stop()
