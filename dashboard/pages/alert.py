@@ -34,14 +34,15 @@ GONE: Final = "It is gone: its run was deleted, or a backup was restored."
 class _Read:
     """What the page shows.
 
-    ``rules`` holds the rule whose alert it is, if it is one and concerns the run still; ``actions`` are the trainer's
-    about this alert.
+    ``phase`` is that of the run now. ``rules`` holds the rule whose alert it is, if it is one and concerns the run
+    still; ``actions`` are the trainer's about this alert.
     """
 
     alert: AlertItem
     attribution: Attribution
     history: list[HistoryItem]
     forecast: ForecastItem | None
+    phase: str
     rules: list[RunRuleItem]
     judgement: JudgementItem | None
     actions: list[ActionItem]
@@ -53,7 +54,10 @@ class _Read:
             className="card explains arithmetic-card",
         )
         outlook = html.Section(
-            [html.H2("Forecast of the run"), html.Div(forecast_parts(self.forecast), className="forecast")],
+            [
+                html.H2("Forecast of the run"),
+                html.Div(forecast_parts(self.forecast, phase=self.phase), className="forecast"),
+            ],
             className="card explains forecast-card",
         )
         states = [html.Section(rule_states(self.rules), className="card explains")] if self.rules else []
@@ -184,8 +188,9 @@ async def _read(api_url: str, alert_id: str) -> _Read:
         run_id, kind = alert["run_id"], alert["kind"]
         rules = await api.rules.of_run(run_id) if kind.startswith(RULE_PREFIX) else []
         of_alert = [rule for rule in rules if rule["kind"] == kind]
-        forecast, judgements, actions = await asyncio.gather(
-            api.runs.forecast(run_id), api.runs.judgements(run_id), api.runs.actions(run_id)
+        run, forecast, judgements, actions = await asyncio.gather(
+            api.runs.get(run_id), api.runs.forecast(run_id), api.runs.judgements(run_id), api.runs.actions(run_id)
         )
         about = [action for action in actions if action["alert_id"] == alert_id]
-        return _Read(alert, attribution, history, forecast, of_alert, judgements.get(alert_id), about)
+        judgement = judgements.get(alert_id)
+        return _Read(alert, attribution, history, forecast, run["phase"], of_alert, judgement, about)

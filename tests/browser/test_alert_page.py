@@ -48,6 +48,7 @@ def test_without_responses_the_page_says_what_is_missing(collector, visit):
     visit.page.goto(f"{collector.url}/runs/{run_id}/alerts/{alert['id']}")
     expect(visit.page.locator(".missing")).to_contain_text("responses and tokens: needs rollouts with token ids")
     expect(visit.page.locator(".tokens")).to_have_count(0)
+    expect(visit.page.locator(".forecast")).to_have_text("There is no forecast: the run has collapsed.")
 
 
 def test_an_alert_that_is_not_there_is_reported(collector, visit):
