@@ -242,7 +242,9 @@ def test_a_client_that_goes_away_leaves_no_error(start_collector, caplog):
             eventually(lambda: connections.open)
         eventually(lambda: not connections.open)
     assert is_served(live)
-    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    # An exporter of another test may say that it ends.
+    said = [record for record in caplog.records if not record.name.startswith("opentelemetry.")]
+    assert [record for record in said if record.levelno >= logging.WARNING] == []
 
 
 def test_descriptors_bound_the_connections(monkeypatch):
