@@ -36,8 +36,6 @@ GATHERING_SHARE = 0.25
 MIN_GATHERING_SECONDS = 0.0005
 MAX_GATHERING_SECONDS = 0.02
 
-# A commit that failed says that the collector is not ready for this long, unless a later one succeeds.
-
 Result = TypeVar("Result")
 
 

@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 # A disk that is full must not be filled by the lines that say so.
 REPEAT_SECONDS: Final = 60.0
 MOST_REASONS: Final = 20
+# Work that failed says that the collector is not ready for this long, unless later work succeeds.
 RECENT_SECONDS: Final = 30.0
 
 

@@ -64,10 +64,7 @@ class Ownership:
         held = None if run.owner is None else (run.owner, run.owned_until or 0.0)
         if held is not None and held[1] > now and not self._is_abandoned(run_id, held):
             return False
-        with store.write() as repositories:
-            return repositories.projection_queue.claim(
-                run_id, self._owner, now=now, until=now + OWNER_SECONDS, abandoned=held
-            )
+        return self._take(store, run_id, held)
 
     def _is_abandoned(self, run_id: str, held: tuple[str, float]) -> bool:
         """Tell whether another's ownership has stayed the same for as long as one lasts.
@@ -103,7 +100,7 @@ class Ownership:
         if self._owner is None:
             return 0
         self._keep(store, behind)
-        of_others = [each for each in behind if each.owner not in (None, self._owner)]
+        of_others = [each for each in behind if self.is_taken(each)]
         late: dict[str, list[RunBehind]] = defaultdict(list)
         for each in of_others:
             if each.position < self._log_ends.get(each.run_id, 0):
@@ -112,7 +109,7 @@ class Ownership:
         if not is_idle:
             return 0
         wanted = [each for runs in late.values() for each in runs[: len(runs) // 2]][:MAX_TAKEN_RUNS]
-        return sum(self._take(store, each) for each in wanted)
+        return sum(self._take(store, each.run_id, (str(each.owner), each.owned_until or 0.0)) for each in wanted)
 
     def _keep(self, store: Store, behind: Sequence[RunBehind]) -> None:
         """Prolong the ownership of runs whose turn comes later than it ends.
@@ -128,16 +125,16 @@ class Ownership:
                     str(self._owner), before=soon, until=now + OWNER_SECONDS, most=MAX_OWNED_RUNS
                 )
 
-    def _take(self, store: Store, run: RunBehind) -> bool:
-        """Take a run, unless its owner has saved a slice of it since it was read."""
-        now, held = self._clock(), (str(run.owner), run.owned_until or 0.0)
+    def _take(self, store: Store, run_id: str, held: tuple[str, float] | None) -> bool:
+        """Take a run that is free, or that is still held as it was read: by whom, and until when."""
+        now = self._clock()
         with store.write() as repositories:
             return repositories.projection_queue.claim(
-                run.run_id, str(self._owner), now=now, until=now + OWNER_SECONDS, abandoned=held
+                run_id, str(self._owner), now=now, until=now + OWNER_SECONDS, abandoned=held
             )
 
-    def is_taken(self, run: Run) -> bool:
-        """Tell whether another projector has taken a run since this one became its owner."""
+    def is_taken(self, run: Run | RunBehind) -> bool:
+        """Tell whether a run is another projector's."""
         return self._owner is not None and run.owner not in (None, self._owner)
 
     def prolong(self, run: Run, stored: Run) -> None:
