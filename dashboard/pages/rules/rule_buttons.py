@@ -13,6 +13,7 @@ from dashboard.components.rules.tables import rule_table
 from dashboard.components.run_choice import run_options
 from dashboard.ids import rules as rule_ids
 from dashboard.pages.run_choice import OFFERED
+from dashboard.pages.seen_again import read_when_seen
 
 __all__ = ["register"]
 
@@ -32,10 +33,6 @@ def register(app: Dash, api_url: str) -> None:
             except ApiError as error:
                 said = f"Not done. {error}"
             return said, await _rules(api)
-
-    async def read_rules(_seen: float) -> object:
-        async with ApiClient(api_url) as api:
-            return await _rules(api)
 
     async def fill(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
         chosen = ctx.triggered_id
@@ -62,7 +59,7 @@ def register(app: Dash, api_url: str) -> None:
     runs = [Output(rule_ids.field(name), "options") for name in RUNS]
     heading = [Output(rule_ids.EDITED, "data"), Output(rule_ids.FORM_TITLE, "children"), state]
     app.callback(state, rules, Input(rule_ids.button(ALL, ALL), "n_clicks"), prevent_initial_call=True)(act)
-    app.callback(rules, Input(rule_ids.SEEN, "data"), prevent_initial_call=True)(read_rules)
+    read_when_seen(app, api_url, listed=rule_ids.LIST, seen=rule_ids.SEEN, read=_rules)
     edits, cleared = Input(rule_ids.button("edit", ALL), "n_clicks"), Input(rule_ids.NEW, "n_clicks")
     app.callback(*heading, *runs, *form, *problems, edits, cleared, prevent_initial_call=True)(fill)
 

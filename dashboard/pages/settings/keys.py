@@ -11,6 +11,7 @@ from dashboard.api.errors import ApiError
 from dashboard.components.settings.tables import key_table
 from dashboard.components.small_elements import since
 from dashboard.ids.settings import keys as key_ids
+from dashboard.pages.seen_again import read_when_seen
 
 __all__ = ["register"]
 
@@ -35,7 +36,7 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 made = await api.keys.make(asked)
-                keys = key_table(await api.keys.all())
+                keys = await _keys(api)
         except ApiError as error:
             return html.P(f"Not made. {error}"), no_update
         shown = html.Div([html.Code(made["key"]), dcc.Clipboard(content=made["key"], title="Copy the key")])
@@ -46,19 +47,16 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update
         return await _revoke(api_url, ctx.triggered_id["key"])
 
-    async def read_keys(_seen: float) -> object:
-        try:
-            async with ApiClient(api_url) as api:
-                return key_table(await api.keys.all())
-        except ApiError:  # the list stays as it is; the next action says what is wrong
-            return no_update
-
     made = (Output(key_ids.MADE, "children"), Output(key_ids.LIST, "children"))
     again = tuple(Output(out.component_id, out.component_property, allow_duplicate=True) for out in made)
     values = [State(name, "value") for name in (key_ids.NAME, key_ids.SCOPE, key_ids.PROJECT, key_ids.DAYS)]
     app.callback(*made, Input(key_ids.MAKE, "n_clicks"), *values, prevent_initial_call=True)(make_key)
     app.callback(*again, Input(key_ids.revoke(ALL), "n_clicks"), prevent_initial_call=True)(revoke_key)
-    app.callback(again[1], Input(key_ids.SEEN, "data"), prevent_initial_call=True)(read_keys)
+    read_when_seen(app, api_url, listed=key_ids.LIST, seen=key_ids.SEEN, read=_keys)
+
+
+async def _keys(api: ApiClient) -> Component:
+    return key_table(await api.keys.all())
 
 
 async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
@@ -69,7 +67,7 @@ async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
             if said is None:
                 await api.keys.revoke(key_id)
                 said = html.P("Revoked.")
-            return said, key_table(await api.keys.all())
+            return said, await _keys(api)
     except ApiError as error:
         return html.P(f"Not revoked. {error}"), no_update
 

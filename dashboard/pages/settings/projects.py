@@ -1,11 +1,13 @@
 """The callbacks of projects: delete one that a person has confirmed, and read them again when the tab is seen again."""
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
+from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.tables import project_table
 from dashboard.ids.settings import projects as project_ids
+from dashboard.pages.seen_again import read_when_seen
 
 __all__ = ["register"]
 
@@ -25,22 +27,11 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 await api.runs.delete_project(name)
-                return f"{name} is deleted.", project_table(await api.runs.groups("project", {}))
+                return f"{name} is deleted.", await _projects(api)
         except ApiError as error:
             return f"Not deleted. {error}", no_update
 
-    async def read_projects(_seen: float) -> object:
-        try:
-            async with ApiClient(api_url) as api:
-                return project_table(await api.runs.groups("project", {}))
-        except ApiError:  # the list stays as it is
-            return no_update
-
-    app.callback(
-        Output(project_ids.LIST, "children", allow_duplicate=True),
-        Input(project_ids.SEEN, "data"),
-        prevent_initial_call=True,
-    )(read_projects)
+    read_when_seen(app, api_url, listed=project_ids.LIST, seen=project_ids.SEEN, read=_projects)
     app.callback(
         Output(project_ids.CONFIRMED, "displayed"),
         Output(project_ids.CONFIRMED, "message"),
@@ -55,3 +46,7 @@ def register(app: Dash, api_url: str) -> None:
         State(project_ids.CHOSEN, "data"),
         prevent_initial_call=True,
     )(delete_project)
+
+
+async def _projects(api: ApiClient) -> Component:
+    return project_table(await api.runs.groups("project", {}))
