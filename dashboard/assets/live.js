@@ -10,12 +10,14 @@
   const FORECAST_MS = 10000; // the forecast is read again at most this often
   const AGAIN_MS = 3000; // what the collector did not answer is asked again so much later
   const HIDDEN_MS = 10000; // a page nobody sees for this long stops listening
+  const LEAVING_MS = 10000; // the last page's stream takes one of a browser's six connections for no longer than this
   const TURN = "rlvitals-notifying"; // held by the one page of a browser that listens though nobody sees it
 
   const NOT_LIVE = new Set(["responses", "settings"]); // drawn when something is chosen
 
   let live = null;
   let source = null;
+  let leaving = null; // the stream of the last page, until that of this page is open: a view between them would be lost
   let steps = [];
   let flushTimer = null;
   let refreshTimer = null;
@@ -145,39 +147,53 @@
     scheduleFlush();
   }
 
+  function closeLeaving() {
+    if (leaving) leaving.close();
+    leaving = null;
+  }
+
   function close() {
+    closeLeaving();
     if (source) source.close();
     source = null;
   }
 
   function open() {
-    close();
+    closeLeaving();
+    leaving = source;
+    setTimeout(closeLeaving, LEAVING_MS);
     const query = live.run && !document.hidden ? `?run_id=${encodeURIComponent(live.run)}` : ""; // it notifies of all runs
-    source = new EventSource(`/api/v1/stream${query}`);
-    source.onopen = () => {
+    const stream = new EventSource(`/api/v1/stream${query}`);
+    source = stream;
+    const listen = (kind, act) => stream.addEventListener(kind, (event) => stream === source && act(event));
+    stream.onopen = () => {
+      if (stream !== source) return;
+      closeLeaving();
       showState("live");
       if (wasLost) refresh();
       wasLost = false;
     };
-    source.onerror = () => {
+    stream.onerror = () => {
+      if (stream !== source) return;
+      closeLeaving();
       showState("waiting");
       wasLost = true;
-      if (source && source.readyState === EventSource.CLOSED) {
+      if (stream.readyState === EventSource.CLOSED) {
         window.rlvitals.checkSession(); // the stream is refused when the session has ended
         setTimeout(() => live && !document.hidden && open(), 3000);
       }
     };
-    source.addEventListener("step", (event) => onStep(JSON.parse(event.data)));
-    source.addEventListener("alert", (event) => {
+    listen("step", (event) => onStep(JSON.parse(event.data)));
+    listen("alert", (event) => {
       window.rlvitals.notify(JSON.parse(event.data));
       onEvent(event);
     });
-    source.addEventListener("action", onEvent);
-    source.addEventListener("run", onEvent);
-    source.addEventListener("deleted", onEvent);
-    source.addEventListener("view", (event) => window.rlvitals.showView(JSON.parse(event.data)));
-    source.addEventListener("dropped", refresh); // we were too slow for the stream
-    source.addEventListener("ended", () => window.rlvitals.checkSession()); // we may no longer read it
+    listen("action", onEvent);
+    listen("run", onEvent);
+    listen("deleted", onEvent);
+    stream.addEventListener("view", (event) => window.rlvitals.showView(JSON.parse(event.data)));
+    listen("dropped", refresh); // we were too slow for the stream
+    listen("ended", () => window.rlvitals.checkSession()); // we may no longer read it
   }
 
   /* Called with what the page shows, when it is drawn and whenever the server draws it anew. */

@@ -88,6 +88,7 @@
 
   function showView(view) {
     if (!isOurs(view.address)) return;
+    notePage(); // the page has changed before the server draws it
     if (!follows() || isBusy()) say(view, false);
     else if (isHere(view)) say(view, true);
     else {

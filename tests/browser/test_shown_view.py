@@ -142,6 +142,18 @@ def test_a_tab_is_not_taken_from_what_somebody_has_written_into_a_form(collector
     expect(page.locator("#shown-view [role=status]")).to_be_empty()
 
 
+def test_a_view_that_is_shown_while_a_tab_changes_its_page_is_followed(collector, visit):
+    """The stream of the last page is heard until that of the new page is open."""
+    page = visit.page
+    open_fleet(collector, page)
+    page.locator("#follow").click()
+    page.route("**/api/v1/stream*", lambda _: None)  # it is asked for, and is not answered
+    with page.expect_request("**/api/v1/stream*"):
+        page.get_by_role("navigation", name="pages").get_by_role("link", name="Rules").click()
+    show(collector, "/settings", by="bob")
+    page.wait_for_url("**/settings")
+
+
 def test_the_page_that_is_open_is_shown_by_a_button(collector, visit):
     """With what is chosen on it, also where the address holds what a browser leaves as it is, and with a note."""
     page = visit.page
