@@ -104,6 +104,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "difference within minibatches, running sum": "sum siblings/lost_within",
         },
     ),
+    "rates": Experiment(
+        "Peak rates of the learning rate: at which does the schedule die?",
+        ("grpo", "grpo-2e-3", "grpo-3e-3", "grpo-5e-3"),
+        _OUTCOME | _ENTROPY | _GRADIENT,
+    ),
     "remedies": Experiment(
         "LLDS beside other remedies and controls",
         ("grpo", "llds-0.1", "kl-0.01", "placebo-0.1", "nthr", "ppo", "half-lr", "quarter-lr"),
