@@ -20,6 +20,7 @@ from trainer_hooks.reference.experiments.healthy_runs import healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
 from trainer_hooks.reference.experiments.namesakes import write_corpus_and_questions
 from trainer_hooks.reference.experiments.planned_runs import (
+    RECORDED_STEPS,
     Job,
     arm_jobs,
     healthy_cost_jobs,
@@ -123,6 +124,7 @@ def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
         base = replace(base, steps=RESCUED_STEPS.get(given.preset, base.steps))
         return rescue_jobs(base, given.arms or RESCUES, given.seeds, _runs(given, "rescue"))
     arms = FAIR_ARMS if name == "fair" else EXPERIMENTS[name].arms
+    base = replace(base, steps=RECORDED_STEPS.get(given.preset, base.steps))
     return arm_jobs(base, given.arms or arms, given.seeds, _runs(given))
 
 

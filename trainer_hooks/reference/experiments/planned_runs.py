@@ -10,7 +10,10 @@ from trainer_hooks.reference.experiments.healthy_runs import HEALTHY, HEALTHY_SE
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES, MORE_SEEDS, PROMISING, SEARCH_SEEDS
 from trainer_hooks.reference.experiments.rollback_runs import RESCUES
 
-__all__ = ["Job", "arm_jobs", "healthy_cost_jobs", "healthy_jobs", "rescue_jobs", "search_jobs"]
+__all__ = ["RECORDED_STEPS", "Job", "arm_jobs", "healthy_cost_jobs", "healthy_jobs", "rescue_jobs", "search_jobs"]
+
+RECORDED_STEPS = {"demo": 200}
+"""How long the arms of a preset are recorded, where that is longer than the preset: beyond twice the uncured life."""
 
 STEPS_AFTER_COLLAPSE = 40
 """Steps to record after a collapse: enough to see that the run does not recover."""
