@@ -35,6 +35,7 @@
     if (element) element.dataset.live = state;
   }
 
+  /* A page in whose place stands a message asks for itself, and lacks what a refresh would change. */
   function refresh() {
     if (refreshTimer || !live || NOT_LIVE.has(live.page)) return;
     const page = live.page;
@@ -48,18 +49,18 @@
       refreshTimer = null;
       lastRefresh = Date.now();
       window.rlvitals.requests.forgetLongest();
-      if (live && live.page === page) {
+      if (live && live.page === page && !document.getElementById("waiting")) {
         window.dash_clientside.set_props(`${page}-refresh`, { data: lastRefresh });
         if (page === "run") window.rlvitals.panels.again();
       }
     }, Math.max(0, lastRefresh + REFRESH_MS - Date.now()));
   }
 
-  /* The collector did not answer. A page in whose place stands a message asks for itself. */
+  /* The collector did not answer. */
   function askAgain() {
     againTimer ??= setTimeout(() => {
       againTimer = null;
-      if (!document.getElementById("waiting")) refresh();
+      refresh();
     }, AGAIN_MS);
   }
 

@@ -98,3 +98,15 @@ def test_a_page_that_is_open_says_that_its_run_was_deleted(collector, visit, pag
     expect(visit.page.locator("#page")).not_to_contain_text(said)
     collector.pool.request("DELETE", f"{collector.url}/api/v1/runs/{ids[0]}?force=true")
     expect(visit.page.locator("#page")).to_contain_text(said)
+
+
+def test_a_comparison_without_one_of_its_runs_is_not_refreshed_before_it_is_drawn_anew(collector, visit):
+    """An event about another of its runs comes while a message stands in the place of the charts."""
+    ids = [collector.run(run=name, records=[{"step": 0, "scalars": {"a": 1.0}}]) for name in ("gone", "kept")]
+    visit.page.goto(f"{collector.url}/compare?run={ids[0]}&run={ids[1]}")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    expect(visit.page.locator("#compare-legend")).to_be_visible()
+    collector.pool.request("DELETE", f"{collector.url}/api/v1/runs/{ids[0]}?force=true")
+    expect(visit.page.locator("#compare-body")).to_contain_text("The runs cannot be compared")
+    collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{ids[1]}", json={"title": "still here"})
+    expect(visit.page.locator("#page")).to_contain_text("No run has the id")
