@@ -35,7 +35,12 @@
     if (element) element.dataset.live = state;
   }
 
-  /* A page in whose place stands a message asks for itself, and lacks what a refresh would change. */
+  /* A page in whose place stands a message asks for itself, and the example of a comparison reads nothing. */
+  function hasWhatIsRefreshed() {
+    const isCompared = live.page !== "compare" || document.getElementById("compare-legend");
+    return isCompared && !document.getElementById("waiting");
+  }
+
   function refresh() {
     if (refreshTimer || !live || NOT_LIVE.has(live.page)) return;
     const page = live.page;
@@ -49,7 +54,7 @@
       refreshTimer = null;
       lastRefresh = Date.now();
       window.rlvitals.requests.forgetLongest();
-      if (live && live.page === page && !document.getElementById("waiting")) {
+      if (live && live.page === page && hasWhatIsRefreshed()) {
         window.dash_clientside.set_props(`${page}-refresh`, { data: lastRefresh });
         if (page === "run") window.rlvitals.panels.again();
       }

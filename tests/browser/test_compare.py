@@ -105,6 +105,16 @@ def test_without_runs_the_page_says_what_to_do(collector, visit):
     expect(visit.page.locator("#compare-body")).to_contain_text("Choose two runs or more")
 
 
+def test_the_page_without_runs_is_not_refreshed(collector, visit):
+    """An answer that failed is asked for again, and this page has asked for none."""
+    visit.page.clock.install()
+    visit.page.goto(f"{collector.url}/compare")
+    expect(visit.page.locator("#compare-body")).not_to_be_empty()
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    visit.page.evaluate("window.rlvitals.askAgain()")
+    visit.page.clock.run_for(20_000)
+
+
 def test_runs_of_an_address_that_are_not_compared_are_named(collector, visit):
     """Those that are not there, and those beyond twenty; the others are compared."""
     first = run(collector, "one", 0.1)

@@ -53,6 +53,7 @@ PROBE_ARMS: dict[str, dict[str, Any]] = {
     "grpo-2e-3": {"lr": 2e-3},
     "grpo-3e-3": {"lr": 3e-3},
     "grpo-5e-3": {"lr": 5e-3},
+    "grpo-1e-2": {"lr": 1e-2},
 }
 """Arms that ask what an update does; their runs are not in the table of all arms."""
 
