@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
-from monitor_server.alerts.liveness import Silence, is_clock_kind, silent_run_findings
+from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.alerts.verdict import Verdict, read_verdict
 from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.errors import ProjectedElsewhere
@@ -23,31 +23,27 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing.events import Event
 from monitor_server.step_processing.log_entries import LogEntry, read_log
 from monitor_server.step_processing.ownership import Ownership
-from monitor_server.step_processing.passed_alerts import PassedAlerts
 from monitor_server.step_processing.quarantine import is_in_quarantine, quarantine
 from monitor_server.step_processing.run_context import RunContext
+from monitor_server.step_processing.run_memory.compacted_runs import CompactedRuns
+from monitor_server.step_processing.run_memory.passed_alerts import PassedAlerts
+from monitor_server.step_processing.run_memory.signal_positions import SignalPositions
+from monitor_server.step_processing.status_changes import ENDED_STATUSES, change_status
 from monitor_server.step_processing.steps.budget import Budget
 from monitor_server.step_processing.steps.completion import Completion, step_bounds
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.waiting import WaitingCache, WaitingSteps
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.alerts import Alert, StoredAcknowledgement
+from monitor_server.store.repositories.alerts import StoredAcknowledgement
 from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.projection_queue import RunBehind
 from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.rules import SavedRuleStates
 from monitor_server.store.repositories.run_status import run_status
-from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
 __all__ = ["Projection", "Slice"]
-
-MAX_CACHED_RUNS = 512
-# Less than a chunk, so that a run of which much is not compacted yet catches up.
-COMPACTION_STEPS = 256
-SILENT_STATUSES = ("stalled", "lost")
-ENDED_STATUSES = ("finished", "stopped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +90,9 @@ class Projection:
         self._is_watched = is_watched
         self._give_way = give_way
         self._record_transitions = record_transitions
-        self._positions: dict[str, tuple[float, dict[str, int]]] = {}
+        self._positions = SignalPositions()
         self._waiting = WaitingCache(step_bounds(settings))
-        self._compacted: dict[str, int] = {}  # the newest step at which a run was last compacted
+        self._compacted = CompactedRuns()
         self._passed = PassedAlerts()
         self._ownership = Ownership(owner, clock=clock)
 
@@ -131,10 +127,7 @@ class Projection:
         self._completion.forget(run_id)
         self._waiting.forget(run_id)
         self._ownership.forget(run_id)
-        if run_id is None:
-            self._positions.clear()
-        else:
-            self._positions.pop(run_id, None)
+        self._positions.forget(run_id)
 
     def project(self, store: Store, run_id: str) -> Slice | None:
         """Project a slice; return None where there is nothing to do, or another projector does it.
@@ -160,12 +153,12 @@ class Projection:
                 repositories=repositories,
                 run=run,
                 alerts=Lifecycle(repositories.alerts, run.id, pending_steps=self._settings.pending_steps),
-                positions=self._signal_positions(repositories, run),
+                positions=self._positions.of(repositories, run),
                 now=now,
                 is_watched=self._is_watched(),
             )
             waiting = self._waiting.take(context)
-            self._compact(context)
+            self._compacted.compact(context)
             is_done = self._advance(context, waiting)
             state = self._tracker.encode(context)
             is_new = self._tick_rules(context, status) or is_new
@@ -263,19 +256,7 @@ class Projection:
         status = run_status(run, now=context.now, deadlines=deadlines)
         is_changed = status != run.announced
         if is_changed:
-            context.add_alerts(_mark_data(context, status))
-            run.announced = status
-            step = run.last_step or 0
-            findings = silent_run_findings(
-                status,
-                step=step,
-                silence=_silence(context),
-                stall_seconds=run.stall_seconds,
-                lost_factor=deadlines.lost_factor,
-            )
-            context.add_alerts(
-                context.alerts.reconcile(findings, phase=run.phase, step=step, now=context.now, concerns=is_clock_kind)
-            )
+            change_status(context, status, deadlines=deadlines)
         context.alerts.save(repositories, now=context.now)
         context.show_saved_alerts()
         self._record_transitions(repositories, run, context.alerts.transitions)
@@ -302,46 +283,6 @@ class Projection:
         )
         context.add_alerts(changed)
         return True
-
-    def _compact(self, context: RunContext) -> None:
-        """Encode a chunk of signals every few hundred steps, from the steps that were written before this slice."""
-        run = context.run
-        newest = run.last_step
-        if newest is None or self._compacted.get(run.id) == newest // COMPACTION_STEPS:
-            return
-        if len(self._compacted) >= MAX_CACHED_RUNS:
-            self._compacted.clear()
-        self._compacted[run.id] = newest // COMPACTION_STEPS
-        chunk = context.repositories.compaction.next_chunk(run.id, newest_step=newest)
-        if chunk is not None:
-            context.defer(lambda repositories: repositories.compaction.add(run.id, chunk))
-
-    def _signal_positions(self, repositories: Repositories, run: Run) -> dict[str, int]:
-        started_at, positions = self._positions.get(run.id, (None, {}))
-        # Signals are only ever added, so that their number tells whether another collector has added some; a run that
-        # was deleted and begins anew has another start.
-        if started_at != run.started_at or len(positions) != run.signal_count:
-            if len(self._positions) >= MAX_CACHED_RUNS:
-                self._positions.clear()
-            names = repositories.steps.signals(run.id)
-            positions = {name: place for place, name in enumerate(names)}
-            self._positions[run.id] = (run.started_at, positions)
-        return positions
-
-
-def _mark_data(context: RunContext, status: str) -> list[Alert]:
-    """Note with the alerts of a run that is about to have another status whether its steps still arrive."""
-    was_silent, is_silent = (each in SILENT_STATUSES for each in (context.run.announced, status))
-    if was_silent == is_silent:
-        return []
-    seconds = _silence(context).without_step
-    why = f"the run is {status}: no step for {seconds:.0f} s" if is_silent else f"the run is {status}"
-    return context.alerts.mark_data(is_lost=is_silent, why=why, now=context.now)
-
-
-def _silence(context: RunContext) -> Silence:
-    run = context.run
-    return Silence.of(now=context.now, last_seen=run.last_seen, last_step_at=run.last_step_at)
 
 
 def _place_acknowledgement(run_id: str, position: int, attempt: int, step: int) -> Callable[[Repositories], None]:

@@ -12,7 +12,7 @@ from monitor_server.ingest.validation import layouts, records
 from monitor_server.retention import policy
 from monitor_server.retention.policy import SILENT_SECONDS
 from monitor_server.rules import known_rules
-from monitor_server.step_processing import passed_alerts, slices
+from monitor_server.step_processing.run_memory import compacted_runs, passed_alerts, signal_positions
 from monitor_server.step_processing.scheduling import known_verdicts
 from monitor_server.step_processing.steps import completion, waiting
 from tests.live import eventually
@@ -27,7 +27,8 @@ BOUNDS = (
     (step_shapes, "MAX_STEPS"),
     (sampled_responses, "MAX_CACHED_RUNS"),
     (layouts, "MAX_LAYOUTS"),
-    (slices, "MAX_CACHED_RUNS"),
+    (compacted_runs, "MAX_CACHED_RUNS"),
+    (signal_positions, "MAX_CACHED_RUNS"),
     (waiting, "MAX_CACHED_RUNS"),
     (passed_alerts, "MAX_CACHED_RUNS"),
     (completion, "MAX_FULL_STEPS"),

@@ -8,7 +8,8 @@ from monitor_server.ingest.record_log import known_runs, step_shapes
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
-from monitor_server.step_processing import ownership, passed_alerts, slices
+from monitor_server.step_processing import ownership
+from monitor_server.step_processing.run_memory import passed_alerts
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps import waiting
 from monitor_server.step_processing.steps.detection import Tracker
@@ -30,10 +31,10 @@ def log(clock, monkeypatch):
 @pytest.fixture
 def projection(clock, scripted, monkeypatch):
     """A projection whose caches have three entries each."""
-    monkeypatch.setattr(slices, "MAX_CACHED_RUNS", BOUND)
+    for module in (compacted_runs, passed_alerts, signal_positions):
+        monkeypatch.setattr(module, "MAX_CACHED_RUNS", BOUND)
     monkeypatch.setattr(ownership, "MAX_OWNED_RUNS", BOUND)
     monkeypatch.setattr(waiting, "MAX_CACHED_RUNS", BOUND)
-    monkeypatch.setattr(passed_alerts, "MAX_CACHED_RUNS", BOUND)
     return Projection(Tracker(scripted, max_runs=BOUND), settings=Settings(), clock=clock, owner="this")
 
 

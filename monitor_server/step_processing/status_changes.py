@@ -1,0 +1,46 @@
+"""Writes that the status of a run has changed, which time alone can do: its alerts, and what they are marked with."""
+
+from typing import Final
+
+from monitor_server.alerts.liveness import Silence, is_clock_kind, silent_run_findings
+from monitor_server.settings import Deadlines
+from monitor_server.step_processing.run_context import RunContext
+from monitor_server.store.repositories.alerts import Alert
+
+__all__ = ["ENDED_STATUSES", "change_status"]
+
+SILENT_STATUSES: Final = ("stalled", "lost")
+ENDED_STATUSES: Final = ("finished", "stopped")
+
+
+def change_status(context: RunContext, status: str, *, deadlines: Deadlines) -> None:
+    """Bring a run and its alerts to a status that is another than the one that was announced."""
+    run = context.run
+    context.add_alerts(_mark_data(context, status))
+    run.announced = status
+    step = run.last_step or 0
+    findings = silent_run_findings(
+        status,
+        step=step,
+        silence=_silence(context),
+        stall_seconds=run.stall_seconds,
+        lost_factor=deadlines.lost_factor,
+    )
+    context.add_alerts(
+        context.alerts.reconcile(findings, phase=run.phase, step=step, now=context.now, concerns=is_clock_kind)
+    )
+
+
+def _mark_data(context: RunContext, status: str) -> list[Alert]:
+    """Note with the alerts of a run that is about to have another status whether its steps still arrive."""
+    was_silent, is_silent = (each in SILENT_STATUSES for each in (context.run.announced, status))
+    if was_silent == is_silent:
+        return []
+    seconds = _silence(context).without_step
+    why = f"the run is {status}: no step for {seconds:.0f} s" if is_silent else f"the run is {status}"
+    return context.alerts.mark_data(is_lost=is_silent, why=why, now=context.now)
+
+
+def _silence(context: RunContext) -> Silence:
+    run = context.run
+    return Silence.of(now=context.now, last_seen=run.last_seen, last_step_at=run.last_step_at)
