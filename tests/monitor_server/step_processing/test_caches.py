@@ -9,7 +9,7 @@ from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.step_processing import ownership
-from monitor_server.step_processing.run_memory import passed_alerts
+from monitor_server.step_processing.run_memory import compacted_runs, passed_alerts, signal_positions
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps import waiting
 from monitor_server.step_processing.steps.detection import Tracker
