@@ -30,6 +30,15 @@ _RELEASE: dict[str, Any] = {
 """What the authors' training script sets whatever the model is: 0.285 · 1005 = 286 steps of climb, 10 updates a
 step."""
 
+_SCALED_RELEASE: dict[str, Any] = _RELEASE | {
+    "lr": 1e-3,
+    "questions_per_step": 80,
+    "train_questions": 4000,
+    "retry": False,
+    "long_form": 0.15,
+    "steps": 500,
+}
+
 _PRETRAINED: dict[str, Any] = _RELEASE | {
     "lr": 1e-4,
     "lr_warmup": 60,
@@ -56,9 +65,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The same at a constant learning rate.
     "constant": _STUBBORN | {"lr": 3e-4, "lr_warmup": 0, "steps": 600},
     # The schedule of the authors' release at a sixth of its batch: 10 updates of 8 questions in one pass, a long climb.
-    # One run is recorded, which lives; the peak rate at which this schedule dies has not been found yet.
-    "release": _RELEASE
-    | {"lr": 1e-3, "questions_per_step": 80, "train_questions": 4000, "retry": False, "long_form": 0.15, "steps": 500},
+    # At this peak rate it lives.
+    "release": _SCALED_RELEASE,
+    # The same at a peak rate at which it dies while the rate climbs, as the authors' runs do.
+    "release-peak": _SCALED_RELEASE | {"lr": 5e-3},
     # A first action of free words that right and wrong responses share, so that GWHES above 0 is possible.
     "long-thoughts": _STUBBORN
     | {

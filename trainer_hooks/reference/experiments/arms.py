@@ -50,7 +50,6 @@ PROBE_ARMS: dict[str, dict[str, Any]] = {
     # Responses and not groups are dealt into minibatches: d of a correct response by what its siblings did before.
     "grpo-split": {"split_groups": True},
     # The search for the peak rate at which a schedule dies.
-    "grpo-2e-3": {"lr": 2e-3},
     "grpo-3e-3": {"lr": 3e-3},
     "grpo-5e-3": {"lr": 5e-3},
     "grpo-1e-2": {"lr": 1e-2},

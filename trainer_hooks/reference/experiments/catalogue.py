@@ -106,7 +106,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "rates": Experiment(
         "Peak rates of the learning rate: at which does the schedule die?",
-        ("grpo", "grpo-2e-3", "grpo-3e-3", "grpo-5e-3", "grpo-1e-2"),
+        ("grpo", "grpo-3e-3", "grpo-5e-3", "grpo-1e-2"),
         _OUTCOME | _ENTROPY | _GRADIENT,
     ),
     "remedies": Experiment(

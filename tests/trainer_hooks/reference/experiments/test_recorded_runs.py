@@ -9,6 +9,7 @@ import pytest
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
 from trainer_hooks.reference.experiments.arms import ARMS
+from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS as CATALOGUE
 from trainer_hooks.reference.experiments.healthy_runs import healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
 from trainer_hooks.reference.experiments.measures import collapse_step, drift
@@ -40,6 +41,7 @@ EXPERIMENTS = Path(__file__).parents[4] / "docs/experiments"
 FOLDER = EXPERIMENTS / "runs"
 SPIRAL = EXPERIMENTS / "runs-spiral"
 STUBBORN = EXPERIMENTS / "runs-stubborn"
+RATES = CATALOGUE["rates"].arms
 VANILLA = sorted(FOLDER.glob("grpo-seed*.jsonl.gz"))
 
 
@@ -136,6 +138,7 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     release = EXPERIMENTS / "runs-release"
     for found in (gwhes_table, gwhes_action_table, question_table, lambda folder, _: course_table(folder, "grpo")):
         assert found(release, ["grpo"]) in page
+    assert table(release, RATES) in page
     pilot = EXPERIMENTS.parent / "probes" / "runs-pretrained"
     assert pilot_table(pilot, ARMS) in page
     assert gwhes_action_table(pilot, ["grpo"]) in page
