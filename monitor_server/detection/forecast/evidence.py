@@ -46,8 +46,21 @@ class Evidence(Stateful):
         self.opened: dict[str, int] = {}  # by severity and kind: the row at which the alarm opened
 
     def update(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> dict[str, float]:
-        """Read the evidence after the detectors have processed a row; numbers that are 0 are left out."""
-        self.rows += 1
+        """Process a row and read its evidence, after the detectors have processed it."""
+        self.follow(findings)
+        return self.read(detectors, findings)
+
+    def follow(self, findings: Sequence[Finding]) -> None:
+        """Process the findings of one row, and remember at which row each alarm opened."""
+        self.rows = rows = self.rows + 1
+        if not (findings or self.opened):
+            return
+        before = self.opened
+        names = [PREFIXES[finding.severity] + finding.kind for finding in findings if finding.severity in PREFIXES]
+        self.opened = {name: before.get(name, rows) for name in names}
+
+    def read(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> dict[str, float]:
+        """Return the evidence of the newest row; numbers that are 0 are left out."""
         spiral, drift, collapsed = detectors["death_spiral"], detectors["paired_drift"], detectors["run_collapsed"]
         assert isinstance(spiral, DeathSpiral)  # noqa: S101 - the registry names them so
         assert isinstance(drift, PairedDrift)  # noqa: S101
@@ -66,24 +79,20 @@ class Evidence(Stateful):
             found["departures"] = min(MOST_DEPARTURES, len(departed))
         if (fall := _fall(collapsed.rewards, collapsed.floor)) > 0.0:
             found["fall"] = fall
-        found.update(self._read_alarms(findings))
-        return found
+        return found | self._read_alarms(findings) if self.opened else found
 
     def _read_alarms(self, findings: Sequence[Finding]) -> dict[str, float]:
-        before, opened, rows = self.opened, {}, self.rows
+        opened, rows = self.opened, self.rows
         weights, strength, critical = [], 0.0, 0.0
         for finding in findings:
             severity = finding.severity
             if severity not in PREFIXES:
                 continue
-            name = PREFIXES[severity] + finding.kind
-            opened[name] = row = before.get(name, rows)
-            weight = 0.5 ** ((rows - row) / HALF_LIFE)
+            weight = 0.5 ** ((rows - opened[PREFIXES[severity] + finding.kind]) / HALF_LIFE)
             weights.append(weight)
             strength = max(strength, math.log(min(finding.strength, STRONGEST)) * weight)
             if severity is Severity.CRITICAL:
                 critical = max(critical, weight)
-        self.opened = opened
         read = {"warnings": min(MOST_WARNINGS, sum(weights)), "strength": strength, "critical": critical}
         return {name: value for name, value in read.items() if value > 0.0}
 

@@ -21,5 +21,8 @@ class Forecaster(Evidence):
         capability: Capability,
     ) -> Forecast | None:
         """Process one row and return its forecast, or None where the run has collapsed already."""
-        evidence = self.update(detectors, findings)
-        return None if phase is Phase.COLLAPSED else model_for(capability).forecast(evidence)
+        self.follow(findings)
+        if phase is Phase.COLLAPSED:
+            return None
+        model = model_for(capability)
+        return model.forecast(self.read(detectors, findings)) if model.weighs else model.unaided

@@ -31,6 +31,8 @@ class HazardModel:
         intercepts: bₖ of each period.
         weights: wₖᵢ of each period, by the name of the evidence; a name that is left out weighs nothing.
         base_rates: P at the end of each period without evidence.
+        unaided: The forecast without evidence.
+        weighs: Whether any evidence has a weight.
 
     Reference:
         Singer and Willett, "It's about time: using discrete-time survival analysis" (1993).
@@ -41,16 +43,18 @@ class HazardModel:
     intercepts: Sequence[float]
     weights: Sequence[Mapping[str, float]]
     base_rates: tuple[float, ...] = field(init=False)
+    unaided: Forecast = field(init=False, repr=False)
+    weighs: bool = field(init=False, repr=False)
     _weighing: tuple[Mapping[str, float], ...] = field(init=False, repr=False)  # the weights above 0
-    _unaided: Forecast = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Compute once what every forecast has: the base rates, and the forecast without evidence."""
         weighing = tuple({name: weight for name, weight in weights.items() if weight} for weights in self.weights)
         object.__setattr__(self, "_weighing", weighing)
+        object.__setattr__(self, "weighs", any(weighing))
         object.__setattr__(self, "base_rates", self._probabilities({}))
         unaided = Forecast(probabilities=self.base_rates, base_rates=self.base_rates, drivers={}, model=self.name)
-        object.__setattr__(self, "_unaided", unaided)
+        object.__setattr__(self, "unaided", unaided)
 
     def forecast(self, evidence: Mapping[str, float]) -> Forecast:
         """Compute the forecast of a row.
@@ -60,8 +64,8 @@ class HazardModel:
         >>> [round(p, 2) for p in forecast.probabilities], [round(p, 2) for p in forecast.base_rates], forecast.drivers
         ([0.27, 0.47, 0.61], [0.02, 0.04, 0.05], {'fall': 20.085536923187668})
         """
-        if not evidence or not any(self._weighing):
-            return self._unaided
+        if not evidence or not self.weighs:
+            return self.unaided
         weights = self._weighing[1]
         ratios = [(name, math.exp(weights[name] * value)) for name, value in evidence.items() if name in weights]
         drivers = [each for each in ratios if each[1] >= LEAST_RATIO]
