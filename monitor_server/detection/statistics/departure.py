@@ -8,6 +8,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import cycle, islice
 from typing import Any
 
@@ -158,10 +159,10 @@ class Departure(Stateful):
     def _is_rare(self, values: Sequence[float], before: Sequence[float], newest: Sequence[float]) -> bool:
         """Return whether the newest rows are rare enough.
 
-        They are where all of them lie beyond all but a few of a whole window, which one comparison tells.
+        They are where all of them lie beyond all but a few of the window, which one comparison tells.
         """
-        places, falls, bound = self._places, self._falls, self._size.rarity
-        if places and len(before) == WINDOW:
+        places, falls, bound = self._places[len(before)], self._falls, self._size.rarity
+        if places:
             lie_beyond = newest[-1] < before[places - 1] if falls else newest[0] > before[-places]
             if lie_beyond:
                 return True
@@ -242,14 +243,18 @@ class Departure(Stateful):
         self._rows_left, self._passing, self._departed, self._before = 0, 0, None, None
 
 
-def _places(size: Size) -> int:
-    """Return how many rows of a whole window may be as extreme as all of the newest, which are rare nevertheless.
+@cache
+def _places(size: Size) -> tuple[int, ...]:
+    """Return for each length of a window how many of its rows may be as extreme as all of the newest, which are rare.
 
     One less, for the row between the two, which may be as extreme too.
     """
     if not 0 < size.rows < MOST_ROWS:
-        return 0
-    return sum(((count + 1) / (WINDOW + 3)) ** size.rows < size.rarity for count in range(1, WINDOW))
+        return (0,) * (WINDOW + 1)
+    return tuple(
+        sum(((count + 1) / (length + 3)) ** size.rows < size.rarity for count in range(1, length))
+        for length in range(WINDOW + 1)
+    )
 
 
 def second_largest(strengths: Iterable[float]) -> float:
