@@ -18,12 +18,12 @@ WARMUP_ROWS = 12
 STALE_ROWS = 5
 # The phase that a finding implies, the worst first.
 IMPLIED_PHASES = (
-    (("non_finite", Severity.CRITICAL), Phase.COLLAPSED),
-    (("run_collapsed", Severity.CRITICAL), Phase.COLLAPSED),
-    (("death_spiral", Severity.CRITICAL), Phase.ACCELERATION),
-    (("likelihood_drift", Severity.WARNING), Phase.DECAY),
-    (("likelihood_drift", Severity.INFO), Phase.DECAY),
-    (("likelihood_stagnation", Severity.INFO), Phase.STAGNATION),
+    ("non_finite", Severity.CRITICAL, Phase.COLLAPSED),
+    ("run_collapsed", Severity.CRITICAL, Phase.COLLAPSED),
+    ("death_spiral", Severity.CRITICAL, Phase.ACCELERATION),
+    ("likelihood_drift", Severity.WARNING, Phase.DECAY),
+    ("likelihood_drift", Severity.INFO, Phase.DECAY),
+    ("likelihood_stagnation", Severity.INFO, Phase.STAGNATION),
 )
 
 
@@ -39,7 +39,7 @@ class PhaseMachine(Stateful):
         self.unheard = dict.fromkeys(LIKELIHOOD_SIDE, STALE_ROWS + 1)  # rows since each was observed
 
     def update(self, finite: Mapping[str, float], findings: Sequence[Finding]) -> Phase:
-        """Process one step's signals and findings and return the phase."""
+        """Process one step's signals and findings, one of each kind, and return the phase."""
         self.rows += 1
         unheard, is_stale = self.unheard, True
         for name in LIKELIHOOD_SIDE:
@@ -47,9 +47,9 @@ class PhaseMachine(Stateful):
             if rows <= STALE_ROWS:
                 is_stale = False
         if findings:
-            held = {(f.kind, f.severity) for f in findings}
-            for finding, phase in IMPLIED_PHASES:
-                if finding in held and not (phase is Phase.STAGNATION and is_stale):
+            held = {finding.kind: finding.severity for finding in findings}
+            for kind, severity, phase in IMPLIED_PHASES:
+                if held.get(kind) is severity and not (phase is Phase.STAGNATION and is_stale):
                     return phase
         if self.rows <= WARMUP_ROWS:
             return Phase.WARMUP
