@@ -9,6 +9,7 @@ import pytest
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Acknowledgement, Capability, Observation, Phase, Severity
+from monitor_server.detection.statistics.state import Stateful
 
 GOLDEN = {
     ("likelihood_drift", "info"): 70,
@@ -283,6 +284,30 @@ def test_shared_mechanisms_are_saved_once_and_older_states_with_copies_continue(
         reader["mechanisms"] = state["detectors"]["run_collapsed"]["mechanisms"]
     older = Engine.from_state(json.loads(json.dumps(state)))
     assert [repr(older.update(o)) for o in run[120:]] == [repr(engine.update(o)) for o in run[120:]]
+
+
+def objects_of(thing):
+    """Yield all objects with a state that an object holds, itself included, in whatever attributes they are."""
+    if isinstance(thing, Stateful):
+        yield thing
+        thing = vars(thing)
+    if isinstance(thing, dict):
+        thing = thing.values()
+    elif not isinstance(thing, list | tuple):
+        return
+    for part in thing:
+        yield from objects_of(part)
+
+
+def test_every_public_attribute_of_every_object_is_saved():
+    """The names are those of the first object of a class, and no object has others when a run has collapsed."""
+    engine = Engine()
+    for observation in spiral():
+        engine.update(observation)
+    held = list(objects_of(vars(engine)))
+    assert len(held) > 100
+    for each in held:
+        assert [name for name in vars(each) if name[0] != "_" and name not in each.state()] == []
 
 
 def test_a_detector_alone_and_in_the_engine_has_the_same_findings():
