@@ -29,8 +29,9 @@ class Stateful:
 
     def state(self) -> dict[str, Any]:
         """Return everything that is needed to continue after a restart; non-finite floats stay floats."""
-        values = [(name, getattr(self, name)) for name in _public_names(self)]
-        return {name: value if type(value) in PLAIN else _dump(value) for name, value in values}
+        return {
+            name: value if type(value := getattr(self, name)) in PLAIN else _dump(value) for name in _public_names(self)
+        }
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; attributes that it does not name keep their values."""
@@ -55,10 +56,9 @@ def _public_names(thing: Stateful) -> tuple[str, ...]:
     They are read from the first object of a class only. CPython 3.11 makes a dictionary of an object whose attributes
     are listed, and keeps it: a step of an engine with such objects takes a fifth longer from then on.
     """
-    names = _NAMES.get(type(thing))
-    if names is None:
-        names = _NAMES[type(thing)] = tuple(name for name in vars(thing) if name[0] != "_")
-    return names
+    if type(thing) not in _NAMES:
+        _NAMES[type(thing)] = tuple(name for name in vars(thing) if name[0] != "_")
+    return _NAMES[type(thing)]
 
 
 def _dump(value: Any) -> Any:  # noqa: ANN401 - walks any state tree
