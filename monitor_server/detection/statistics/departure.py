@@ -231,12 +231,6 @@ class Departure(Stateful):
         """The newest score over the number of deviations required."""
         return self.score / self._size.errors
 
-    def state(self) -> dict[str, Any]:
-        """Return the values, and for readers the level and the baseline that follow from them."""
-        state = super().state()
-        state["level"], state["baseline"] = self.level, self.baseline
-        return state
-
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; the limit is found again at the next value."""
         super().load(state)
