@@ -82,6 +82,21 @@ class PostgresServer:
             self._process.wait()
             self._process = None
 
+    def pause(self) -> None:
+        """Pause all its processes: the kernel goes on taking connections and packets, and nobody answers."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)  # the first: it starts the others
+        for child in Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), number)
+
 
 @contextlib.contextmanager
 def postgres_server() -> Iterator[PostgresServer]:

@@ -1,13 +1,12 @@
 """Writes what came of requests: reward and phase some steps after the trainer acted, or that nobody answered."""
 
-import logging
 import math
 from collections.abc import Callable
 from typing import Final
 
 from monitor_server.action_requests.requesting import ANSWER_SECONDS, end_request
 from monitor_server.durations import DAY_SECONDS
-from monitor_server.errors import Unavailable
+from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.settings import Deadlines
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
@@ -17,8 +16,6 @@ from monitor_server.store.repositories.run_status import run_status
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["RequestOutcomes"]
-
-log = logging.getLogger(__name__)
 
 AFTER_STEPS: Final = 20
 LONGEST_SECONDS: Final = DAY_SECONDS  # then it is written what is known by now
@@ -38,6 +35,9 @@ class RequestOutcomes:
         self._store = store
         self._clock = clock
         self._deadlines = deadlines
+        self._failures = FailureLog(
+            says="the results of requests could not be written; it is tried again", work="looks for results of requests"
+        )
 
     def tick(self) -> None:
         """Write what is due. Of several collectors one writes it."""
@@ -50,10 +50,10 @@ class RequestOutcomes:
             if is_due:
                 with self._store.write() as repositories:
                     self._write(repositories, now)
-        except Unavailable as error:
-            log.warning("the results of requests could not be written; it is tried again: %s", error)
-        except Exception:
-            log.exception("following requests has failed; it is tried again")
+        except Exception as error:  # noqa: BLE001 - it is logged, and those who tick go on
+            self._failures.failed(error)
+        else:
+            self._failures.succeeded()
 
     def _write(self, repositories: Repositories, now: float) -> None:
         for request, why in self._over(repositories, now):

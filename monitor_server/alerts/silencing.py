@@ -1,13 +1,12 @@
 """Silences are applied to the alerts that fire when they begin and end; `lifecycle` applies them to those that open."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from monitor_server.alerts.lifecycle import AlertTransition, RecordTransitions
 from monitor_server.alerts.transitions import Change, advance
-from monitor_server.errors import Unavailable
+from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
@@ -16,8 +15,6 @@ from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.silences import Silence
 
 __all__ = ["AppliedSilences", "Silencing"]
-
-log = logging.getLogger(__name__)
 
 # One takes some ten statements: a slice takes some tens of milliseconds.
 ALERTS_PER_SLICE = 100
@@ -54,6 +51,9 @@ class Silencing:
         self._clock = clock
         self._record_transitions = record_transitions
         self._on_changed = on_changed
+        self._failures = FailureLog(
+            says="silences could not be applied, which is tried again", work="looks for silences that begin or end"
+        )
 
     def tick(self) -> None:
         """Apply the silences that begin or end now."""
@@ -65,10 +65,10 @@ class Silencing:
                     applied = self.apply(repositories)
                 self.report(applied)
                 is_due = applied.has_more
-        except Unavailable as error:
-            log.warning("silences could not be applied, which is tried again: %s", error)
-        except Exception:
-            log.exception("applying silences has failed; it is tried again")
+        except Exception as error:  # noqa: BLE001 - it is logged, and those who tick go on
+            self._failures.failed(error)
+        else:
+            self._failures.succeeded()
 
     def report(self, applied: AppliedSilences) -> None:
         """Report after the commit what a slice has changed."""

@@ -19,6 +19,7 @@ from monitor_server.access.callers import Caller, Scope
 from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.errors import Unavailable
+from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert
 from monitor_server.notifications.configuration.networks import Networks
@@ -108,6 +109,9 @@ class NotificationWorker:
         self._lock = threading.Lock()
         self._deliveries: dict[str, _Delivery] = {}
         self._next_cleaning = 0.0
+        self._failures = FailureLog(
+            says="notifications could not be read or written, which is tried again", work="looks for notifications"
+        )
         self._thread = threading.Thread(target=self._run, name="rlvitals-notifications", daemon=True)
 
     @property
@@ -170,10 +174,10 @@ class NotificationWorker:
                 if self._file is not self._taken_up:
                     self._take_up()
                 look_again = self._advance()
-            except Unavailable as error:
-                log.warning("notifications could not be read or written, which is tried again: %s", error)
-            except Exception:
-                log.exception("forming notifications has failed; it is tried again")
+            except Exception as error:  # noqa: BLE001 - it is logged, and tried again
+                self._failures.failed(error)
+            else:
+                self._failures.succeeded()
             self._wake.wait(min(LOOK_SECONDS, max(0.0, look_again - self._clock())))
 
     def _take_up(self) -> None:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from monitor_server.errors import Unavailable
+from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.retention.policy import ROWS_PER_SLICE, Policy, Removed, Task
 from monitor_server.store.database import Store
 
@@ -47,6 +48,7 @@ class RetentionWorker:
         self._interval = interval_seconds
         self._on_removed = on_removed
         self._wake = threading.Event()
+        self._failures = FailureLog(says="data could not be removed; it is tried again later", work="removals")
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rlvitals-retention", daemon=True)
 
@@ -70,10 +72,10 @@ class RetentionWorker:
             self._wake.clear()
             try:
                 self._remove_all()
-            except Unavailable as error:
-                log.warning("data could not be removed; it is tried again later: %s", error)
-            except Exception:
-                log.exception("removing data has failed; it is tried again later")
+            except Exception as error:  # noqa: BLE001 - it is logged, and tried again
+                self._failures.failed(error)
+            else:
+                self._failures.succeeded()
             self._wake.wait(self._interval)
 
     def _remove_all(self) -> None:

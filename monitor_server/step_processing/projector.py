@@ -66,6 +66,9 @@ class Projector:
         self._busy_share = busy_share or BusyShare()
         self._failures: dict[str, int] = {}
         self._unavailable = FailureLog(says="a slice of a run could not be projected and is tried again", work="slices")
+        self._unchecked = FailureLog(
+            says="deadlines could not be checked; they are checked at the next tick", work="checks of deadlines"
+        )
         self._is_stopping = threading.Event()
         self._last_tick = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="rlvitals-projector", daemon=True)
@@ -94,8 +97,8 @@ class Projector:
 
     @property
     def recent_failure(self) -> str | None:
-        """Why the newest slice could not be projected, for a while after it; None where it could."""
-        return self._unavailable.recent
+        """Why the newest slice, or the newest check of deadlines, failed, for a while after it; None where none did."""
+        return self._unavailable.recent or self._unchecked.recent
 
     @property
     def queued_runs(self) -> int:
@@ -256,14 +259,16 @@ class Projector:
                 ]
                 waited = {run_id: repositories.runs.find(run_id) for run_id in waited_for}
             # Whoever cannot write leaves its runs to others.
-            taken = 0 if self.recent_failure else self._projection.share(self._store, behind, is_idle=is_idle)
+            taken = 0 if self._unavailable.recent else self._projection.share(self._store, behind, is_idle=is_idle)
         except Unavailable as error:
-            log.warning("deadlines could not be checked; they are checked at the next tick: %s", error)
+            self._last_tick = time.monotonic()  # it is the database that fails, and not this thread
+            self._unchecked.failed(error)
             return
-        except Exception:
-            log.exception("deadlines could not be checked; they are checked at the next tick")
+        except Exception as error:  # noqa: BLE001 - it is logged, and runs without a deadline go on
+            self._unchecked.failed(error)
             return
         self._last_tick = time.monotonic()
+        self._unchecked.succeeded()
         if taken:
             log.info("took %d runs from collectors that are behind", taken)
         self.notify(dict.fromkeys(found))

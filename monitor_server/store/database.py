@@ -3,7 +3,6 @@
 Knows nothing of what is stored.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -12,32 +11,23 @@ from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
 from monitor_server.store.faults import FaultCounts, fault_of
 from monitor_server.store.listen_notify import Notifications
+from monitor_server.store.postgres_connections import POSTGRES_OPTIONS, prepare_postgres, unbounded
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
 from monitor_server.store.schema.version import newest_schema, schema_version
+from monitor_server.store.silence import Silence
 from monitor_server.store.write_turns import Turns
 
-__all__ = ["POSTGRES_OPTIONS", "Store", "shown_url"]
+__all__ = ["Store", "shown_url"]
 
 BUSY_TIMEOUT_SECONDS = 10.0
 READERS = 40  # as many as the server has threads for requests
-# A process that is paused in a transaction holds its runs; the server ends its connection after so long.
-POSTGRES_OPTIONS: dict[str, Any] = {
-    "use_native_hstore": False,  # no table has such a column, and to look for the type costs each start three queries
-    "connect_args": {
-        "connect_timeout": 10,
-        "options": "-c idle_in_transaction_session_timeout=15000 -c lock_timeout=10000",
-    },
-}
-# A connection that was used within this time is not tested before it is used again: a test costs as much as a query.
-UNTESTED_SECONDS = 1.0
 MIGRATION_LOCK = 7_239_021  # any number that no other program uses for a lock
 
 
@@ -53,6 +43,7 @@ class Store:
         path = _database_path(engine)
         self._file = None if path is None else DatabaseFile(path)
         self.faults = FaultCounts()
+        self._silence = Silence(self._ask)
 
     @classmethod
     def open(cls, url: str) -> "Store":
@@ -77,7 +68,7 @@ class Store:
         if engine.dialect.name == "sqlite":
             _prepare_sqlite(engine)
         else:
-            _test_unused_connections(engine)
+            prepare_postgres(engine)
         try:
             with engine.connect() as connection:
                 _set_temporary_store(connection, "FILE")  # an index of a large table is sorted there
@@ -114,13 +105,14 @@ class Store:
         Raises:
             Unavailable: If the database does not answer, or its file is no longer the one that was opened.
         """
+        self._require_answers()
         self._check(lambda file: file.check_presence())
         try:
             with self._reading.begin() as connection:
                 yield Repositories(connection)
-            self.faults.end()
+            self._note_answer()
         except (OperationalError, PoolTimeoutError) as error:
-            self.faults.count(fault_of(error))
+            self._note_fault(error)
             raise Unavailable(f"the store cannot read: {getattr(error, 'orig', error)}; ask again later") from error
 
     @contextmanager
@@ -131,6 +123,7 @@ class Store:
             Unavailable: If the database cannot be written, or its file is no longer the one that was opened; nothing
                 was stored.
         """
+        self._require_answers()
         try:
             with self._turns or nullcontext():
                 # Before a connection is opened, which would create an empty file where there is none.
@@ -138,11 +131,11 @@ class Store:
                 with self._writing.begin() as connection:
                     yield Repositories(connection)
                     self._check(lambda file: file.check())
-            self.faults.end()
+            self._note_answer()
         except (DBAPIError, PoolTimeoutError) as error:
             if isinstance(error, STATEMENT_ERRORS):
                 raise
-            self.faults.count(fault_of(error))
+            self._note_fault(error)
             raise Unavailable(f"the store cannot write: {getattr(error, 'orig', error)}; send again later") from error
 
     @contextmanager
@@ -185,6 +178,36 @@ class Store:
         except Unavailable:
             self.faults.count("removed")
             raise
+
+    def _require_answers(self) -> None:
+        """Refuse at once where the server has just said nothing to others."""
+        try:
+            self._silence.check()
+        except Unavailable:
+            self.faults.count("silent")
+            raise
+
+    def _ask(self) -> None:
+        """Ask the server for an answer, and note whether there was one."""
+        try:
+            with self._engine.connect() as connection:
+                connection.execute(text("SELECT 1"))
+        except (DBAPIError, PoolTimeoutError) as error:
+            self._note_fault(error)
+        else:
+            self._note_answer()
+
+    def _note_answer(self) -> None:
+        self.faults.end()
+        self._silence.end()
+
+    def _note_fault(self, error: DBAPIError | PoolTimeoutError) -> None:
+        fault = fault_of(error)
+        self.faults.count(fault)
+        if fault == "silent":
+            self._silence.begin()
+        else:
+            self._silence.end()
 
     def _connect_driver(self) -> Any:  # noqa: ANN401 - psycopg is an extra
         """Return a connection of the driver itself, in autocommit mode, which the caller closes."""
@@ -273,24 +296,6 @@ def _set_temporary_store(connection: Connection, where: str) -> None:
         connection.connection.cursor().execute(f"PRAGMA temp_store = {where}")
 
 
-def _test_unused_connections(engine: Engine) -> None:
-    """Replace connections that the server has closed while nobody used them, as after its restart."""
-
-    @event.listens_for(engine, "checkin")
-    def on_checkin(_: object, record: ConnectionPoolEntry) -> None:
-        record.info["rlvitals_used_at"] = time.monotonic()
-
-    @event.listens_for(engine, "checkout")
-    def on_checkout(connection: Any, record: ConnectionPoolEntry, _: object) -> None:  # noqa: ANN401 - the driver's
-        used_at = record.info.get("rlvitals_used_at")
-        if used_at is None or time.monotonic() - used_at < UNTESTED_SECONDS:
-            return
-        try:
-            engine.dialect.do_ping(connection)
-        except engine.dialect.loaded_dbapi.Error as error:
-            raise InvalidatePoolError from error
-
-
 def _decode(text: bytes) -> str:
     return text.decode(errors="replace")
 
@@ -310,6 +315,7 @@ def _migrate(connection: Connection, url: str) -> None:
                     f"version knows up to {newest_schema()}); upgrade rlvitals or set RLVITALS_DATABASE_URL to another "
                     "database"
                 )
-            migrating.migrate(connection)
+            with unbounded(connection):
+                migrating.migrate(connection)
         # SQLite opens a read-only file and begins a transaction without an error; only a write fails.
         connection.execute(text("UPDATE alembic_version SET version_num = version_num"))

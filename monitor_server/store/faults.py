@@ -7,10 +7,16 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy.exc import DBAPIError
 
-__all__ = ["Fault", "FaultCounts", "concerns_all", "fault_of"]
+__all__ = ["Fault", "FaultCounts", "Silent", "concerns_all", "fault_of"]
 
-Fault = Literal["connection", "full", "locked", "read_only", "removed", "slow", "other"]
-"""``removed`` is a file that was removed, replaced or cut; ``slow`` a database that had too little time to answer."""
+Fault = Literal["connection", "full", "locked", "read_only", "removed", "silent", "slow", "other"]
+"""``removed`` is a file that was removed, replaced or cut; ``silent`` a server that says nothing; ``slow`` one that
+takes too long."""
+
+
+class Silent(Exception):  # noqa: N818 - a mark of errors, and not raised itself
+    """Marks the driver's errors of a server that says nothing."""
+
 
 # The primary result codes of SQLite, and the classes and codes of PostgreSQL (SQLSTATE); the longest prefix counts.
 OF_SQLITE: Final[dict[int, Fault]] = {5: "locked", 6: "locked", 8: "read_only", 13: "full", 14: "removed"}
@@ -25,6 +31,8 @@ def fault_of(error: Exception) -> Fault:
     if not isinstance(error, DBAPIError):
         return "slow"
     given: Any = error.orig
+    if isinstance(given, Silent):
+        return "silent"
     code = getattr(given, "sqlite_errorcode", None)
     if code is not None:
         return OF_SQLITE.get(code & 0xFF, "other")
@@ -58,7 +66,7 @@ class FaultCounts:
 
     def count(self, fault: Fault) -> None:
         """Count one."""
-        if fault == "connection":
+        if fault in ("connection", "silent"):
             self._lost_at = self._monotonic()
         with self._lock:
             self._counts[fault] += 1

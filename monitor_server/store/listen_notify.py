@@ -4,7 +4,6 @@ A notification holds at most 8,000 bytes: a longer message is sent in parts. Wha
 lost, and so is what others send; `on_gap` is called once the connection is there again.
 """
 
-import logging
 import threading
 import time
 import uuid
@@ -12,9 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Notifications"]
+from monitor_server.errors import Unavailable
+from monitor_server.instrumentation.failure_log import FailureLog
 
-log = logging.getLogger(__name__)
+__all__ = ["Notifications"]
 
 CHANNEL = "rlvitals"
 PART_CHARACTERS = 7_800  # of ASCII, beside the head of a part
@@ -90,21 +90,23 @@ class Notifications:
             self._waiting.append(message)
             self._changed.notify()
 
-    def _run(self, work: Callable[[Any], None], name: str) -> None:
+    def _run(self, work: Callable[[Any, Callable[[], None]], None], name: str) -> None:
         """Do the work of a thread on a connection, and on a new one after each failure."""
+        says = f"the {name} of live events has lost the database and connects again"
+        failures = FailureLog(says=says, work=f"connections of the {name}")
         while not self._is_stopping.is_set():
             connection = None
             try:
                 connection = self._connect()
-                work(connection)
+                work(connection, failures.succeeded)
             except Exception as error:  # noqa: BLE001 - the driver's errors, whatever they are: the database is away
-                log.warning("the %s of live events has lost the database and connects again: %s", name, error)
+                failures.failed(Unavailable(str(error)))
                 self._is_stopping.wait(RECONNECT_SECONDS)
             finally:
                 if connection is not None:
                     connection.close()
 
-    def _send_all(self, connection: Any) -> None:  # noqa: ANN401 - psycopg is an extra
+    def _send_all(self, connection: Any, on_success: Callable[[], None]) -> None:  # noqa: ANN401 - psycopg is an extra
         while not self._is_stopping.is_set():
             with self._changed:
                 while not self._waiting and not self._is_stopping.is_set():
@@ -117,6 +119,7 @@ class Notifications:
             except Exception:
                 self.dropped += len(some)
                 raise
+            on_success()
 
     def _split(self, message: str) -> list[str]:
         """Return the notifications of a message, none of one that is too long."""
@@ -127,11 +130,12 @@ class Notifications:
             return []
         return [f"{self._sender} {self._number} {place} {len(pieces)} {piece}" for place, piece in enumerate(pieces)]
 
-    def _listen(self, connection: Any) -> None:  # noqa: ANN401 - psycopg is an extra
+    def _listen(self, connection: Any, on_success: Callable[[], None]) -> None:  # noqa: ANN401 - psycopg is an extra
         connection.execute(f"LISTEN {CHANNEL}")
         self._parts.clear()
         self._on_gap()
         self._is_listening.set()
+        on_success()
         probed = time.monotonic()
         try:
             while not self._is_stopping.is_set():

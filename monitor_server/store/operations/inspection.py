@@ -7,9 +7,10 @@ from sqlalchemy import create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from monitor_server.errors import DatabaseUnusable
-from monitor_server.store.database import POSTGRES_OPTIONS, shown_url
+from monitor_server.store.database import shown_url
 from monitor_server.store.database_file import free_bytes
 from monitor_server.store.database_state import DatabaseState, read_state
+from monitor_server.store.postgres_connections import POSTGRES_OPTIONS
 
 __all__ = ["inspect_database"]
 

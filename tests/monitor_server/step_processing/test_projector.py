@@ -1,7 +1,11 @@
 """The projector's thread, directly on a store: what it publishes, whom it wakes, and what a failing run costs."""
 
+import math
+from pathlib import Path
+
 import psycopg
 import pytest
+import sqlalchemy
 
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import AlertChanged, StepCompleted
@@ -11,6 +15,7 @@ from monitor_server.step_processing.scheduling import known_verdicts
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
+from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
 
 
@@ -82,6 +87,19 @@ def test_a_projector_that_is_stopped_has_ended_its_thread(projector, append):
     projector.stop()
     assert not projector.is_alive
     projector.stop()
+
+
+@sqlite_only
+def test_a_database_that_fails_is_not_taken_for_a_projector_that_hangs(projector, database_url):
+    """The reason is that of the database, also where nothing waits to be projected, and it ends with it."""
+    path = Path(sqlalchemy.make_url(database_url).database)
+    away = path.rename(path.with_suffix(".away"))
+    projector._last_tick = -math.inf
+    projector.start()
+    eventually(lambda: projector.is_alive)
+    assert "was removed or replaced" in projector.recent_failure
+    away.rename(path)
+    eventually(lambda: projector.recent_failure is None)
 
 
 def test_the_queue_of_runs_is_bounded_and_the_rest_is_found_in_the_store(store, scripted, clock, append, published):

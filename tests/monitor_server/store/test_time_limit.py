@@ -25,7 +25,7 @@ def test_a_statement_without_an_end_is_ended_and_others_are_not(store):
             connection.execute(text(ENDLESS[connection.dialect.name])).all()
         assert repositories.runs.exists("nobody") is False
         if connection.dialect.name == "postgresql":
-            assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "0"
+            assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "12s"
     with store.write() as repositories:
         repositories.probe()
 
@@ -37,7 +37,7 @@ def test_what_ends_in_time_is_read(store):
         with Deadline(3_600).limits(connection):
             assert connection.execute(text("SELECT 1")).scalar_one() == 1
         if connection.dialect.name == "postgresql":
-            assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "0"
+            assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "12s"
 
 
 def test_another_error_is_not_taken_for_a_lack_of_time(store):

@@ -1,0 +1,72 @@
+"""Connections to PostgreSQL that end when the server says nothing.
+
+A server that was paused, whose disk hangs or whose packets are lost keeps its connections: neither TCP nor the server's
+own `statement_timeout` ends a wait for it.
+"""
+
+import time
+from collections.abc import Generator
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.errors import ConnectionTimeout
+
+from monitor_server.store.faults import Silent
+
+__all__ = ["ANSWER_SECONDS", "BoundedConnection", "NoAnswer"]
+
+# Longer than the server itself lets a statement run or wait for a lock, so that its own error says which it was.
+ANSWER_SECONDS: Final = 15.0
+
+Result = TypeVar("Result")
+
+
+class NoAnswer(psycopg.OperationalError, Silent):
+    """The server has said nothing for too long; the connection is closed, and a commit may have been made or not."""
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A connection that is closed when nothing has come from the server for a while.
+
+    Attributes:
+        answer_seconds: How long it waits for each part of an answer; None for ever.
+    """
+
+    answer_seconds: float | None = ANSWER_SECONDS
+
+    @classmethod
+    def connect(cls, *args: Any, **options: Any) -> "BoundedConnection":  # noqa: ANN401 - as the driver declares it
+        """Connect as the driver does.
+
+        Raises:
+            NoAnswer: If the server has not let us in within `connect_timeout`.
+        """
+        try:
+            return super().connect(*args, **options)
+        except ConnectionTimeout as error:
+            raise NoAnswer("the database does not answer: it takes connections and says nothing") from error
+
+    def wait(self, gen: Generator[Any, Any, Result], *args: Any, **options: Any) -> Result:  # noqa: ANN401 - likewise
+        """Wait as the driver does.
+
+        Raises:
+            NoAnswer: If nothing has come for `answer_seconds`.
+        """
+        return super().wait(self._bounded(gen), *args, **options)
+
+    def _bounded(self, steps: Generator[Any, Any, Result]) -> Generator[Any, Any, Result]:
+        """Pass on what the driver waits for; it resumes ten times a second, also where nothing has come."""
+        try:
+            wanted = next(steps)
+            silent_since = time.monotonic()
+            while True:
+                ready = yield wanted
+                if ready:
+                    silent_since = time.monotonic()
+                elif self.answer_seconds is not None and time.monotonic() - silent_since > self.answer_seconds:
+                    self.close()
+                    raise NoAnswer(f"the database does not answer: nothing came from it for {self.answer_seconds:g} s")
+                wanted = steps.send(ready)
+        except StopIteration as end:
+            result: Result = end.value
+            return result

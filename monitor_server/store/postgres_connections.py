@@ -1,0 +1,67 @@
+"""How connections to PostgreSQL are made, tested before they are used again, and bounded in time."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy.exc import InvalidatePoolError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+__all__ = ["POSTGRES_OPTIONS", "prepare_postgres", "unbounded"]
+
+# A statement that waits for a lock, or takes too long, is ended by the server itself, whose error says which it was. A
+# process that is paused in a transaction holds its runs; the server ends its connection after so long.
+POSTGRES_OPTIONS: Final[dict[str, Any]] = {
+    "use_native_hstore": False,  # no table has such a column, and to look for the type costs each start three queries
+    "connect_args": {
+        "connect_timeout": 10,
+        "options": "-c idle_in_transaction_session_timeout=15000 -c lock_timeout=10000 -c statement_timeout=12000",
+    },
+}
+# A connection that was used within this time is not tested before it is used again: a test costs as much as a query.
+UNTESTED_SECONDS: Final = 1.0
+# A server that has work to do answers a test in milliseconds.
+TEST_SECONDS: Final = 5.0
+
+
+def prepare_postgres(engine: Engine) -> None:
+    """Bound the waits of an engine's connections, and replace those that are lost or that the server has closed."""
+    from monitor_server.store.bounded_connection import BoundedConnection  # noqa: PLC0415 - psycopg is an extra
+
+    @event.listens_for(engine, "do_connect")
+    def on_do_connect(_: object, __: object, arguments: list[Any], options: dict[str, Any]) -> BoundedConnection:
+        return BoundedConnection.connect(*arguments, **options)
+
+    @event.listens_for(engine, "checkin")
+    def on_checkin(_: object, record: ConnectionPoolEntry) -> None:
+        record.info["rlvitals_used_at"] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def on_checkout(connection: Any, record: ConnectionPoolEntry, _: object) -> None:  # noqa: ANN401 - the driver's
+        used_at = record.info.get("rlvitals_used_at")
+        if used_at is None or time.monotonic() - used_at < UNTESTED_SECONDS:
+            return
+        usual, connection.answer_seconds = connection.answer_seconds, TEST_SECONDS
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise InvalidatePoolError from error
+        finally:
+            connection.answer_seconds = usual
+
+
+@contextmanager
+def unbounded(connection: Connection) -> Iterator[None]:
+    """Let the statements of a transaction take as long as they need, as a migration of large tables does."""
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    driver: Any = connection.connection.driver_connection
+    usual, driver.answer_seconds = driver.answer_seconds, None
+    connection.execute(text("SET LOCAL statement_timeout = 0"))
+    try:
+        yield
+    finally:
+        driver.answer_seconds = usual

@@ -1,0 +1,160 @@
+"""A PostgreSQL server whose processes are paused: what waits for it ends, and nothing is lost or doubled."""
+
+import contextlib
+import json
+import math
+import threading
+
+import pytest
+from sqlalchemy import text
+
+from monitor_server.errors import Unavailable
+from monitor_server.settings import Settings
+from monitor_server.store import database, postgres_connections, silence
+from monitor_server.store.bounded_connection import BoundedConnection
+from monitor_server.store.postgres_connections import POSTGRES_OPTIONS, unbounded
+from tests.live import PATIENCE_SECONDS, eventually, serving
+from tests.postgres import create_database, postgres_server
+from trainer_hooks import wire
+
+INSERT = text("INSERT INTO silenced VALUES (1)")
+COUNT = text("SELECT count(*) FROM silenced")
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server of these tests' own."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Wait less than in life; a new connection waits for two seconds at the least."""
+    monkeypatch.setattr(BoundedConnection, "answer_seconds", 0.5)
+    monkeypatch.setattr(postgres_connections, "TEST_SECONDS", 0.2)
+    monkeypatch.setitem(POSTGRES_OPTIONS["connect_args"], "connect_timeout", 2)
+
+
+@pytest.fixture
+def silent_store(server, impatient):  # noqa: ARG001 - it sets how long the store waits
+    """A store whose server a test pauses; it goes on at the end."""
+    with contextlib.closing(database.Store.open(create_database(server.url))) as store:
+        _write(store, lambda connection: connection.execute(text("CREATE TABLE silenced (value integer)")))
+        try:
+            yield store
+        finally:
+            server.resume()
+
+
+def _insert(connection):
+    connection.execute(INSERT)
+
+
+def _write(store, *actions):
+    with store.write() as repositories:
+        for act in actions:
+            act(repositories._connection)
+
+
+def _count(store):
+    with store.read() as repositories:
+        return repositories._connection.execute(COUNT).scalar_one()
+
+
+def _answers(store):
+    try:
+        store.probe()
+    except Unavailable:
+        return False
+    return True
+
+
+def test_a_statement_that_is_not_answered_ends_and_stores_nothing(server, silent_store):
+    """The server is paused within a transaction; then it goes on by itself, and the next transaction succeeds."""
+    with pytest.raises(Unavailable, match="does not answer: nothing came from it"):
+        _write(silent_store, _insert, lambda _: server.pause(), _insert)
+    assert silent_store.faults.counts()["silent"] == 1
+    server.resume()
+    eventually(lambda: _answers(silent_store))
+    assert _count(silent_store) == 0
+
+
+def test_a_commit_that_is_not_answered_ends_and_may_have_been_made(server, silent_store):
+    """The server has it, and makes it when it goes on: whoever sends the same again meets it."""
+    with pytest.raises(Unavailable, match="does not answer: nothing came from it"):
+        _write(silent_store, _insert, lambda _: server.pause())
+    server.resume()
+    eventually(lambda: _answers(silent_store))
+    eventually(lambda: _count(silent_store) == 1)
+
+
+def test_who_comes_while_a_server_is_silent_is_refused_at_once(server, silent_store, monkeypatch):
+    """Nobody takes a connection, each of which the server would have to take up when it goes on."""
+    monkeypatch.setattr(silence, "PAUSE_SECONDS", math.inf)
+    server.pause()
+    with pytest.raises(Unavailable, match="does not answer"):
+        _count(silent_store)
+    counted = silent_store.faults.counts()["silent"]
+    for begin in (silent_store.read, silent_store.write):
+        for _ in range(50):
+            with pytest.raises(Unavailable, match="is asked again"), begin():
+                pass
+    assert silent_store.faults.counts()["silent"] == counted + 100
+    assert silent_store._engine.pool.checkedout() == 0
+
+
+def test_a_migration_may_take_longer_than_any_other_work(silent_store):
+    """A large table is rewritten in one statement; neither side ends it."""
+    with silent_store.write() as repositories, unbounded(connection := repositories._connection):
+        assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "0"
+        connection.execute(text(f"SELECT pg_sleep({2 * BoundedConnection.answer_seconds})"))
+    with silent_store.read() as repositories:
+        assert repositories._connection.execute(text("SHOW statement_timeout")).scalar_one() == "12s"
+        driver = repositories._connection.connection.driver_connection
+        assert driver.answer_seconds == BoundedConnection.answer_seconds
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_collector_says_that_its_database_is_silent_and_goes_on_by_itself(server):
+    """Ingest under way and pages answer 503, readyz and metrics name the fault; then each batch is there once."""
+    settings = Settings(database_url=create_database(server.url), dashboard="", tick_seconds=0.1)
+    with serving(settings) as collector:
+
+        def send(step):
+            record = {"step": step, "seq": step, "scalars": {"x": float(step)}}
+            body = {"schema_version": wire.SCHEMA_VERSION, "run": "r", "attempt": 1, "records": [record]}
+            return collector.post(json.dumps(body).encode())
+
+        def ask(path):
+            answer = collector.pool.request("GET", f"{collector.url}{path}")
+            return answer.status, answer.data.decode()
+
+        assert send(0).status == 200
+        refused = []
+        server.pause()
+        try:
+            senders = [threading.Thread(target=lambda step=step: refused.append(send(step))) for step in (1, 2, 3)]
+            for sender in senders:
+                sender.start()
+            for path in ("/api/v1/runs", "/readyz"):
+                status, said = ask(path)
+                assert status == 503
+                assert "the database does not answer" in said
+            for sender in senders:
+                sender.join(PATIENCE_SECONDS)
+            assert [(each.status, each.headers["Retry-After"]) for each in refused] == [(503, "1")] * 3
+            counted = [line for line in ask("/metrics")[1].splitlines() if "database_faults_total{" in line]
+            assert [line for line in counted if not line.endswith(" 0.0")] == [
+                line for line in counted if 'fault="silent"' in line
+            ]
+        finally:
+            server.resume()
+        eventually(lambda: all(send(step).status == 200 for step in (1, 2, 3)))
+        eventually(lambda: ask("/readyz")[0] == 200)
+        run_id = wire.run_id("default", "r")
+        eventually(lambda: collector.get(f"/runs/{run_id}")["last_step"] == 3)
+        assert [each["step"] for each in collector.get(f"/runs/{run_id}/steps")["items"]] == [0, 1, 2, 3]
+        with collector.app.state.collector.store.read() as repositories:
+            seqs = text("SELECT seq FROM records ORDER BY seq")
+            assert repositories._connection.execute(seqs).scalars().all() == [0, 1, 2, 3]
