@@ -1,13 +1,21 @@
-"""A file system that only one process sees: Linux's mount namespaces, by the C library."""
+"""A file system or a network that only one process sees: Linux's namespaces, by the C library or by `unshare`."""
 
 import ctypes
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Final
 
 NEW_MOUNTS: Final = 0x00020000  # CLONE_NEWNS
 NEW_USERS: Final = 0x10000000  # CLONE_NEWUSER
 PRIVATE: Final = (1 << 18) | (1 << 14)  # MS_PRIVATE | MS_REC
+
+
+def can_have_own(option: str) -> bool:
+    """Tell whether `unshare` works with an option, and the programs are there that tests call in it."""
+    tools = ("unshare", "ip", "mount")
+    return all(map(shutil.which, tools)) and subprocess.run(["unshare", option, "true"], check=False).returncode == 0
 
 
 def mount_own_disk(folder: Path, kilobytes: int) -> None:

@@ -36,7 +36,7 @@ class RequestOutcomes:
         self._clock = clock
         self._deadlines = deadlines
         self._failures = FailureLog(
-            says="the results of requests could not be written; it is tried again", work="looks for results of requests"
+            says="the results of requests could not be written; it is tried again", work="checks of requests"
         )
 
     def tick(self) -> None:

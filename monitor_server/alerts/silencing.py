@@ -52,7 +52,7 @@ class Silencing:
         self._record_transitions = record_transitions
         self._on_changed = on_changed
         self._failures = FailureLog(
-            says="silences could not be applied, which is tried again", work="looks for silences that begin or end"
+            says="silences could not be applied, which is tried again", work="checks of silences"
         )
 
     def tick(self) -> None:

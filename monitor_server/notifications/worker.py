@@ -110,7 +110,7 @@ class NotificationWorker:
         self._deliveries: dict[str, _Delivery] = {}
         self._next_cleaning = 0.0
         self._failures = FailureLog(
-            says="notifications could not be read or written, which is tried again", work="looks for notifications"
+            says="notifications could not be read or written, which is tried again", work="checks of notifications"
         )
         self._thread = threading.Thread(target=self._run, name="rlvitals-notifications", daemon=True)
 

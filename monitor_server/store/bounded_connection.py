@@ -44,7 +44,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         try:
             return super().connect(*args, **options)
         except ConnectionTimeout as error:
-            raise NoAnswer("the database does not answer: it takes connections and says nothing") from error
+            raise NoAnswer("the database does not answer: no new connection was made in time") from error
 
     def wait(self, gen: Generator[Any, Any, Result], *args: Any, **options: Any) -> Result:  # noqa: ANN401 - likewise
         """Wait as the driver does.

@@ -16,7 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
-from monitor_server.store.faults import FaultCounts, fault_of
+from monitor_server.store.faults import FaultCounts, fault_of, fault_of_disk
 from monitor_server.store.listen_notify import Notifications
 from monitor_server.store.postgres_connections import POSTGRES_OPTIONS, prepare_postgres, unbounded
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
@@ -112,8 +112,7 @@ class Store:
                 yield Repositories(connection)
             self._note_answer()
         except (OperationalError, PoolTimeoutError) as error:
-            self._note_fault(error)
-            raise Unavailable(f"the store cannot read: {getattr(error, 'orig', error)}; ask again later") from error
+            raise Unavailable(f"the store cannot read: {self._note_fault(error)}; ask again later") from error
 
     @contextmanager
     def write(self) -> Iterator[Repositories]:
@@ -135,8 +134,7 @@ class Store:
         except (DBAPIError, PoolTimeoutError) as error:
             if isinstance(error, STATEMENT_ERRORS):
                 raise
-            self._note_fault(error)
-            raise Unavailable(f"the store cannot write: {getattr(error, 'orig', error)}; send again later") from error
+            raise Unavailable(f"the store cannot write: {self._note_fault(error)}; send again later") from error
 
     @contextmanager
     def read_if_connected(self) -> Iterator[Repositories]:
@@ -201,13 +199,17 @@ class Store:
         self.faults.end()
         self._silence.end()
 
-    def _note_fault(self, error: DBAPIError | PoolTimeoutError) -> None:
-        fault = fault_of(error)
+    def _note_fault(self, error: DBAPIError | PoolTimeoutError) -> str:
+        """Count the fault that an error is, and return the reason in words."""
+        fault, reason = fault_of(error), str(getattr(error, "orig", error))
+        if fault == "disk" and self._file is not None and (cause := self._file.write_error()) is not None:
+            fault, reason = fault_of_disk(cause), f"{reason} ({cause.strerror})"
         self.faults.count(fault)
         if fault == "silent":
             self._silence.begin()
         else:
             self._silence.end()
+        return reason
 
     def _connect_driver(self) -> Any:  # noqa: ANN401 - psycopg is an extra
         """Return a connection of the driver itself, in autocommit mode, which the caller closes."""

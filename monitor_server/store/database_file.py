@@ -1,7 +1,10 @@
 """Watches the files of a SQLite database: an open one outlives its name, and what is committed to it is then lost."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
+from typing import Final
 
 from monitor_server.errors import Unavailable
 
@@ -9,6 +12,9 @@ __all__ = ["DatabaseFile", "free_bytes"]
 
 # SQLite's smallest page: a database with a table is never shorter.
 SMALLEST_BYTES = 512
+
+# A file system that has no files without a name, or a system that has none.
+NO_UNNAMED_FILES: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT)
 
 Identity = tuple[int, int]
 
@@ -26,6 +32,23 @@ class DatabaseFile:
     def free_bytes(self) -> int:
         """Return how many bytes are free on the disk of the database."""
         return free_bytes(self._path)
+
+    def write_error(self) -> OSError | None:
+        """Return what the system says when a file is written beside the database; None where it says nothing.
+
+        SQLite calls it a disk I/O error, whatever it is.
+        """
+        try:
+            descriptor = os.open(self._path.parent, os.O_TMPFILE | os.O_WRONLY)
+            try:
+                os.write(descriptor, bytes(SMALLEST_BYTES))
+            finally:
+                os.close(descriptor)
+        except AttributeError:  # the system has no such flag
+            return None
+        except OSError as error:
+            return None if error.errno in NO_UNNAMED_FILES else error
+        return None
 
     def check_presence(self) -> None:
         """Refuse to open a file that is not the one that was opened first; for any thread at any time.

@@ -1,5 +1,6 @@
 """Names the faults of a database, and counts them."""
 
+import errno
 import threading
 import time
 from collections.abc import Callable
@@ -7,11 +8,11 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy.exc import DBAPIError
 
-__all__ = ["Fault", "FaultCounts", "Silent", "concerns_all", "fault_of"]
+__all__ = ["Fault", "FaultCounts", "Silent", "concerns_all", "fault_of", "fault_of_disk"]
 
-Fault = Literal["connection", "full", "locked", "read_only", "removed", "silent", "slow", "other"]
-"""``removed`` is a file that was removed, replaced or cut; ``silent`` a server that says nothing; ``slow`` one that
-takes too long."""
+Fault = Literal["connection", "disk", "full", "locked", "read_only", "removed", "silent", "slow", "other"]
+"""``disk`` is a disk that fails; ``removed`` a file that was removed, replaced or cut; ``silent`` a server that says
+nothing; ``slow`` one that takes too long."""
 
 
 class Silent(Exception):  # noqa: N818 - a mark of errors, and not raised itself
@@ -19,11 +20,15 @@ class Silent(Exception):  # noqa: N818 - a mark of errors, and not raised itself
 
 
 # The primary result codes of SQLite, and the classes and codes of PostgreSQL (SQLSTATE); the longest prefix counts.
-OF_SQLITE: Final[dict[int, Fault]] = {5: "locked", 6: "locked", 8: "read_only", 13: "full", 14: "removed"}
+OF_SQLITE: Final[dict[int, Fault]] = {
+    5: "locked", 6: "locked", 8: "read_only", 10: "disk", 13: "full", 14: "removed"
+}  # fmt: skip
 OF_POSTGRES: Final[dict[str, Fault]] = {
     "08": "connection", "25006": "read_only", "40": "locked", "53100": "full", "53300": "connection", "55P03": "locked",
-    "57014": "slow", "57P": "connection",
+    "57014": "slow", "57P": "connection", "58030": "disk",
 }  # fmt: skip
+# What the system says of a file beside a SQLite database.
+OF_SYSTEM: Final[dict[int, Fault]] = {errno.EROFS: "read_only", errno.ENOSPC: "full", errno.EDQUOT: "full"}
 
 
 def fault_of(error: Exception) -> Fault:
@@ -40,6 +45,11 @@ def fault_of(error: Exception) -> Fault:
     if state is None:  # the server has not answered: none is there, or the connection is lost
         return "connection"
     return next((OF_POSTGRES[state[:length]] for length in (5, 3, 2) if state[:length] in OF_POSTGRES), "other")
+
+
+def fault_of_disk(error: OSError) -> Fault:
+    """Return which fault it is that the system does not let a file be written."""
+    return OF_SYSTEM.get(error.errno or 0, "disk")
 
 
 def concerns_all(error: Exception) -> bool:

@@ -1,4 +1,3 @@
-import shutil
 import socket
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import urllib3
 import trainer_hooks
 from tests.faults.collector import start
 from tests.live import eventually
+from tests.namespaces import can_have_own
 from trainer_hooks import Monitor
 from trainer_hooks.delivery import transport
 from trainer_hooks.delivery.http import HttpTransport
@@ -97,12 +97,7 @@ def test_a_cut_network_costs_nothing_but_time(start_collector, stored, tmp_path)
     assert monitor.drops.dropped_records == 0
 
 
-def _can_have_own(*what):
-    tools = ("unshare", "ip", "mount")
-    return all(map(shutil.which, tools)) and subprocess.run(["unshare", *what, "true"], check=False).returncode == 0
-
-
-@pytest.mark.skipif(not _can_have_own("-rn"), reason="a network of our own needs user namespaces")
+@pytest.mark.skipif(not can_have_own("-rn"), reason="a network of our own needs user namespaces")
 @pytest.mark.parametrize("pace", [15, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_network_cut_for_a_minute_costs_nothing(pace, tmp_path):
     """The interface itself goes down under a trainer and a collector; then all is there once, in order.
@@ -113,7 +108,7 @@ def test_a_network_cut_for_a_minute_costs_nothing(pace, tmp_path):
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2], timeout=240)
 
 
-@pytest.mark.skipif(not _can_have_own("-rm"), reason="a file system of our own needs user namespaces")
+@pytest.mark.skipif(not can_have_own("-rm"), reason="a file system of our own needs user namespaces")
 def test_a_full_disk_costs_nothing_while_the_process_lives(start_trainer, stored, tmp_path, unused_port):
     """The spool's disk holds a few batches, and the collector is away: what does not fit waits in memory."""
     disk = tmp_path / "disk"

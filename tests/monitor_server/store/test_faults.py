@@ -1,7 +1,10 @@
 """Real faults of real databases are told apart, and counted."""
 
 import contextlib
+import resource
 import sqlite3
+import subprocess
+import sys
 
 import psycopg
 import pytest
@@ -11,6 +14,7 @@ from monitor_server.errors import Unavailable
 from monitor_server.store import database
 from monitor_server.store.faults import LOST_SECONDS, FaultCounts, fault_of
 from tests.databases import sqlite_only
+from tests.namespaces import can_have_own
 
 WRITE = "UPDATE alembic_version SET version_num = version_num"
 
@@ -54,14 +58,57 @@ def test_each_fault_of_a_file_has_its_name(store, database_url, monkeypatch):
     assert _counted(store) == {"locked": 1, "full": 1, "read_only": 1, "removed": 1}
 
 
+@pytest.fixture
+def failing_disk():
+    """No file of this process can grow, so that SQLite meets an error that it has no name for."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@sqlite_only
+def test_a_disk_that_fails_is_said_in_the_words_of_the_system(store, failing_disk):
+    """SQLite calls whatever it meets a disk I/O error."""
+    failing_disk()
+    with pytest.raises(Unavailable, match=r"cannot write: disk I/O error \(File too large\)"):
+        _execute(store, WRITE)
+    assert _counted(store) == {"disk": 1}
+
+
+READ_ONLY_DISK = """
+import resource, subprocess, sys
+from monitor_server.errors import Unavailable
+from monitor_server.store.database import Store
+folder = sys.argv[1]
+store = Store.open(f"sqlite:///{folder}/rlvitals.db")
+# Nobody can make a disk read-only while a file on it is open for writing, but its driver, after an error.
+subprocess.run(["mount", "--bind", folder, folder], check=True)
+subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    store.probe()
+except Unavailable as error:
+    print(error, store.faults.counts()["read_only"])
+"""
+
+
+@pytest.mark.skipif(not can_have_own("-rm"), reason="a file system of our own needs user namespaces")
+def test_a_disk_that_has_become_read_only_is_called_that(tmp_path):
+    """A disk that fails is mounted read-only by many systems, beneath a collector that has its files open."""
+    command = ["unshare", "-rm", sys.executable, "-c", READ_ONLY_DISK, str(tmp_path)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert answer.stdout.endswith("disk I/O error (Read-only file system); send again later 1\n")
+
+
 def test_each_fault_of_a_server_has_its_name(migrated_postgres):
-    """Read-only, a lock that somebody holds, a statement that takes too long, a full disk and a lost connection."""
+    """Read-only, a lock that somebody holds, a statement that takes too long, a full or failing disk, no connection."""
     url = migrated_postgres()
     store = database.Store.open(url)
     statements = {
         "read_only": ["SET TRANSACTION READ ONLY", WRITE],
         "slow": ["SET LOCAL statement_timeout = 1", "SELECT pg_sleep(60)"],
         "full": ["DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100'; END $$"],
+        "disk": ["DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '58030'; END $$"],
         "locked": ["SET LOCAL lock_timeout = 1", "LOCK TABLE runs"],
         "connection": ["SELECT pg_terminate_backend(pg_backend_pid())"],
     }
