@@ -26,10 +26,10 @@ class NoAnswer(psycopg.OperationalError, Silent):
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection that is closed when nothing has come from the server for a while.
+    """A connection that is closed when the server has not answered after a while.
 
     Attributes:
-        answer_seconds: How long it waits for each part of an answer; None for ever.
+        answer_seconds: How long it waits for an answer; None for ever.
     """
 
     answer_seconds: float | None = ANSWER_SECONDS
@@ -50,23 +50,20 @@ class BoundedConnection(psycopg.Connection[Any]):
         """Wait as the driver does.
 
         Raises:
-            NoAnswer: If nothing has come for `answer_seconds`.
+            NoAnswer: If the answer is not there after `answer_seconds`.
         """
         return super().wait(self._bounded(gen), *args, **options)
 
     def _bounded(self, steps: Generator[Any, Any, Result]) -> Generator[Any, Any, Result]:
         """Pass on what the driver waits for; it resumes ten times a second, also where nothing has come."""
+        begun = time.monotonic()
         try:
             wanted = next(steps)
-            silent_since = time.monotonic()
             while True:
-                ready = yield wanted
-                if ready:
-                    silent_since = time.monotonic()
-                elif self.answer_seconds is not None and time.monotonic() - silent_since > self.answer_seconds:
+                wanted = steps.send((yield wanted))
+                if self.answer_seconds is not None and time.monotonic() - begun > self.answer_seconds:
                     self.close()
                     raise NoAnswer(f"the database does not answer: nothing came from it for {self.answer_seconds:g} s")
-                wanted = steps.send(ready)
         except StopIteration as end:
             result: Result = end.value
             return result

@@ -143,7 +143,7 @@ class Store:
         Raises:
             Unavailable: As `read` does, or at once where another has just found the connection lost.
         """
-        if self.faults.is_lost:
+        if self.faults.is_lost or self._silence.is_lasting:
             raise Unavailable("the connection to the database is lost; ask again later")
         with self.read() as repositories:
             yield repositories

@@ -31,6 +31,11 @@ class Silence:
         self._asked_at: float | None = None
         self._asking = threading.Lock()
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the server is silent, as far as anybody has asked."""
+        return self._asked_at is not None
+
     def begin(self) -> None:
         """Note that the server has said nothing for too long."""
         self._asked_at = self._monotonic()
@@ -53,5 +58,5 @@ class Silence:
                 self._ask()
             finally:
                 self._asking.release()
-        if self._asked_at is not None:
+        if self.is_lasting:
             raise Unavailable("the database does not answer, and is asked again; send again later")

@@ -10,7 +10,7 @@ from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import shown_url
 from monitor_server.store.database_file import free_bytes
 from monitor_server.store.database_state import DatabaseState, read_state
-from monitor_server.store.postgres_connections import POSTGRES_OPTIONS
+from monitor_server.store.postgres_connections import POSTGRES_OPTIONS, prepare_postgres
 
 __all__ = ["inspect_database"]
 
@@ -25,6 +25,8 @@ def inspect_database(url: str) -> DatabaseState | None:
         parsed = make_url(url)
         options: dict[str, Any] = {} if parsed.get_backend_name() == "sqlite" else POSTGRES_OPTIONS
         engine = create_engine(parsed, **options)
+        if options:
+            prepare_postgres(engine)
     except (ArgumentError, ImportError) as error:
         raise DatabaseUnusable(
             f"the database must be a URL such as sqlite:///rlvitals.db, got {shown_url(url)!r}: {error}"

@@ -8,10 +8,11 @@ import threading
 import pytest
 from sqlalchemy import text
 
-from monitor_server.errors import Unavailable
+from monitor_server.errors import DatabaseUnusable, Unavailable
 from monitor_server.settings import Settings
-from monitor_server.store import database, postgres_connections, silence
+from monitor_server.store import database, faults, postgres_connections, silence
 from monitor_server.store.bounded_connection import BoundedConnection
+from monitor_server.store.operations.inspection import inspect_database
 from monitor_server.store.postgres_connections import POSTGRES_OPTIONS, unbounded
 from tests.live import PATIENCE_SECONDS, eventually, serving
 from tests.postgres import create_database, postgres_server
@@ -102,6 +103,28 @@ def test_who_comes_while_a_server_is_silent_is_refused_at_once(server, silent_st
                 pass
     assert silent_store.faults.counts()["silent"] == counted + 100
     assert silent_store._engine.pool.checkedout() == 0
+
+
+def test_who_can_do_without_a_silent_server_never_asks_it(server, silent_store, monkeypatch):
+    """The metrics, which Prometheus waits for no longer than ten seconds: others ask in their place."""
+    monkeypatch.setattr(silence, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(faults, "LOST_SECONDS", 0.0)
+    server.pause()
+    with pytest.raises(Unavailable, match="does not answer"):
+        _count(silent_store)
+    counted = silent_store.faults.counts()
+    with pytest.raises(Unavailable, match="is lost"), silent_store.read_if_connected():
+        pass
+    assert silent_store.faults.counts() == counted
+
+
+def test_a_silent_database_is_inspected_no_longer_than_any_other(server, silent_store):
+    """As `rlvitals doctor` does, in a process that has no connection to it yet."""
+    url = silent_store._engine.url.render_as_string(hide_password=False)
+    assert inspect_database(url).kind == "postgresql"
+    server.pause()
+    with pytest.raises(DatabaseUnusable, match="does not answer: no new connection"):
+        inspect_database(url)
 
 
 def test_a_migration_may_take_longer_than_any_other_work(silent_store):
