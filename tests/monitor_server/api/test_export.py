@@ -79,7 +79,7 @@ def test_a_checked_export_has_the_same_phases(recorded, tmp_path, form):
     phases, alerts = _findings(live, run_id)
     (log,) = find_logs([_export(live, run_id, tmp_path / f"recorded.{form}")])
     found = examine(log)
-    assert found.rows == 130
+    assert found.rows == 140
     assert found.mapping.mapped().keys() == set(live.get(f"/runs/{run_id}")["signals"]) - {"loss"}
     critical = [alert["severity_step"] for alert in alerts if alert["severity"] == "critical"]
     assert (found.page_step, found.collapse_step) == (

@@ -36,7 +36,7 @@ def test_a_replayed_run_is_paged_where_it_would_have_been(start_collector, capsy
     live = start_collector()
     assert replay(live, RECORDED) == 0
     run = only_run(live)
-    assert (run["project"], run["name"], run["status"], run["last_step"]) == ("replay", "grpo-seed0", "finished", 116)
+    assert (run["project"], run["name"], run["status"], run["last_step"]) == ("replay", "grpo-seed0", "finished", 132)
     expected = backtest("grpo-seed0", read_run(RECORDED))
     reached = {"info": [], "warning": [], "critical": []}
     for alert in live.get(f"/runs/{run['id']}/alerts")["items"]:
@@ -44,7 +44,7 @@ def test_a_replayed_run_is_paged_where_it_would_have_been(start_collector, capsy
     assert min(reached["critical"]) == expected["page_step"]
     assert min(reached["warning"] + reached["critical"]) == expected["warn_step"]
     printed = capsys.readouterr().out
-    assert f"grpo-seed0: 116 steps, {live.url}/runs/{run['id']}" in printed
+    assert f"grpo-seed0: 132 steps, {live.url}/runs/{run['id']}" in printed
     assert f"step {expected['page_step']:>5}  critical" in printed
 
 

@@ -60,7 +60,7 @@ def test_the_demo_rises_is_warned_of_and_collapses(path):
     assert max(sum(rewards[at : at + 10]) for at in range(collapse)) > 1.5 * sum(rewards[:10])
     engine, first = Engine(), {}
     for row in recorded:
-        signals = {name: value for name, value in row.items() if name != "step"}
+        signals = {name: value for name, value in row.items() if name != "step" and not isinstance(value, list)}
         for finding in engine.update(Observation(step=row["step"], signals=signals)).findings:
             first.setdefault((finding.kind, finding.severity), row["step"])
     warned = min(step for (_, severity), step in first.items() if severity is not Severity.INFO)
