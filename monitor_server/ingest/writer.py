@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from monitor_server.errors import Unavailable
 from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.store.database import Store
-from monitor_server.store.faults import concerns_all
+from monitor_server.store.faults import concerns_all, connection_loss
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["Writer"]
@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 MAX_JOBS_PER_COMMIT = 128
 # A commit with more than this holds up everybody else's; a larger batch has one for itself.
 MAX_WEIGHT_PER_COMMIT = 2_000
+# Longer than a commit waits for a run that somebody holds, which costs that run alone; shorter than a statement of a
+# slow database takes, which costs them all: a sender, which may wait for two commits, waits for 30 s.
+LONGEST_COMMIT_SECONDS = 11.5
+LOCK_AGAIN_SECONDS = 0.5
 
 # A commit costs as much processor time as three appends, and waits for the disk. So a commit waits for those whose
 # batches were in the last one, or came while it was made: a share of its time, between these bounds. Otherwise senders
@@ -226,7 +230,8 @@ class Writer:
             job.future.set_exception(failure)
 
     def _write(self, jobs: list[_Job[Any]]) -> tuple[list[tuple[_Job[Any], Any]], list[tuple[_Job[Any], Exception]]]:
-        """Do jobs in one transaction: at once if none fails, else anew with a savepoint for each."""
+        """Do jobs in one transaction: at once if none fails, else anew with a savepoint for each, as time allows."""
+        begun = time.monotonic()
         is_jobs_fault = False
         try:
             with self._store.write() as repositories:
@@ -234,8 +239,9 @@ class Writer:
                 done = [(job, job.work(repositories)) for job in jobs]
                 self._before_commit(repositories)
                 is_jobs_fault = False  # what fails from here on is the commit of them all
-        except Exception:
-            if not is_jobs_fault:
+        except Exception as error:
+            is_slow = isinstance(error, Unavailable) and time.monotonic() - begun > LONGEST_COMMIT_SECONDS
+            if not is_jobs_fault or is_slow:
                 raise
             self._on_failure(None)  # which job it was, and what becomes of it, is found out below
         else:
@@ -244,8 +250,9 @@ class Writer:
         failed: list[tuple[_Job[Any], Exception]] = []
         locked: set[str] = set()  # the runs that somebody else holds: each job would wait for them again
         with self._store.write() as repositories:
+            repositories.limit_lock_waits(LOCK_AGAIN_SECONDS)
             for job in jobs:
-                if job.run_id in locked:
+                if job.run_id in locked or time.monotonic() - begun > LONGEST_COMMIT_SECONDS:
                     failed.append((job, _not_committed()))
                     continue
                 try:
@@ -254,6 +261,8 @@ class Writer:
                         self._before_commit(repositories)
                     done.append((job, result))
                 except Exception as error:  # noqa: BLE001 - one job must not take the others of its commit with it
+                    if loss := connection_loss(error):
+                        raise loss from None
                     self._on_failure(job.run_id)
                     failed.append((job, error))
                     if isinstance(error, Unavailable):

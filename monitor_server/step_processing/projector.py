@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 # Runs beyond these are found in the store by the next tick.
 MAX_QUEUED_RUNS = 10_000
 STORE_PAUSE_SECONDS = 0.5
-# A tick that is later than this means that the projector hangs, or waits for the database.
+# A tick that is later than this means that the projector hangs; one that succeeds, that the database does not let it.
 LATE_TICK_SECONDS = 30.0
 
 
@@ -70,7 +70,7 @@ class Projector:
             says="deadlines could not be checked; they are checked at the next tick", work="checks of deadlines"
         )
         self._is_stopping = threading.Event()
-        self._last_tick = time.monotonic()
+        self._last_tick = self._last_checked = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="rlvitals-projector", daemon=True)
 
     def start(self) -> None:
@@ -97,8 +97,9 @@ class Projector:
 
     @property
     def recent_failure(self) -> str | None:
-        """Why the newest slice, or the newest check of deadlines, failed, for a while after it; None where none did."""
-        return self._unavailable.recent or self._unchecked.recent
+        """Why the newest slice could not be projected, or deadlines are not checked; None where both can be."""
+        is_late = time.monotonic() - self._last_checked >= LATE_TICK_SECONDS
+        return self._unavailable.recent or (self._unchecked.recent if is_late else None)
 
     @property
     def queued_runs(self) -> int:
@@ -267,7 +268,7 @@ class Projector:
         except Exception as error:  # noqa: BLE001 - it is logged, and runs without a deadline go on
             self._unchecked.failed(error)
             return
-        self._last_tick = time.monotonic()
+        self._last_tick = self._last_checked = time.monotonic()
         self._unchecked.succeeded()
         if taken:
             log.info("took %d runs from collectors that are behind", taken)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy.exc import DBAPIError
 
-__all__ = ["Fault", "FaultCounts", "Silent", "concerns_all", "fault_of", "fault_of_disk"]
+__all__ = ["Fault", "FaultCounts", "Silent", "concerns_all", "connection_loss", "fault_of", "fault_of_disk"]
 
 Fault = Literal["connection", "disk", "full", "locked", "read_only", "removed", "silent", "slow", "other"]
 """``disk`` is a disk that fails; ``removed`` a file that was removed, replaced or cut; ``silent`` a server that says
@@ -55,6 +55,12 @@ def fault_of_disk(error: OSError) -> Fault:
 def concerns_all(error: Exception) -> bool:
     """Tell whether an error that the store has raised would meet every write, and not one run that somebody holds."""
     return isinstance(error.__cause__, DBAPIError) and fault_of(error.__cause__) != "locked"
+
+
+def connection_loss(error: Exception) -> DBAPIError | None:
+    """Return what the driver said of an error that the store has raised, if the connection was lost with it."""
+    cause = error.__cause__
+    return cause if isinstance(cause, DBAPIError) and cause.connection_invalidated else None
 
 
 # A server that hangs makes each attempt to connect last ten seconds, and the threads of the collector go on trying.

@@ -93,6 +93,11 @@ class Repositories:
                 raise
             raise Unavailable(f"the store cannot write: {error.orig}; send again later") from error
 
+    def limit_lock_waits(self, seconds: float) -> None:
+        """Let no statement of this transaction wait longer for what another one holds; SQLite has no such locks."""
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(text(f"SET LOCAL lock_timeout = {int(seconds * 1000)}"))
+
     def server_clock(self) -> float | None:
         """Return the clock that all collectors of the database share; None on SQLite."""
         return read_clock(self._connection)

@@ -1,5 +1,6 @@
 """The writer answers each request, also when clients disconnect or the database fails."""
 
+import itertools
 import json
 import os
 import resource
@@ -11,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import urllib3
+from sqlalchemy import text
 
 from monitor_server.errors import Unavailable
+from monitor_server.ingest import writer as ingest_writer
 from monitor_server.ingest.writer import Writer
 from tests.databases import blocked_writes, execute, sqlite_only
 from tests.live import eventually
@@ -61,6 +64,89 @@ def test_senders_that_come_and_go_are_all_answered(store):
         answers = list(senders.map(send, range(8)))
     writer.stop()
     assert answers == [[False] * 10 * sender for sender in range(8)]
+
+
+def _fails(_):
+    raise ArithmeticError("this job fails")
+
+
+def test_a_commit_that_has_taken_too_long_does_not_try_each_of_its_jobs(busy, monkeypatch):
+    """Each may take as long as the one that was slow, and its sender no longer waits then; it sends again."""
+    monkeypatch.setattr(ingest_writer, "LONGEST_COMMIT_SECONDS", -1.0)
+    writer, other = busy
+    under_way = writer.submit("first", _exists("a"))
+    eventually(lambda: writer.waiting == 0)
+    waiting = [writer.submit("a", _exists("a")), writer.submit("b", _fails), writer.submit("c", _exists("c"))]
+    other.rollback()
+    assert under_way.result(60) is False
+    for future in waiting:
+        with pytest.raises(Unavailable, match="could not commit; send again later"):
+            future.result(60)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_slow_database_refuses_a_commit_with_its_reason(busy, monkeypatch, caplog):
+    """Each of the other jobs would take as long again; readyz and the log say why."""
+    monkeypatch.setattr(ingest_writer, "LONGEST_COMMIT_SECONDS", 0.0)
+    writer, other = busy
+
+    def sleep(repositories):
+        repositories._connection.execute(text("SET LOCAL statement_timeout = 1"))
+        repositories._connection.execute(text("SELECT pg_sleep(60)"))
+
+    under_way = writer.submit("first", _exists("a"))
+    eventually(lambda: writer.waiting == 0)
+    waiting = [writer.submit("a", _exists("a")), writer.submit("b", sleep), writer.submit("c", _exists("c"))]
+    other.rollback()
+    under_way.result(60)
+    for future in waiting:
+        with pytest.raises(Unavailable, match="due to statement timeout"):
+            future.result(60)
+    assert "due to statement timeout" in writer.recent_failure
+    assert [record.exc_info for record in caplog.records] == [None]
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_when_each_job_is_tried_nobody_waits_long_for_a_run_again(busy):
+    """The whole commit has waited for it already; the next one has all its time."""
+    writer, other = busy
+    limits = []
+
+    def read_limit(repositories):
+        limits.append(repositories._connection.execute(text("SHOW lock_timeout")).scalar_one())
+
+    under_way = writer.submit("first", _exists("a"))
+    eventually(lambda: writer.waiting == 0)
+    waiting = [writer.submit("a", read_limit), writer.submit("b", _fails)]
+    other.rollback()
+    under_way.result(60)
+    assert waiting[0].result(60) is None
+    assert isinstance(waiting[1].exception(60), ArithmeticError)
+    writer.submit("c", read_limit).result(60)
+    assert limits == ["10s", "500ms", "10s"]
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_connection_that_is_lost_while_each_job_is_tried_is_no_defect(busy, store, caplog):
+    """One job has failed, and the connection ends when the others are done anew: all are to be sent again."""
+    writer, other = busy
+    tries = itertools.count()
+
+    def lose(repositories):
+        if next(tries):
+            repositories._connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+    under_way = writer.submit("first", _exists("a"))
+    eventually(lambda: writer.waiting == 0)
+    waiting = [writer.submit("a", lose), writer.submit("b", _fails), writer.submit("c", _exists("c"))]
+    other.rollback()
+    assert under_way.result(60) is False
+    for future in waiting:
+        with pytest.raises(Unavailable, match="cannot write: terminating connection"):
+            future.result(60)
+    assert store.faults.counts()["connection"] == 1
+    assert [record.exc_info for record in caplog.records] == [None]
+    assert writer.submit("d", _exists("d")).result(60) is False
 
 
 def test_a_stop_finishes_what_waits_and_refuses_what_comes(busy):

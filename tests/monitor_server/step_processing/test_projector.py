@@ -94,7 +94,7 @@ def test_a_database_that_fails_is_not_taken_for_a_projector_that_hangs(projector
     """The reason is that of the database, also where nothing waits to be projected, and it ends with it."""
     path = Path(sqlalchemy.make_url(database_url).database)
     away = path.rename(path.with_suffix(".away"))
-    projector._last_tick = -math.inf
+    projector._last_tick = projector._last_checked = -math.inf
     projector.start()
     eventually(lambda: projector.is_alive)
     assert "was removed or replaced" in projector.recent_failure
