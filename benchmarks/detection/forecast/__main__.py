@@ -1,6 +1,7 @@
 """``python -m benchmarks.detection.forecast MODEL``: fits a model, scores it, and writes weights and tables."""
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -11,8 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.detection.authored import DEVELOPMENT_SEEDS, TEST_SEEDS
 from benchmarks.detection.forecast.fitting import as_json, fit, predict
-from benchmarks.detection.forecast.recalibration import recalibrated
-from benchmarks.detection.forecast.report import suite_section, weights_section
+from benchmarks.detection.forecast.report import groups_table, suite_section, variants_section, weights_section
 from benchmarks.detection.forecast.rows import Rows, authored_rows, real_rows, recorded_rows
 from benchmarks.detection.forecast.scores import score
 from benchmarks.detection.tables import Section, as_markdown, as_text
@@ -34,46 +34,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Fit, score, print, and write what is asked for."""
     options = _parser().parse_args(arguments)
     if options.model == hazard.LIKELIHOOD:
-        model, sections = _score_likelihood(options)
+        models, sections = _score_likelihood(options)
     elif options.corpus:
-        model, sections = _score_metrics(options)
+        models, sections = _score_metrics(options)
     else:
         sys.stderr.write("the model of real logs needs --corpus: name a folder of labelled logs\n")
         return 2
     sys.stdout.write(as_text(sections))
     if options.weights:
-        kept = json.loads(COEFFICIENTS.read_text()) | {model.name: as_json(model)}
+        kept = json.loads(COEFFICIENTS.read_text()) | {model.name: as_json(model) for model in models}
         COEFFICIENTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     if options.write:
-        _write(options.write, model.name, sections)
+        _write(options.write, options.model, sections)
     return 0
 
 
-def _score_likelihood(options: argparse.Namespace) -> tuple[HazardModel, list[Section]]:
+def _score_likelihood(options: argparse.Namespace) -> tuple[list[HazardModel], list[Section]]:
+    """Fit and score the models of runs with likelihoods: with ratios and without, each row by the one that fits it."""
     developed = DEVELOPMENT_SEEDS[options.first : options.first + options.seeds]
     authored = authored_rows(developed, workers=options.workers)
     recorded = recorded_rows(RECORDINGS)
     tested = authored_rows(TEST_SEEDS[options.first : options.first + options.test_seeds], workers=options.workers)
-    model = _fit_likelihood(Rows.join([authored, recorded]))
-    left_out = _left_out(recorded, lambda others: _fit_likelihood(Rows.join([authored, others])))
-    return model, [
-        suite_section("Suite A: authored runs, other seeds", tested, predict(model, tested.evidence)),
-        suite_section("Suite B: recorded runs, one experiment left out", recorded, left_out),
-        suite_section(
-            "Suite B, recalibrated on the other experiments (not shipped)", recorded, recalibrated(recorded, left_out)
-        ),
-        weights_section(model),
+    every, hidden = Rows.join([authored, recorded]), recorded.without_ratios()
+    without, with_ratios = _fit_likelihood(every), _fit_ratios(every)
+    unaided = _left_out(hidden, lambda others: _fit_likelihood(Rows.join([authored, others])))
+    left_out_ratios = _left_out(recorded, lambda others: _fit_ratios(Rows.join([authored, others])))
+    left_out = np.where(recorded.has_ratios[:, None], left_out_ratios, unaided)
+    section_b = suite_section("Suite B: recorded runs, one experiment left out", recorded, left_out)
+    variants = {
+        "without ratio_rise; fitted on authored and recorded runs (shipped where ratio/p999 is missing)": unaided,
+        "without ratio_rise; fitted on recorded runs only": _left_out(hidden, _fit_likelihood),
+        "with ratio_rise; fitted on recorded runs only (shipped)": left_out,
+    }
+    return [without, with_ratios], [
+        suite_section("Suite A: authored runs, other seeds", tested, _as_observed(tested, with_ratios, without)),
+        dataclasses.replace(section_b, tables=[*section_b.tables, groups_table(recorded, left_out, HORIZONS[-1])]),
+        variants_section("Suite B by what is observed and fitted on", recorded, variants),
+        weights_section(without),
+        weights_section(with_ratios),
     ]
 
 
-def _score_metrics(options: argparse.Namespace) -> tuple[HazardModel, list[Section]]:
+def _score_metrics(options: argparse.Namespace) -> tuple[list[HazardModel], list[Section]]:
     """Fit and score the model of real logs; without a proven gain it keeps the base rate and no weights."""
     rows = real_rows(options.corpus, workers=options.workers)
     tried, left_out = _fit_metrics(rows), _left_out(rows, _fit_metrics)
     last = len(HORIZONS) - 1
     found = score(left_out[:, last], rows.outcomes(HORIZONS[last]), rows.units)
     model = tried if found.gain_interval[0] > 0.0 else _fit_metrics(rows.without_evidence())
-    return model, [
+    return [model], [
         suite_section("Suite C: real logs, one repository left out, with evidence", rows, left_out),
         weights_section(tried),
         *(
@@ -85,10 +94,23 @@ def _score_metrics(options: argparse.Namespace) -> tuple[HazardModel, list[Secti
 
 
 def _fit_likelihood(rows: Rows) -> HazardModel:
+    """Fit the model of runs without ratios on all rows, as if no run sent ratios."""
     authored = sum(unit.split("/")[0] in {"benign", "displacement", "failure"} for unit in np.unique(rows.units))
     recorded = len(np.unique(rows.units)) - authored
     fitted_on = f"{authored} authored and {recorded} recorded runs"
-    return fit(rows, name=hazard.LIKELIHOOD, fitted_on=fitted_on, penalty=LIKELIHOOD_PENALTY)
+    return fit(rows.without_ratios(), name=hazard.LIKELIHOOD, fitted_on=fitted_on, penalty=LIKELIHOOD_PENALTY)
+
+
+def _fit_ratios(rows: Rows) -> HazardModel:
+    """Fit the model of runs with ratios on the rows that have them; authored runs send only the largest ratio."""
+    observed = rows.take(rows.has_ratios)
+    fitted_on = f"{len(np.unique(observed.units))} recorded runs"
+    return fit(observed, name=hazard.RATIOS, fitted_on=fitted_on, penalty=LIKELIHOOD_PENALTY)
+
+
+def _as_observed(rows: Rows, with_ratios: HazardModel, without: HazardModel) -> NDArray[np.float64]:
+    """Return the probabilities of each row from the model that the forecaster asks there."""
+    return np.where(rows.has_ratios[:, None], predict(with_ratios, rows.evidence), predict(without, rows.evidence))
 
 
 def _fit_metrics(rows: Rows) -> HazardModel:

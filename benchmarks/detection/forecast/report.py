@@ -1,5 +1,7 @@
 """The tables of docs/forecast-results.md."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from benchmarks.detection.tables import Section, Table, interval, percent
 from monitor_server.detection.forecast.hazard import PERIODS, HazardModel
 from monitor_server.detection.protocol import HORIZONS
 
-__all__ = ["suite_section", "weights_section"]
+__all__ = ["groups_table", "suite_section", "variants_section", "weights_section"]
 
 
 def suite_section(title: str, rows: Rows, probabilities: NDArray[np.float64]) -> Section:
@@ -28,6 +30,36 @@ def suite_section(title: str, rows: Rows, probabilities: NDArray[np.float64]) ->
             *(_reliability(horizon, found) for horizon, found in scores.items()),
         ],
     )
+
+
+def groups_table(rows: Rows, probabilities: NDArray[np.float64], horizon: int) -> Table:
+    """Return the scores at one horizon of each group that is left out together."""
+    outcomes, column = rows.outcomes(horizon), HORIZONS.index(horizon)
+    cells = []
+    for group in np.unique(rows.groups):
+        held = (rows.groups == group) & ~np.isnan(outcomes)
+        if held.any():
+            found = score(probabilities[held, column], outcomes[held], rows.units[held])
+            forecast = percent(float(probabilities[held, column].mean()))
+            calibration = f"{found.calibration_error:.4f}"
+            cells.append([group, f"{found.rows:,}", forecast, percent(found.rate), f"{found.brier:.4f}", calibration])
+    header = ("left out", "rows", "mean forecast", "collapse rate", "Brier score", "calibration error")
+    return Table(title=f"Each experiment within {horizon} rows", header=header, rows=cells)
+
+
+def variants_section(title: str, rows: Rows, variants: Mapping[str, NDArray[np.float64]]) -> Section:
+    """Return the scores of several forecasts of the same rows: calibration error and gain at each horizon."""
+    cells = []
+    for name, probabilities in variants.items():
+        found = [score(probabilities[:, k], rows.outcomes(h), rows.units) for k, h in enumerate(HORIZONS)]
+        errors, gains = [f"{s.calibration_error:.4f}" for s in found], [f"{1000 * s.gain:.2f}" for s in found]
+        cells.append([name, *errors, *gains])
+    header = (
+        "evidence and runs",
+        *(f"calibration error within {h} rows" for h in HORIZONS),
+        *(f"gain within {h} rows" for h in HORIZONS),
+    )
+    return Section(title=title, tables=[Table(title="Calibration error and gain", header=header, rows=cells)])
 
 
 def weights_section(model: HazardModel) -> Section:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Self
 
@@ -34,6 +34,7 @@ class Rows:
         collapses: Whether the run of each row collapses.
         units: What is drawn with replacement for intervals: the run, or on real logs the repository.
         groups: What is left out together: the kind of an authored run, the folder of a recording, the repository.
+        has_ratios: Whether the run observes likelihood ratios at each row.
     """
 
     evidence: NDArray[np.float64]
@@ -41,32 +42,27 @@ class Rows:
     collapses: NDArray[np.bool_]
     units: NDArray[np.str_]
     groups: NDArray[np.str_]
+    has_ratios: NDArray[np.bool_]
 
     @classmethod
     def join(cls, parts: Iterable[Self]) -> Self:
         """Put the rows of several runs together."""
         kept = list(parts)
-        return cls(
-            evidence=np.concatenate([part.evidence for part in kept]),
-            ahead=np.concatenate([part.ahead for part in kept]),
-            collapses=np.concatenate([part.collapses for part in kept]),
-            units=np.concatenate([part.units for part in kept]),
-            groups=np.concatenate([part.groups for part in kept]),
-        )
+        return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in kept]) for f in fields(cls)})
 
     def take(self, chosen: NDArray[np.bool_]) -> "Rows":
         """Return the chosen rows."""
-        return Rows(
-            evidence=self.evidence[chosen],
-            ahead=self.ahead[chosen],
-            collapses=self.collapses[chosen],
-            units=self.units[chosen],
-            groups=self.groups[chosen],
-        )
+        return Rows(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
 
     def without_evidence(self) -> "Rows":
         """Return the rows with all evidence 0, which leaves a fit nothing but the base rate."""
         return replace(self, evidence=np.zeros_like(self.evidence))
+
+    def without_ratios(self) -> "Rows":
+        """Return the rows as a run sends them that observes no ratios."""
+        evidence = self.evidence.copy()
+        evidence[:, NAMES.index("ratio_rise")] = 0.0
+        return replace(self, evidence=evidence, has_ratios=np.zeros_like(self.has_ratios))
 
     def outcomes(self, horizon: int) -> NDArray[np.float64]:
         """Return 1 where the run collapses within ``horizon`` rows, 0 where not, NaN where it ended before."""
@@ -109,11 +105,12 @@ def _real(run: LabelledRun) -> Rows:
 
 
 def _rows(run: LabelledRun, observations: Sequence[Observation], *, unit: str, group: str) -> Rows:
-    engine, reader, found = Engine(), Evidence(), []
+    engine, reader, found, has_ratios = Engine(), Evidence(), [], []
     for observation in observations:
         assessment = engine.update(observation)
         read = reader.update(engine.detectors, assessment.findings)
         found.append([read.get(name, 0.0) for name in NAMES])
+        has_ratios.append(reader.ratios.is_observed)
     steps = np.array([observation.step for observation in observations])
     collapse = run.truth.collapse
     end = len(steps) - 1 if collapse is None else int(np.searchsorted(steps, collapse))
@@ -124,4 +121,5 @@ def _rows(run: LabelledRun, observations: Sequence[Observation], *, unit: str, g
         collapses=np.full(kept, collapse is not None),
         units=np.full(kept, unit),
         groups=np.full(kept, group),
+        has_ratios=np.array(has_ratios, dtype=bool)[:kept],
     )

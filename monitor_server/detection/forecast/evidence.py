@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.detectors.death_spiral import DeathSpiral
 from monitor_server.detection.detectors.paired_drift import PairedDrift
+from monitor_server.detection.detectors.ratio_tail import RatioTail
 from monitor_server.detection.detectors.run_collapsed import RunCollapsed
+from monitor_server.detection.forecast.ratio_rise import RatioRise
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.detection.statistics.robust import median
 from monitor_server.detection.statistics.state import Stateful
@@ -20,6 +22,7 @@ EVIDENCE: dict[str, str] = {
     "paired_drift": "the paired change of entropy keeps rising",
     "acceleration": "the likelihood side accelerates",
     "surge": "gradient norm or ratios surge",
+    "ratio_rise": "the ratios have risen since the run began",
     "departures": "mechanisms have left their baselines",
     "warnings": "warnings have opened",
     "strength": "the strongest warning is far beyond its threshold",
@@ -44,14 +47,20 @@ class Evidence(Stateful):
     def __init__(self) -> None:
         self.rows = 0
         self.opened: dict[str, int] = {}  # by severity and kind: the row at which the alarm opened
+        self.ratios = RatioRise()
+        self._ratio_rise = 0.0
 
     def update(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> dict[str, float]:
         """Process a row and read its evidence, after the detectors have processed it."""
-        self.follow(findings)
+        self.follow(detectors, findings)
         return self.read(detectors, findings)
 
-    def follow(self, findings: Sequence[Finding]) -> None:
-        """Process the findings of one row, and remember at which row each alarm opened."""
+    def follow(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> None:
+        """Process what one row adds to memory: at which row each alarm opened, and where the ratios began."""
+        spiral, tail = detectors["death_spiral"], detectors["ratio_tail"]
+        assert isinstance(spiral, DeathSpiral)  # noqa: S101 - the registry names them so
+        assert isinstance(tail, RatioTail)  # noqa: S101
+        self._ratio_rise = self.ratios.update(spiral.channels["ratio"], tail)
         self.rows = rows = self.rows + 1
         if not (findings or self.opened):
             return
@@ -75,6 +84,8 @@ class Evidence(Stateful):
             found["acceleration"] = math.log1p(acceleration)
         if surge > 0.0:
             found["surge"] = math.log1p(surge)
+        if self._ratio_rise > 0.0:
+            found["ratio_rise"] = self._ratio_rise
         if departed := collapsed.mechanisms.departed:
             found["departures"] = min(MOST_DEPARTURES, len(departed))
         if (fall := _fall(collapsed.rewards, collapsed.floor)) > 0.0:

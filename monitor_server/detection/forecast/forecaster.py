@@ -21,8 +21,8 @@ class Forecaster(Evidence):
         capability: Capability,
     ) -> Forecast | None:
         """Process one row and return its forecast, or None where the run has collapsed already."""
-        self.follow(findings)
+        self.follow(detectors, findings)
         if phase is Phase.COLLAPSED:
             return None
-        model = model_for(capability)
+        model = model_for(capability, observes_ratios=self.ratios.is_observed)
         return model.forecast(self.read(detectors, findings)) if model.weighs else model.unaided

@@ -12,7 +12,7 @@ from monitor_server.detection.protocol import Capability, Forecast
 __all__ = ["MODELS", "PERIODS", "HazardModel", "model_for"]
 
 PERIODS = ((0, 10), (10, 25), (25, 50))  # rows from now: after the first, up to and including the second
-LIKELIHOOD, METRICS = "likelihood", "metrics"
+RATIOS, LIKELIHOOD, METRICS = "ratios", "likelihood", "metrics"
 DRIVERS, LEAST_RATIO = 3, 1.05  # how many are named, and from which odds ratio on
 
 
@@ -26,7 +26,8 @@ class HazardModel:
     evidence P is the base rate.
 
     Attributes:
-        name: ``likelihood`` for runs that send a signal of the likelihood side, ``metrics`` for the others.
+        name: ``ratios`` for runs that send a signal of the likelihood side and the likelihood ratios, ``likelihood``
+            for those that send the former only, ``metrics`` for the others.
         fitted_on: The runs from which the weights come, in words.
         intercepts: bₖ of each period.
         weights: wₖᵢ of each period, by the name of the evidence; a name that is left out weighs nothing.
@@ -95,7 +96,12 @@ def _load_models() -> dict[str, HazardModel]:
 MODELS = _load_models()
 
 
-def model_for(capability: Capability) -> HazardModel:
-    """Return the model of runs that observe what this run observes."""
-    has_likelihood = capability in {Capability.PAIRED, Capability.LIKELIHOOD}
-    return MODELS[LIKELIHOOD if has_likelihood else METRICS]
+def model_for(capability: Capability, *, observes_ratios: bool) -> HazardModel:
+    """Return the model of runs that observe what this run observes.
+
+    Runs without ratios have a model of their own: with one model for all, an input that is missing would count as one
+    that is calm.
+    """
+    if capability not in {Capability.PAIRED, Capability.LIKELIHOOD}:
+        return MODELS[METRICS]
+    return MODELS[RATIOS if observes_ratios else LIKELIHOOD]

@@ -1,5 +1,6 @@
 """Fitting and scoring of the forecast, against numbers that are known."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -14,7 +15,8 @@ from monitor_server.detection.forecast.hazard import MODELS, HazardModel
 def rows(*, evidence, ahead, collapses):
     """Return rows that are units of their own."""
     units = np.array([str(place) for place in range(len(ahead))])
-    return Rows(evidence=evidence, ahead=ahead, collapses=collapses, units=units, groups=units)
+    has_ratios = np.zeros(len(ahead), bool)
+    return Rows(evidence=evidence, ahead=ahead, collapses=collapses, units=units, groups=units, has_ratios=has_ratios)
 
 
 def test_outcomes_are_unknown_where_a_run_ends_before_the_horizon():
@@ -51,6 +53,15 @@ def test_a_model_that_is_written_is_read_as_the_same():
     """The package reads it when it is imported."""
     for model in MODELS.values():
         assert HazardModel(name=model.name, **json.loads(json.dumps(as_json(model)))) == model
+
+
+def test_rows_without_ratios_keep_all_other_evidence():
+    """Hiding the ratios sets their evidence to 0 and the mark that chooses the model."""
+    found = rows(evidence=np.ones((3, len(NAMES))), ahead=np.arange(3), collapses=np.ones(3, bool))
+    hidden = dataclasses.replace(found, has_ratios=np.ones(3, bool)).without_ratios()
+    assert not hidden.has_ratios.any()
+    assert [name for name, value in zip(NAMES, hidden.evidence[0], strict=True) if value == 0.0] == ["ratio_rise"]
+    assert found.evidence.all()
 
 
 def test_scores_of_probabilities_that_are_known():

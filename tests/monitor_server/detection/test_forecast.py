@@ -1,6 +1,7 @@
 """The forecast: probabilities that only evidence raises, on healthy, failing and restarted runs."""
 
 import json
+import math
 import random
 
 import pytest
@@ -65,9 +66,13 @@ def test_without_evidence_the_forecast_is_the_base_rate():
 
 
 def test_the_model_follows_what_a_run_observes():
-    """Only a signal of the likelihood side chooses the model that was fitted with them."""
-    assert model_for(Capability.PAIRED).name == model_for(Capability.LIKELIHOOD).name == "likelihood"
-    assert model_for(Capability.ENTROPY).name == model_for(Capability.METRICS).name == "metrics"
+    """A signal of the likelihood side and the ratios choose the models that were fitted with them."""
+    for capability in (Capability.PAIRED, Capability.LIKELIHOOD):
+        assert model_for(capability, observes_ratios=False).name == "likelihood"
+        assert model_for(capability, observes_ratios=True).name == "ratios"
+    for capability in (Capability.ENTROPY, Capability.METRICS):
+        assert model_for(capability, observes_ratios=False).name == "metrics"
+        assert model_for(capability, observes_ratios=True).name == "metrics"
 
 
 def test_a_run_that_drifts_and_surges_gets_a_higher_forecast():
@@ -77,6 +82,52 @@ def test_a_run_that_drifts_and_surges_gets_a_higher_forecast():
     assert healthy < drifting < surging
     assert "drift" in forecasts[105].drivers
     assert all(ratio > 1.0 for ratio in forecasts[105].drivers.values())
+
+
+def with_ratios(ratio_of, *, rows=60, signal="ratio/p999"):
+    """Return a run that holds its likelihoods, with the ratio that a step has; None leaves it out."""
+    run = []
+    for step in range(rows):
+        signals = {"entropy/mean": 0.4, "likelihood/correct": -0.4, "reward/mean": 0.5}
+        ratio = ratio_of(step)
+        run.append(Observation(step=step, signals=signals | ({} if ratio is None else {signal: ratio})))
+    return run
+
+
+def test_ratios_count_as_observed_from_the_eighth_to_the_fifth_row_without_them():
+    """A run without enough ratios is not treated as one whose ratios are calm."""
+    models = [found.forecast.model for found in assess(with_ratios(lambda step: 1.2 if step < 40 else None))]
+    assert models[4:7] == ["likelihood"] * 3
+    assert models[7:45] == ["ratios"] * 38
+    assert models[45:] == ["likelihood"] * 15
+
+
+def test_the_largest_ratio_does_not_stand_in_for_the_percentile():
+    """A run that sends the largest ratio alone has the model of runs without ratios."""
+    models = {found.forecast.model for found in assess(with_ratios(lambda step: 1.2 + step, signal="ratio/max"))}
+    assert models == {"likelihood"}
+
+
+def test_ratios_that_rise_since_the_beginning_raise_the_forecast():
+    """A slow rise, which a moving baseline would follow, is evidence; its size is the logarithm of the factor."""
+    forecasts = [
+        found.forecast for found in assess(with_ratios(lambda step: 1.2 * 1.01 ** max(0, step - 20), rows=220))
+    ]
+    assert forecasts[20].probabilities == forecasts[20].base_rates
+    assert forecasts[120].probabilities[-1] > forecasts[60].probabilities[-1] > forecasts[20].probabilities[-1]
+    model = model_for(Capability.LIKELIHOOD, observes_ratios=True)
+    rise = math.log(forecasts[219].drivers["ratio_rise"]) / model.weights[1]["ratio_rise"]
+    # EMA of weight 0.2 lags a straight line by 0.8 / 0.2 = 4 rows: (219 − 20 − 4) ln 1.01.
+    assert rise == pytest.approx(195 * math.log(1.01), rel=1e-6)
+
+
+def test_ratios_of_a_new_attempt_are_compared_with_the_beginning_of_the_run():
+    """A rewind discards the moving history of the ratios, and not where the run began."""
+    run = with_ratios(lambda step: 1.2 if step < 30 else 6.0)
+    again = [Observation(step=row.step, attempt=1, signals=row.signals) for row in run[40:60]]
+    forecast = assess([*run[:50], *again])[-1].forecast
+    assert forecast.model == "ratios"
+    assert "ratio_rise" in forecast.drivers
 
 
 def test_a_collapsed_run_has_no_forecast():
@@ -90,8 +141,12 @@ def test_a_collapsed_run_has_no_forecast():
 
 def test_a_restarted_engine_forecasts_the_same():
     """State through JSON after every row gives the same forecasts, and states without a forecast are accepted."""
-    whole, engine = assess(failing_run()), Engine()
-    for observation, expected in zip(failing_run(), whole, strict=True):
+    run = [
+        Observation(step=row.step, signals=row.signals | {"ratio/p999": 1.2 + 0.02 * row.step}) for row in failing_run()
+    ]
+    whole, engine = assess(run), Engine()
+    assert whole[-1].forecast.model == "ratios"
+    for observation, expected in zip(run, whole, strict=True):
         state = json.loads(json.dumps(engine.state()))
         engine = Engine.from_state(state)
         assert engine.update(observation).forecast == expected.forecast

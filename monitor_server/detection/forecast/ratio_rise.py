@@ -1,0 +1,64 @@
+"""Ratio rise: how much farther the updates reach than at the beginning of the run."""
+
+import math
+
+from monitor_server.detection.detectors.ratio_tail import RatioTail
+from monitor_server.detection.shared_measures.surge import Surge
+from monitor_server.detection.statistics.robust import median
+from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.streaming import Ema
+
+__all__ = ["RatioRise"]
+
+FIRST, LEAST = 20, 8  # values that say where the run began, and how many of them a rise needs
+STALE_ROWS = 5
+PERCENTILE = "ratio/p999"
+LARGEST = math.log(100.0)
+
+
+class RatioRise(Stateful):
+    """R = EMA₀.₂(ln ρ) − the median of the first 20 values of ln ρ, where ρ is the 99.9th percentile of the ratios.
+
+    The `Surge` of the ratios compares with the newest 60 rows, and follows a rise that takes a hundred. The reference
+    is therefore the beginning of the run, as in `AnchoredDeparture`. The largest ratio does not stand in for the
+    percentile: it is set by one token and grows with their number.
+    """
+
+    def __init__(self) -> None:
+        self.first: list[float] = []
+        self.level = Ema(0.2)
+        self.seen = 0  # values of the channel's history, to tell a row that had one
+        self.unobserved = 0  # rows since
+        self._origin: float | None = None
+
+    def update(self, channel: Surge, tail: RatioTail) -> float:
+        """Read a row after the detectors; return R, at least 0 and at most ln 100.
+
+        Args:
+            channel: The logarithms of the ratios.
+            tail: It says which ratios they are.
+        """
+        history, seen = channel.history, self.seen
+        self.seen = history.seen
+        if self.seen in {0, seen} or tail.signal != PERCENTILE:  # 0 after the channel was interrupted
+            self.unobserved += 1
+            if not self.is_observed:
+                return 0.0
+        else:
+            self.unobserved, value = 0, history.values[-1]
+            self.level.update(value)
+            if len(self.first) < FIRST:
+                self.first.append(value)
+                self._origin = None
+        origin, level = self._origin, self.level.value
+        if origin is None or level is None:
+            if len(self.first) < LEAST or level is None:
+                return 0.0
+            self._origin = origin = median(self.first)
+        rise = level - origin
+        return 0.0 if rise <= 0.0 else min(LARGEST, rise)
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether ratios are observed now, and have been for long enough to say where the run began."""
+        return len(self.first) >= LEAST and self.unobserved <= STALE_ROWS
