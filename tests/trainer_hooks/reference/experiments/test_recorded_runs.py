@@ -139,6 +139,9 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     for found in (gwhes_table, gwhes_action_table, question_table, lambda folder, _: course_table(folder, "grpo")):
         assert found(release, ["grpo"]) in page
     assert table(release, RATES) in page
+    peak = EXPERIMENTS / "runs-release-peak"
+    for found in (table, drift_table, gwhes_table, gwhes_action_table, lambda folder, _: course_table(folder, "grpo")):
+        assert found(peak, ["grpo"]) in page
     pilot = EXPERIMENTS.parent / "probes" / "runs-pretrained"
     assert pilot_table(pilot, ARMS) in page
     assert gwhes_action_table(pilot, ["grpo"]) in page
