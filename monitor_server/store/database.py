@@ -17,11 +17,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
 from monitor_server.store.faults import FaultCounts, fault_of, fault_of_disk
-from monitor_server.store.listen_notify import Notifications
-from monitor_server.store.postgres_connections import POSTGRES_OPTIONS, prepare_postgres, unbounded
+from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, prepare_postgres, unbounded
+from monitor_server.store.postgresql.listen_notify import Notifications
+from monitor_server.store.postgresql.silence import Silence
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
 from monitor_server.store.schema.version import newest_schema, schema_version
-from monitor_server.store.silence import Silence
 from monitor_server.store.write_turns import Turns
 
 __all__ = ["Store", "shown_url"]

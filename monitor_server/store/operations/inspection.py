@@ -10,7 +10,7 @@ from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import shown_url
 from monitor_server.store.database_file import free_bytes
 from monitor_server.store.database_state import DatabaseState, read_state
-from monitor_server.store.postgres_connections import POSTGRES_OPTIONS, prepare_postgres
+from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, prepare_postgres
 
 __all__ = ["inspect_database"]
 

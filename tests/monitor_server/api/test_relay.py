@@ -8,7 +8,7 @@ import sqlalchemy
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
 from monitor_server.store.database import Store
-from monitor_server.store.listen_notify import MAX_SENDERS, Notifications
+from monitor_server.store.postgresql.listen_notify import MAX_SENDERS, Notifications
 from tests.live import eventually, listening
 
 postgres_only = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

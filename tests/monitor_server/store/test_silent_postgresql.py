@@ -10,10 +10,11 @@ from sqlalchemy import text
 
 from monitor_server.errors import DatabaseUnusable, Unavailable
 from monitor_server.settings import Settings
-from monitor_server.store import database, faults, postgres_connections, silence
-from monitor_server.store.bounded_connection import BoundedConnection
+from monitor_server.store import database, faults
 from monitor_server.store.operations.inspection import inspect_database
-from monitor_server.store.postgres_connections import POSTGRES_OPTIONS, unbounded
+from monitor_server.store.postgresql import connections, silence
+from monitor_server.store.postgresql.bounded_connection import BoundedConnection
+from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, unbounded
 from tests.live import PATIENCE_SECONDS, eventually, serving
 from tests.postgres import create_database, postgres_server
 from trainer_hooks import wire
@@ -33,7 +34,7 @@ def server():
 def impatient(monkeypatch):
     """Wait less than in life; a new connection waits for two seconds at the least."""
     monkeypatch.setattr(BoundedConnection, "answer_seconds", 0.5)
-    monkeypatch.setattr(postgres_connections, "TEST_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "TEST_SECONDS", 0.2)
     monkeypatch.setitem(POSTGRES_OPTIONS["connect_args"], "connect_timeout", 2)
 
 

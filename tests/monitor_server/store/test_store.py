@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.errors import DatabaseUnusable, Unavailable
-from monitor_server.store import postgres_connections
 from monitor_server.store import schema as schema_package
 from monitor_server.store.database import Store
 from monitor_server.store.encoding.packing import columns, pack, unpack
+from monitor_server.store.postgresql import connections
 from monitor_server.store.repositories.recent_steps import Recent
 from monitor_server.store.schema import migrating
 from monitor_server.store.schema.version import newest_schema, schema_version
@@ -158,7 +158,7 @@ def end_connections(database_url):
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_connection_that_the_server_ended_while_nobody_used_it_is_replaced(store, end_connections, monkeypatch):
     """After a pause each connection is tested before it is used."""
-    monkeypatch.setattr(postgres_connections, "UNTESTED_SECONDS", 0.0)
+    monkeypatch.setattr(connections, "UNTESTED_SECONDS", 0.0)
     store.probe()
     end_connections()
     store.probe()
@@ -167,7 +167,7 @@ def test_a_connection_that_the_server_ended_while_nobody_used_it_is_replaced(sto
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_connection_that_the_server_ended_while_it_was_in_use_costs_one_answer(store, end_connections, monkeypatch):
     """It is not tested; what fails is reported as unavailable, and the next transaction has another connection."""
-    monkeypatch.setattr(postgres_connections, "UNTESTED_SECONDS", 3_600.0)
+    monkeypatch.setattr(connections, "UNTESTED_SECONDS", 3_600.0)
     store.probe()
     end_connections()
     with pytest.raises(Unavailable):

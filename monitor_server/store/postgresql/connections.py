@@ -28,7 +28,7 @@ TEST_SECONDS: Final = 5.0
 
 def prepare_postgres(engine: Engine) -> None:
     """Bound the waits of an engine's connections, and replace those that are lost or that the server has closed."""
-    from monitor_server.store.bounded_connection import BoundedConnection  # noqa: PLC0415 - psycopg is an extra
+    from monitor_server.store.postgresql.bounded_connection import BoundedConnection  # noqa: PLC0415 - psycopg is an extra
 
     @event.listens_for(engine, "do_connect")
     def on_do_connect(_: object, __: object, arguments: list[Any], options: dict[str, Any]) -> BoundedConnection:

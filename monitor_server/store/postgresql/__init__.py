@@ -1,0 +1,1 @@
+"""What only PostgreSQL needs: bounded connections, its silence, and messages between collectors."""
