@@ -6,7 +6,7 @@ from itertools import groupby
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.step_processing.steps.waiting import WaitingSteps
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
-from monitor_server.store.repositories.records import StoredRecord
+from monitor_server.store.repositories.log.blocks import StoredRecord
 
 __all__ = ["LogEntry", "read_log"]
 

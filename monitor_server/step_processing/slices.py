@@ -37,8 +37,8 @@ from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
 from monitor_server.store.repositories.detection import SavedState
+from monitor_server.store.repositories.log.blocks import StoredRecord
 from monitor_server.store.repositories.projection_queue import RunBehind
-from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.rules import SavedRuleStates
 from monitor_server.store.repositories.run_status import run_status
 from trainer_hooks import wire

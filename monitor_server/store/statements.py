@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, CursorResult, Executable, Table
 from sqlalchemy.sql import ClauseElement
 
-__all__ = ["MAX_PARAMETERS", "Insertion", "Statement", "fetch_tuples", "in_parts"]
+__all__ = ["MAX_PARAMETERS", "Insertion", "Statement", "fetch_tuples", "in_parts", "in_ranges"]
 
 # SQLite takes at most 32,766 parameters in a statement, and plans one of many values slowly.
 MAX_PARAMETERS = 1_000
@@ -94,3 +94,13 @@ def in_parts(numbers: Collection[int]) -> Iterator[list[int]]:
     ordered = list(numbers)
     for begin in range(0, len(ordered), MAX_PARAMETERS):
         yield ordered[begin : begin + MAX_PARAMETERS]
+
+
+def in_ranges(numbers: Collection[int], *, gap: int) -> Iterator[list[int]]:
+    """Yield numbers in ascending order, in parts within which two that follow each other differ by ``gap`` at most."""
+    ordered = sorted(numbers)
+    begin = 0
+    for end, number in enumerate(ordered, start=1):
+        if end == len(ordered) or ordered[end] - number > gap:
+            yield ordered[begin:end]
+            begin = end

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from monitor_server.store.repositories.log.blocks import block_entries
 from tests.faults.trainer_process import Trainer
 
 
@@ -34,6 +35,13 @@ def stored(tmp_path: Path) -> Any:
 
     def stored() -> list[tuple[int, int, int]]:
         with contextlib.closing(sqlite3.connect(tmp_path / "rlvitals.db")) as database:
-            return database.execute("select attempt, rank, step from records order by attempt, rank, seq").fetchall()
+            blocks = database.execute(
+                "select attempt, rank, seq, step, entries from records order by attempt, rank, seq"
+            )
+            return [
+                (attempt, rank, each)
+                for attempt, rank, seq, step, entries in blocks
+                for _, each, _ in block_entries(entries, seq=seq, step=step)
+            ]
 
     return stored

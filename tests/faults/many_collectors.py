@@ -161,7 +161,8 @@ def read_outcome(database: str, *, steps: int, ranks: int = 1) -> Outcome:
                 tuple(alert[name] for name in fields) for alert in repositories.alerts.page(limit=10_000, run_id=RUN_ID)
             ]
             counts = repositories.runs._connection.execute(
-                sqlalchemy.text("SELECT rank, count(*) FROM records WHERE run_id = :run GROUP BY rank"), {"run": RUN_ID}
+                sqlalchemy.text("SELECT rank, sum(record_count) FROM records WHERE run_id = :run GROUP BY rank"),
+                {"run": RUN_ID},
             )
             return Outcome(
                 steps=[(step.attempt, step.step, dict(step.signals)) for step in found],

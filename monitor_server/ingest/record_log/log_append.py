@@ -18,7 +18,7 @@ from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.records import StoredRecord
+from monitor_server.store.repositories.log.blocks import pack_blocks
 from monitor_server.store.repositories.runs import Extension, Run
 from trainer_hooks import wire
 
@@ -131,7 +131,7 @@ class Log:
                 self._shared.popitem(last=False)
             raise LogMoved("the log of a run has another end by now")
         repositories.records.add_to_runs(
-            (extension.run_id, record) for extension in deferred for record in extension.records
+            (extension.run_id, block) for extension in deferred for block in extension.blocks
         )
 
     def _append_next(
@@ -149,13 +149,12 @@ class Log:
         else:
             rejected = list(valid.rejected)
         begin, end = run.log_end, run.log_end + len(new)
-        extension = Extension(
-            run_id=run.id, begin=begin, end=end, now=self._clock(), records=_stored_records(valid, new, begin=begin)
-        )
+        blocks = pack_blocks(new, attempt=batch.attempt, rank=batch.rank, begin=begin)
+        extension = Extension(run_id=run.id, begin=begin, end=end, now=self._clock(), blocks=blocks)
         if run.id not in self._shared:
             self._deferred.append(extension)
         elif repositories.runs.extend_logs([extension]):
-            repositories.records.add(run.id, extension.records)
+            repositories.records.add(run.id, extension.blocks)
         else:
             self._known.forget(run.id)
             return None
@@ -185,7 +184,8 @@ class Log:
         if not signals.is_full:  # the limit was raised
             run.left_out_signals, run.left_out_step, run.left_out_name = 0, None, None
         run.log_end += len(new)
-        repositories.records.add(run.id, _stored_records(valid, new, begin=begin))
+        blocks = pack_blocks(new, attempt=batch.attempt, rank=batch.rank, begin=begin)
+        repositories.records.add(run.id, blocks)
         refused_responses = self._responses.append(repositories, run.id, batch, new)
         repositories.runs.save_ingest(run)
         self._know(repositories, run, batch, signals)
@@ -262,20 +262,3 @@ class Log:
             run.left_out_step, run.left_out_name = record.step, lost[0]
         run.left_out_signals = max(run.left_out_signals, len(lost))
         return without(record, frozenset(lost))
-
-
-def _stored_records(valid: ValidBatch, new: Sequence[ValidRecord], *, begin: int) -> list[StoredRecord]:
-    """Return the records of a batch as they follow a position of the log."""
-    batch, end = valid.batch, begin + len(new)
-    return [
-        StoredRecord(
-            position=begin + place,
-            batch=end,
-            attempt=batch.attempt,
-            rank=batch.rank,
-            seq=record.seq,
-            step=record.step,
-            body=record.body,
-        )
-        for place, record in enumerate(new, start=1)
-    ]

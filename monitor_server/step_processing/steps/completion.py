@@ -18,8 +18,8 @@ from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.rank_merging import merge_records
 from monitor_server.step_processing.steps.stray_numbers import is_stray, was_stray
 from monitor_server.step_processing.steps.waiting import WaitingSteps
+from monitor_server.store.repositories.log.step_records import StepBounds, StoredStep
 from monitor_server.store.repositories.recent_steps import SPARKLINE_SIGNAL, Recent
-from monitor_server.store.repositories.records import StepBounds, StoredStep
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks import wire
 

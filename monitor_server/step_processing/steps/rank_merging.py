@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import SummaryConflict
 from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
-from monitor_server.store.repositories.records import StepBounds, StoredRecord
+from monitor_server.store.repositories.log.blocks import StoredRecord
+from monitor_server.store.repositories.log.step_records import StepBounds
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks import wire
 

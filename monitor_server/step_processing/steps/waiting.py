@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from monitor_server.step_processing.run_context import Key, RunContext
 from monitor_server.step_processing.steps.rank_merging import StepRecords
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.records import StepBounds, StoredRecord
+from monitor_server.store.repositories.log.blocks import StoredRecord
+from monitor_server.store.repositories.log.step_records import StepBounds
 
 __all__ = ["WaitingCache", "WaitingSteps"]
 

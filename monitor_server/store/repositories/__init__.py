@@ -16,11 +16,11 @@ from monitor_server.store.repositories.api_keys import ApiKeys
 from monitor_server.store.repositories.attempts import Attempts
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.detection import DetectorStates, Phases
+from monitor_server.store.repositories.log.records import Records
 from monitor_server.store.repositories.notification_documents import NotificationDocuments
 from monitor_server.store.repositories.notification_queue import NotificationQueue
 from monitor_server.store.repositories.projection_queue import ProjectionQueue
 from monitor_server.store.repositories.recorded_settings import RecordedSettings
-from monitor_server.store.repositories.records import Records
 from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.retention import Retention
 from monitor_server.store.repositories.retention_counts import RetentionCounts

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from monitor_server.errors import DeletionUnderWay
+from monitor_server.store.repositories.log.blocks import SPAN
 from monitor_server.store.repositories.removed_attempts import REMOVED
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import attempts, records, runs
@@ -18,12 +19,26 @@ _ATTEMPTS = (
     .order_by(attempts.c.attempt)
 )
 _OF_ATTEMPT = (records.c.run_id == attempts.c.run_id) & (records.c.attempt == attempts.c.attempt)
+_earlier = records.alias()
+_FIRST_END = (
+    select(func.min(_earlier.c.step))
+    .where(_earlier.c.run_id == attempts.c.run_id, _earlier.c.attempt == attempts.c.attempt)
+    .correlate(attempts)
+    .scalar_subquery()
+)
+# The index has the last step of each block. The block with the first step ends less than `SPAN` behind the first end.
+_FIRST_STEP = (
+    select(func.min(records.c.step - records.c.step_span))
+    .where(_OF_ATTEMPT, records.c.step < _FIRST_END + SPAN)
+    .correlate(attempts)
+    .scalar_subquery()
+)
 _SPANS = (
     select(
         attempts.c.first_seen,
         attempts.c.has_config,
         attempts.c.config_change,
-        select(func.min(records.c.step)).where(_OF_ATTEMPT).scalar_subquery().label("first_step"),
+        _FIRST_STEP.label("first_step"),
         select(func.max(records.c.step)).where(_OF_ATTEMPT).scalar_subquery().label("last_step"),
     )
     .where(attempts.c.run_id == bindparam("run"), attempts.c.world_size != REMOVED)

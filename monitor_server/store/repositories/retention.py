@@ -26,13 +26,13 @@ from sqlalchemy import (
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.audit_log import AuditLog
+from monitor_server.store.repositories.log.retention import LogRetention
 from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_status import is_active_column, status_column
 from monitor_server.store.repositories.saved_views import SavedViews
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
-from monitor_server.store.repositories.waiting_steps import Waiting
 from monitor_server.store.statements import MAX_PARAMETERS
 from monitor_server.store.tables import (
     alerts,
@@ -63,6 +63,7 @@ class Retention:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._log = LogRetention(connection)
 
     def lock(self) -> bool:
         """Return whether this transaction may maintain the database; of several collectors one at a time may."""
@@ -134,7 +135,7 @@ class Retention:
         removed = self._remove_some(chunk_values, run_id, limit)
         if removed:
             return chunk_values.name, removed
-        removed = self._remove_records(run_id, attempt, limit=limit)
+        removed = self._log.remove_attempt(run_id, attempt, limit=limit)
         if removed:
             return records.name, removed
         for table in (steps, responses, waiting):
@@ -159,14 +160,14 @@ class Retention:
     def thin_records(self, run_id: str, *, kept_steps: int, limit: int) -> tuple[int, bool]:
         """Remove the bodies of the first records that still have one; return their number, and whether there are more.
 
-        A record keeps its row, by which one that is sent again is recognised. What is not projected, or waits for more
-        ranks, is left alone.
+        A block of records keeps its row, by which one that is sent again is recognised. A block of which a step is not
+        projected, or waits for more ranks, is left alone.
 
         Args:
             run_id: The run.
             kept_steps: The newest steps of the newest attempt whose records are kept, with all that came after the
-                first record of them.
-            limit: The most records.
+                first block of records that has one of them.
+            limit: The most records, unless one block has more.
         """
         query = select(runs.c.records_thinned_to, runs.c.position, runs.c.last_attempt, runs.c.last_step)
         row = self._lock_run(query, run_id)
@@ -175,28 +176,11 @@ class Retention:
         target = row.position
         if kept_steps:
             first_kept = max(0, (row.last_step or 0) - kept_steps + 1)
-            target = min(target, self._position_of(run_id, row.last_attempt, first_kept) - 1)
-        found = self._connection.execute(
-            select(records.c.position, records.c.attempt, records.c.step)
-            .where(
-                records.c.run_id == run_id,
-                records.c.position > row.records_thinned_to,
-                records.c.position <= target,
-            )
-            .order_by(records.c.position)
-            .limit(limit)
-        ).all()
-        waiting = Waiting(self._connection).among(run_id, {(entry.attempt, entry.step) for entry in found})
-        first_waiting = next((entry.position for entry in found if (entry.attempt, entry.step) in waiting), None)
-        thinned = [entry.position for entry in found if first_waiting is None or entry.position < first_waiting]
-        has_more = first_waiting is None and len(found) == limit
-        end = thinned[-1] if has_more else target if first_waiting is None else first_waiting - 1
-        if thinned:
-            here = (records.c.run_id == run_id) & records.c.position.between(thinned[0], thinned[-1])
-            self._connection.execute(update(records).where(here), {"body": b""})
+            target = min(target, self._log.position_of(run_id, row.last_attempt, first_kept) - 1)
+        removed, end, has_more = self._log.thin(run_id, after=row.records_thinned_to, up_to=target, limit=limit)
         if end > row.records_thinned_to:
             self._connection.execute(update(runs).where(runs.c.id == run_id), {"records_thinned_to": end})
-        return len(thinned), has_more
+        return removed, has_more
 
     def with_responses(self, *, silent_since: float) -> list[str]:
         """Return the silent runs that hold sampled responses."""
@@ -283,31 +267,6 @@ class Retention:
         )
         opened = set(self._connection.execute(query).scalars())
         return or_(steps.c.step < 0, *(steps.c.step.between(step - KEPT_BEFORE, step + KEPT_AFTER) for step in opened))
-
-    def _position_of(self, run_id: str, attempt: int, step: int) -> int:
-        """Return the position in the log of the first record of the first step from ``step`` on; 0 if there is none."""
-        query = (
-            select(records.c.position)
-            .where(records.c.run_id == run_id, records.c.attempt == attempt, records.c.step >= step)
-            .order_by(records.c.step, records.c.position)
-            .limit(1)
-        )
-        return int(self._connection.execute(query).scalar() or 0)
-
-    def _remove_records(self, run_id: str, attempt: int, *, limit: int) -> int:
-        """Remove the first records of an attempt, with their steps: the key of a step begins with its number."""
-        of_attempt = (records.c.run_id == run_id) & (records.c.attempt == attempt)
-        some = select(records.c.position, records.c.step).where(of_attempt).order_by(records.c.step).limit(limit)
-        found = self._connection.execute(some).all()
-        if not found:
-            return 0
-        numbers = {row.step for row in found}
-        here = (steps.c.run_id == run_id) & steps.c.step.in_(numbers) & (steps.c.attempt == attempt)
-        self._connection.execute(delete(steps).where(here))
-        positions = [row.position for row in found]
-        return self._connection.execute(
-            delete(records).where(records.c.run_id == run_id, records.c.position.in_(positions))
-        ).rowcount
 
     def _remove_some(self, table: Table, run_id: str, limit: int, *conditions: ColumnElement[bool]) -> int:
         key = tuple_(*table.primary_key)

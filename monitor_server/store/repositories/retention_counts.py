@@ -39,7 +39,8 @@ class RetentionCounts:
         here = (records.c.position > runs.c.records_thinned_to) & (records.c.position <= runs.c.position)
         if silent_since is None:
             here &= (records.c.attempt < runs.c.last_attempt) | (records.c.step <= runs.c.last_step - (kept_steps or 0))
-        return self._count(deadline, _numbers(records).where(here), silent_since=silent_since)
+        numbers = _numbers(records, func.sum(records.c.record_count))
+        return self._count(deadline, numbers.where(here), silent_since=silent_since)
 
     def responses(self, deadline: Deadline, *, silent_since: float) -> Counted:
         """Count the sampled responses of silent runs."""
@@ -89,7 +90,7 @@ def _part(silent_since: float | None, last: str, size: int) -> Select[Any]:
     return select(runs.c.id).where(*_due(silent_since), runs.c.id > last).order_by(runs.c.id).limit(size)
 
 
-def _numbers(table: Any) -> Select[Any]:  # noqa: ANN401 - a table of rows of runs
-    """Return the query for how many rows each run has that has one."""
+def _numbers(table: Any, number: ColumnElement[int] = func.count()) -> Select[Any]:  # noqa: ANN401, B008 - a table
+    """Return the query for how many rows each run has that has one, or for what else is computed of its rows."""
     joined = table.join(runs, runs.c.id == table.c.run_id)
-    return select(func.count()).select_from(joined).group_by(runs.c.id)
+    return select(number).select_from(joined).group_by(runs.c.id)

@@ -12,8 +12,8 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from monitor_server.errors import DeletionUnderWay
 from monitor_server.store.repositories.listed_columns import reward_columns, text_columns
+from monitor_server.store.repositories.log.blocks import RecordBlock
 from monitor_server.store.repositories.recent_steps import Recent, read_recent
-from monitor_server.store.repositories.records import StoredRecord
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.statements import Statement
 from monitor_server.store.tables import attempts, runs, waiting
@@ -137,7 +137,7 @@ class Extension:
     begin: int
     end: int
     now: float
-    records: Sequence[StoredRecord]
+    blocks: Sequence[RecordBlock]
 
 
 class Runs:

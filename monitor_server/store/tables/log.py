@@ -6,17 +6,21 @@ from monitor_server.store.tables.columns import arrival_number, metadata, run_ke
 
 __all__ = ["acknowledgements", "records", "waiting"]
 
-records = Table(  # the log: records in the order in which they were committed, as the ranks sent them
+records = Table(  # the log: blocks of records in the order in which they were committed, as the ranks sent them
     "records",
     metadata,
     run_key(),
-    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),  # of its last record
     Column("batch", BigInteger, nullable=False),  # position of the last entry of its batch
     Column("attempt", BigInteger, nullable=False),
     Column("rank", Integer, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("step", BigInteger, nullable=False),
-    Column("body", LargeBinary, nullable=False),  # msgpack of wire.Record; empty once retention has removed it
+    Column("seq", BigInteger, nullable=False),  # of its last record, the highest
+    Column("step", BigInteger, nullable=False),  # likewise
+    Column("body", LargeBinary, nullable=False),  # msgpack of each wire.Record; empty once retention has removed it
+    Column("record_count", Integer, nullable=False, server_default="1"),
+    Column("seq_span", BigInteger, nullable=False, server_default="0"),  # from its first record to its last
+    Column("step_span", BigInteger, nullable=False, server_default="0"),
+    Column("entries", LargeBinary),  # seq, step and length of each record; NULL for one of before there were blocks
     UniqueConstraint("run_id", "attempt", "rank", "seq"),
     Index(None, "run_id", "attempt", "step"),
 )

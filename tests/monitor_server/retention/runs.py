@@ -72,13 +72,16 @@ def wire_json(message):
 
 
 def count_rows(database_url, run_id):
-    """Return the number of rows that each table holds of a run."""
+    """Return the number of rows that each table holds of a run, and of the log the number of records."""
     engine = sqlalchemy.create_engine(database_url)
     with engine.connect() as connection:
         found = {}
         for table in (each for each in metadata.sorted_tables if each.name == "runs" or each in OF_A_RUN):
             column = table.c.id if table.name == "runs" else table.c.run_id
-            query = sqlalchemy.select(sqlalchemy.func.count()).select_from(table).where(column == run_id)
-            found[table.name] = connection.execute(query).scalar()
+            number = sqlalchemy.func.count()
+            if table.name == "records":
+                number = sqlalchemy.func.coalesce(sqlalchemy.func.sum(table.c.record_count), 0)
+            query = sqlalchemy.select(number).select_from(table).where(column == run_id)
+            found[table.name] = int(connection.execute(query).scalar())
     engine.dispose()
     return found

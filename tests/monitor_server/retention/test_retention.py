@@ -7,6 +7,7 @@ from monitor_server.retention.policy import ROWS_PER_SLICE, Policy
 from monitor_server.settings import Settings
 from monitor_server.store import tables
 from monitor_server.store.database import Store
+from monitor_server.store.repositories.log.blocks import SPAN, block_entries
 from monitor_server.store.tables import records
 from tests.databases import sqlite_only
 from tests.live import eventually
@@ -29,9 +30,14 @@ def keeping(start_collector, scripted, clock):
 def _bodies(database_url, run_id):
     """Return which steps have a raw record with a body, by rank."""
     engine = sqlalchemy.create_engine(database_url)
-    query = sqlalchemy.select(records.c.step, records.c.rank).where(records.c.run_id == run_id, records.c.body != b"")
+    columns = (records.c.rank, records.c.entries, records.c.seq, records.c.step)
+    query = sqlalchemy.select(*columns).where(records.c.run_id == run_id, records.c.body != b"")
     with engine.connect() as connection:
-        found = {(step, rank) for step, rank in connection.execute(query)}
+        found = {
+            (each, rank)
+            for rank, entries, seq, step in connection.execute(query)
+            for _, each, _ in block_entries(entries, seq=seq, step=step)
+        }
     engine.dispose()
     return found
 
@@ -63,10 +69,11 @@ def test_nothing_is_removed_by_default(keeping, database_url, clock):
 
 
 def test_raw_records_of_old_steps_are_removed_and_the_run_goes_on(keeping, database_url):
-    """The newest ten steps keep their records; what is sent again is a duplicate, what is new is detected."""
+    """The newest ten steps keep their records, with the others of their block; what is sent again is a duplicate."""
     live = keeping(record_steps=10)
     run_id = live.run(run="r", records=[_step(step) for step in range(100)])
-    eventually(lambda: _bodies(database_url, run_id) == {(step, 0) for step in range(90, 100)})
+    begin_of_block = 90 // SPAN * SPAN
+    eventually(lambda: _bodies(database_url, run_id) == {(step, 0) for step in range(begin_of_block, 100)})
     again = live.send(run="r", records=[_step(step) for step in range(100)])
     assert (again["accepted"], again["duplicates"]) == (0, 100)
     assert live.send(run="r", records=[_step(100, warn=1.0)])["judged_step"] == 100
@@ -167,7 +174,7 @@ def test_a_run_that_is_silent_for_long_is_deleted(keeping, database_url, clock):
 
 
 def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, database_url, clock):
-    """250 rows a transaction; while one collector's slice is open on PostgreSQL, another's is refused."""
+    """At most 250 records a transaction; while one collector's slice is open on PostgreSQL, another's is refused."""
     live = keeping(retention_seconds=3600)
     run_id = live.run(run="r", records=[_step(step) for step in range(600)])
     policy = Policy(Settings(record_steps=1), clock=clock)
@@ -182,10 +189,12 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
                 with other.write() as others:
                     assert not others.retention.lock()
             sizes.append(policy.remove_slice(repositories, task))
+    whole_blocks = ROWS_PER_SLICE // SPAN * SPAN
+    kept = 600 % SPAN
     assert [(slice_.rows, slice_.has_more) for slice_ in sizes] == [
-        (ROWS_PER_SLICE, True), (ROWS_PER_SLICE, True), (99, False),
+        (whole_blocks, True), (whole_blocks, True), (600 - kept - 2 * whole_blocks, False),
     ]  # fmt: skip
-    assert _bodies(database_url, run_id) == {(599, 0)}
+    assert _bodies(database_url, run_id) == {(step, 0) for step in range(600 - kept, 600)}
     other.close()
 
 

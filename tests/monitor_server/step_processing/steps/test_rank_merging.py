@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from monitor_server.step_processing.steps.rank_merging import StepRecords
-from monitor_server.store.repositories.records import StepBounds, StoredRecord
+from monitor_server.store.repositories.log.blocks import StoredRecord
+from monitor_server.store.repositories.log.step_records import StepBounds
 from trainer_hooks import wire
 
 BOUNDS = StepBounds(records=100, body_bytes=1_000_000)

@@ -1,0 +1,1 @@
+"""The log of records: how they are packed into blocks, appended, read and removed."""

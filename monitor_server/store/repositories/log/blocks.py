@@ -1,0 +1,160 @@
+"""Blocks of the log: successive records of one rank of one batch, which are stored in one row.
+
+A row and its entries in three indexes cost more than the records of a small step, so that a batch of ten steps is
+appended as one row. Each block is small in every direction, so that whoever looks for one step, or for one sequence
+number, reads few others beside it.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+__all__ = ["SPAN", "NewRecord", "RecordBlock", "StoredRecord", "block_entries", "block_records", "pack_blocks"]
+
+# The steps of a block, and its sequence numbers, lie in a range of so many numbers.
+SPAN: Final = 32
+# Of all bodies of a block, unless it has one record: what is read in vain beside a record that is wanted.
+MAX_BLOCK_BYTES: Final = 16 * 1024
+_ENTRIES = msgspec.msgpack.Decoder(list[int])
+
+
+class StoredRecord(NamedTuple):
+    """One record of one rank in its run's log, its body in msgpack; ``batch`` is the position of its batch's end."""
+
+    position: int
+    batch: int
+    attempt: int
+    rank: int
+    seq: int
+    step: int
+    body: bytes
+
+
+class RecordBlock(NamedTuple):
+    """One row of the log, in the order of its columns.
+
+    Attributes:
+        position: The position of its last record; the others have those before it.
+        batch: The position of the end of its batch.
+        attempt: The attempt.
+        rank: The rank.
+        seq: The sequence number of its last record, the highest.
+        step: The step of its last record, the highest.
+        body: The bodies of all records, one behind the other; empty once retention has removed them.
+        record_count: How many records it has.
+        seq_span: How much lower the sequence number of its first record is.
+        step_span: How much lower the step of its first record is.
+        entries: Sequence number, step and length of each record, in msgpack; None for a row that was written by a
+            version without blocks, which is one record.
+    """
+
+    position: int
+    batch: int
+    attempt: int
+    rank: int
+    seq: int
+    step: int
+    body: bytes
+    record_count: int
+    seq_span: int
+    step_span: int
+    entries: bytes | None
+
+
+class NewRecord(Protocol):
+    """What a block keeps of a record that is new."""
+
+    @property
+    def seq(self) -> int:
+        """Its sequence number."""
+
+    @property
+    def step(self) -> int:
+        """Its step."""
+
+    @property
+    def body(self) -> bytes:
+        """The record in msgpack."""
+
+
+def pack_blocks(records: Sequence[NewRecord], *, attempt: int, rank: int, begin: int) -> list[RecordBlock]:
+    """Return the records of a batch as the blocks that follow a position of the log.
+
+    A record begins a block where its sequence number is not higher than that of the one before, or its step is lower,
+    or where the block would span too many of them, or hold too many bytes.
+
+    Args:
+        records: The records, in the order of the batch.
+        attempt: The attempt of the batch.
+        rank: Its rank.
+        begin: The position that they follow.
+    """
+    if not records:
+        return []
+    starts, first, size = [0], records[0], len(records[0].body)
+    for place, (before, record) in enumerate(pairwise(records), start=1):
+        size += len(record.body)
+        if (
+            record.seq <= before.seq
+            or record.step < before.step
+            or record.seq - first.seq >= SPAN
+            or record.step - first.step >= SPAN
+            or size > MAX_BLOCK_BYTES
+        ):
+            starts.append(place)
+            first, size = record, len(record.body)
+    batch = begin + len(records)
+    return [
+        _block(records[start:end], position=begin + end, batch=batch, attempt=attempt, rank=rank)
+        for start, end in pairwise([*starts, len(records)])
+    ]
+
+
+def _block(records: Sequence[NewRecord], *, position: int, batch: int, attempt: int, rank: int) -> RecordBlock:
+    first, last = records[0], records[-1]
+    entries = [number for record in records for number in (record.seq, record.step, len(record.body))]
+    return RecordBlock(
+        position=position,
+        batch=batch,
+        attempt=attempt,
+        rank=rank,
+        seq=last.seq,
+        step=last.step,
+        body=b"".join([record.body for record in records]),
+        record_count=len(records),
+        seq_span=last.seq - first.seq,
+        step_span=last.step - first.step,
+        entries=msgspec.msgpack.encode(entries),
+    )
+
+
+def block_entries(entries: bytes | None, *, seq: int, step: int, length: int = 0) -> list[tuple[int, int, int]]:
+    """Return sequence number, step and length of each record of a block.
+
+    Args:
+        entries: The column of this name.
+        seq: The column of this name.
+        step: The column of this name.
+        length: The bytes of all bodies. Where it is 0, because they are not read or retention has removed them, that of
+            each record is 0 as well.
+    """
+    if entries is None:
+        return [(seq, step, length)]
+    numbers = _ENTRIES.decode(entries)
+    lengths = numbers[2::3] if length else [0] * (len(numbers) // 3)
+    return list(zip(numbers[::3], numbers[1::3], lengths, strict=True))
+
+
+def block_records(block: RecordBlock) -> Iterator[StoredRecord]:
+    """Yield the records of a block."""
+    if block.entries is None:
+        yield StoredRecord(block.position, block.batch, block.attempt, block.rank, block.seq, block.step, block.body)
+        return
+    entries = block_entries(block.entries, seq=block.seq, step=block.step, length=len(block.body))
+    begin, first = 0, block.position - len(entries) + 1
+    for position, (seq, step, length) in enumerate(entries, start=first):
+        body = block.body[begin : begin + length]
+        yield StoredRecord(position, block.batch, block.attempt, block.rank, seq, step, body)
+        begin += length

@@ -1,0 +1,163 @@
+"""The log of records as the ranks sent them."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from monitor_server.store.repositories.log.blocks import (
+    SPAN,
+    RecordBlock,
+    StoredRecord,
+    block_entries,
+    block_records,
+)
+from monitor_server.store.repositories.log.step_records import (
+    BLOCK_COLUMNS,
+    OF_STEPS,
+    StepBounds,
+    StoredStep,
+    read_steps,
+)
+from monitor_server.store.repositories.removed_attempts import is_kept
+from monitor_server.store.statements import Insertion, in_ranges
+from monitor_server.store.tables import records
+
+__all__ = ["Records"]
+
+# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
+_OF_RANK = (
+    records.c.run_id == bindparam("run"),
+    records.c.attempt == bindparam("attempt"),
+    records.c.rank == bindparam("rank"),
+)
+_SEEN = select(records.c.entries, records.c.seq, records.c.step).where(
+    *_OF_RANK,
+    records.c.seq >= bindparam("low"),
+    records.c.seq < bindparam("high") + SPAN,
+    records.c.seq - records.c.seq_span <= bindparam("high"),
+)
+_SOME_OF_STEP = select(*BLOCK_COLUMNS).where(*OF_STEPS).limit(bindparam("limit"))
+# Lengths are read without the bodies, which may be many megabytes.
+_AHEAD = (
+    select(records.c.batch, records.c.record_count, func.length(records.c.body))
+    .where(
+        records.c.run_id == bindparam("run"),
+        records.c.position > bindparam("after"),
+        is_kept(records.c.attempt, bindparam("run")),
+    )
+    .order_by(records.c.position)
+    .limit(bindparam("limit"))
+)
+_UP_TO = (
+    select(*BLOCK_COLUMNS)
+    .where(
+        records.c.run_id == bindparam("run"),
+        records.c.position > bindparam("after"),
+        records.c.position <= bindparam("up_to"),
+        is_kept(records.c.attempt, bindparam("run")),
+    )
+    .order_by(records.c.position)
+)
+_LAST_SEQ = select(func.max(records.c.seq)).where(*_OF_RANK)
+_ADD = Insertion(records, columns=["run_id", *RecordBlock._fields])
+_RANKS = select(records.c.rank, records.c.entries, records.c.seq, records.c.step).where(
+    *OF_STEPS, records.c.position <= bindparam("up_to")
+)
+END = 2**62
+# Between sequence numbers that are looked up together: a statement costs as much as to read so many rows.
+SEQS_BETWEEN = 256
+
+
+class Records:
+    """Reads and appends the records of the log."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def seen(self, run_id: str, attempt: int, rank: int, seqs: Collection[int]) -> set[int]:
+        """Return those of ``seqs`` that are stored already."""
+        stored: set[int] = set()
+        for some in in_ranges(seqs, gap=SEQS_BETWEEN):
+            asked = {"run": run_id, "attempt": attempt, "rank": rank, "low": some[0], "high": some[-1]}
+            for entries, seq, step in self._connection.execute(_SEEN, asked):
+                stored.update(each for each, _, _ in block_entries(entries, seq=seq, step=step))
+        return stored.intersection(seqs)
+
+    def last_seq(self, run_id: str, attempt: int, rank: int) -> int:
+        """Return the highest sequence number of a rank in an attempt, -1 before its first record."""
+        asked = {"run": run_id, "attempt": attempt, "rank": rank}
+        last = self._connection.execute(_LAST_SEQ, asked).scalar()
+        return -1 if last is None else int(last)
+
+    def add(self, run_id: str, new: Iterable[RecordBlock]) -> None:
+        """Append blocks of records, none of which is stored."""
+        self.add_to_runs((run_id, block) for block in new)
+
+    def add_to_runs(self, new: Iterable[tuple[str, RecordBlock]]) -> None:
+        """Append blocks of records of several runs, none of which is stored."""
+        rows = [(run_id, *block) for run_id, block in new]
+        _ADD.execute(self._connection, rows)
+
+    def of_steps(
+        self, run_id: str, attempt: int, steps: Collection[int], *, bounds: StepBounds, up_to: int = END
+    ) -> Iterator[tuple[int, StoredStep]]:
+        """Yield what is merged of some steps of an attempt, in ascending order; a step without records is left out.
+
+        Args:
+            run_id: The run.
+            attempt: The attempt.
+            steps: The steps.
+            bounds: How much of each step is merged.
+            up_to: The last position of the log that is read.
+        """
+        return read_steps(self._connection, run_id, attempt, steps, bounds=bounds, up_to=up_to)
+
+    def some_bodies(self, run_id: str, attempt: int, step: int, *, limit: int) -> list[bytes]:
+        """Return the bodies of any records of a step, at most ``limit``."""
+        asked = {"run": run_id, "attempt": attempt, "low": step, "high": step, "limit": limit}
+        blocks = self._connection.execute(_SOME_OF_STEP, asked)
+        found = [each.body for block in blocks for each in block_records(RecordBlock._make(block)) if each.step == step]
+        return found[:limit]
+
+    def ranks(self, run_id: str, attempt: int, step: int, *, up_to: int) -> set[int]:
+        """Return the ranks that have reported a step, up to a position of the log."""
+        asked = {"run": run_id, "attempt": attempt, "low": step, "high": step, "up_to": up_to}
+        return {
+            rank
+            for rank, entries, seq, last_step in self._connection.execute(_RANKS, asked)
+            if any(each == step for _, each, _ in block_entries(entries, seq=seq, step=last_step))
+        }
+
+    def after(self, run_id: str, position: int, *, limit: int, max_bytes: int) -> tuple[list[StoredRecord], bool]:
+        """Return whole batches that follow a position of the log, and whether these are the last.
+
+        There is at least one, if any follows, and then about ``limit`` records of about ``max_bytes`` in all.
+        """
+        ahead = self._connection.execute(_AHEAD, {"run": run_id, "after": position, "limit": limit + 1}).all()
+        if not ahead:
+            return [], True
+        end, is_last = _end_of_batches(ahead, limit=limit, max_bytes=max_bytes)
+        rows = self._connection.execute(_UP_TO, {"run": run_id, "after": position, "up_to": end})
+        return [record for row in rows for record in block_records(RecordBlock._make(row))], is_last
+
+
+def _end_of_batches(ahead: Sequence[Any], *, limit: int, max_bytes: int) -> tuple[int, bool]:
+    """Return the end of the batches that are read, and whether none follows.
+
+    Args:
+        ahead: Batch, number of records and bytes of the next blocks, at most ``limit + 1``.
+        limit: About how many records are read.
+        max_bytes: About how many bytes.
+    """
+    end = records_read = bytes_read = 0
+    is_last = len(ahead) <= limit
+    batches = [batch for batch, _, _ in ahead]
+    for (batch, count, length), following in zip(ahead, [*batches[1:], None], strict=True):
+        records_read += count
+        bytes_read += length
+        if end and (records_read > limit or bytes_read > max_bytes):
+            return end, False
+        if following != batch and (following is not None or is_last):
+            end = batch
+    return end or batches[0], is_last

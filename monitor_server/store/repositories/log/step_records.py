@@ -1,0 +1,183 @@
+"""Reads what the log has of some steps, which lies in blocks of many steps and of many ranks."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from monitor_server.store.repositories.log.blocks import (
+    SPAN,
+    RecordBlock,
+    StoredRecord,
+    block_entries,
+    block_records,
+)
+from monitor_server.store.statements import MAX_PARAMETERS, in_ranges
+from monitor_server.store.tables import records
+
+__all__ = ["BLOCK_COLUMNS", "OF_STEPS", "StepBounds", "StoredStep", "read_steps"]
+
+BLOCK_COLUMNS: Final = [records.c[name] for name in RecordBlock._fields]
+# The blocks that reach into a range of steps: each ends within `SPAN` steps of its beginning.
+OF_STEPS: Final = (
+    records.c.run_id == bindparam("run"),
+    records.c.attempt == bindparam("attempt"),
+    records.c.step >= bindparam("low"),
+    records.c.step < bindparam("high") + SPAN,
+    records.c.step - records.c.step_span <= bindparam("high"),
+)
+# Lengths are read without the bodies, which may be many megabytes.
+_FOUND = (
+    select(records.c.position, records.c.entries, records.c.seq, records.c.step, func.length(records.c.body))
+    .where(*OF_STEPS, records.c.position <= bindparam("up_to"))
+    .order_by(records.c.position)
+)
+_FIRST_FOUND = _FOUND.limit(bindparam("limit"))
+_AT = select(*BLOCK_COLUMNS).where(
+    records.c.run_id == bindparam("run"), records.c.position.in_(bindparam("positions", expanding=True))
+)
+# Of several steps that are read together; one step is read as a whole.
+BYTES_READ_AT_ONCE = 8 * 1024 * 1024
+ROWS_READ_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBounds:
+    """How much of one step of one attempt is merged: the first records of it in the log, up to either bound.
+
+    Attributes:
+        records: The most records.
+        body_bytes: The most bytes of their bodies; the first record is merged whatever its size.
+    """
+
+    records: int
+    body_bytes: int
+
+    def allow(self, *, records: int, body_bytes: int) -> bool:
+        """Whether so many records of so many bytes are merged."""
+        return records <= 1 or (records <= self.records and body_bytes <= self.body_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStep:
+    """What is merged of a step.
+
+    Attributes:
+        records: Its records in the order in which `wire.merge` takes them.
+        left_out: How many others it has, beyond the bounds.
+        end: The position of the last record that is merged.
+    """
+
+    records: list[StoredRecord]
+    left_out: int
+    end: int
+
+
+class _Place(NamedTuple):
+    """Where a record stands: its position and length, and those of its block."""
+
+    position: int
+    length: int
+    block: int
+    block_length: int
+
+
+@dataclass(slots=True)
+class _FoundStep:
+    """The first records of a step, and how many it has."""
+
+    places: list[_Place] = field(default_factory=list)
+    count: int = 0
+
+
+def read_steps(
+    connection: Connection, run_id: str, attempt: int, steps: Collection[int], *, bounds: StepBounds, up_to: int
+) -> Iterator[tuple[int, StoredStep]]:
+    """Yield what is merged of some steps of an attempt, in ascending order; a step without records is left out.
+
+    Bodies are read for as many steps at once as stay below `BYTES_READ_AT_ONCE`, and only those within the bounds.
+
+    Args:
+        connection: The database.
+        run_id: The run.
+        attempt: The attempt.
+        steps: The steps.
+        bounds: How much of each step is merged.
+        up_to: The last position of the log that is read.
+    """
+    together: dict[int, tuple[list[_Place], int]] = {}
+    size = 0
+    for some in in_ranges(steps, gap=SPAN):
+        asked = {"run": run_id, "attempt": attempt, "up_to": up_to}
+        for step, found in _find(connection, asked, some, bounds):
+            totals = accumulate(place.length for place in found.places)
+            fitting = takewhile(lambda each: bounds.allow(records=each[0], body_bytes=each[1]), enumerate(totals, 1))
+            kept = [total for _, total in fitting]
+            if together and size + kept[-1] > BYTES_READ_AT_ONCE:
+                yield from _read(connection, run_id, together)
+                together, size = {}, 0
+            together[step] = found.places[: len(kept)], found.count - len(kept)
+            size += kept[-1]
+    yield from _read(connection, run_id, together)
+
+
+def _find(
+    connection: Connection, asked: Mapping[str, Any], steps: Sequence[int], bounds: StepBounds
+) -> Iterator[tuple[int, _FoundStep]]:
+    """Yield where the first records of steps stand that lie close together, in ascending order."""
+    limit = bounds.records + 1
+    asked = {**asked, "low": steps[0], "high": steps[-1], "limit": limit}
+    first = connection.execute(_FIRST_FOUND, asked).all()
+    rows: Iterable[Any] = first
+    if len(first) == limit:
+        if len(steps) > 1:  # together they have too many: each by itself
+            for step in steps:
+                yield from _find(connection, asked, [step], bounds)
+            return
+        streamed = {"stream_results": True, "max_row_buffer": ROWS_READ_AT_ONCE}
+        rows = connection.execute(_FOUND, asked, execution_options=streamed)
+    found = {step: _FoundStep() for step in steps}
+    for block, entries, last_seq, last_step, block_length in rows:
+        each = block_entries(entries, seq=last_seq, step=last_step, length=block_length)
+        for position, (_, step, length) in enumerate(each, start=block - len(each) + 1):
+            of_step = found.get(step)
+            if of_step is not None:
+                of_step.count += 1
+                if of_step.count <= limit:
+                    of_step.places.append(_Place(position, length, block, block_length))
+    for step, of_step in found.items():
+        if of_step.count:
+            yield step, of_step
+
+
+def _read(
+    connection: Connection, run_id: str, wanted: Mapping[int, tuple[list[_Place], int]]
+) -> Iterator[tuple[int, StoredStep]]:
+    """Yield steps, given where their records stand and how many are left out."""
+    found: dict[int, list[StoredRecord]] = {step: [] for step in wanted}
+    places = [place for places, _ in wanted.values() for place in places]
+    positions = {place.position for place in places}
+    for some in _parts({place.block: place.block_length for place in places}):
+        for row in connection.execute(_AT, {"run": run_id, "positions": some}):
+            for record in block_records(RecordBlock._make(row)):
+                if record.position in positions:
+                    found[record.step].append(record)
+    for step, (of_step, left_out) in wanted.items():
+        ordered = sorted(found.pop(step), key=lambda record: (-record.rank, record.seq))
+        yield step, StoredStep(records=ordered, left_out=left_out, end=of_step[-1].position)
+
+
+def _parts(blocks: Mapping[int, int]) -> Iterator[list[int]]:
+    """Yield the positions of blocks in parts of as many as are read at once, given the length of each."""
+    part: list[int] = []
+    size = 0
+    for position, length in blocks.items():
+        if part and (len(part) == MAX_PARAMETERS or size + length > BYTES_READ_AT_ONCE):
+            yield part
+            part, size = [], 0
+        part.append(position)
+        size += length
+    if part:
+        yield part
