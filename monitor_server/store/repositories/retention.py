@@ -101,7 +101,8 @@ class Retention:
     def remove_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
         """Remove rows of a run whose deletion has begun, and return their table and number; None once it is gone."""
         for table in _OF_A_RUN:
-            removed = self._remove_some(table, run_id, limit)
+            is_log = table is records
+            removed = self._log.remove(run_id, limit=limit) if is_log else self._remove_some(table, run_id, limit)
             if removed:
                 if table is rules:  # what is in memory of them ends with a new revision
                     changed = Rules(self._connection)

@@ -176,7 +176,9 @@ def test_a_run_that_is_silent_for_long_is_deleted(keeping, database_url, clock):
 def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, database_url, clock):
     """At most 250 records a transaction; while one collector's slice is open on PostgreSQL, another's is refused."""
     live = keeping(retention_seconds=3600)
-    run_id = live.run(run="r", records=[_step(step) for step in range(600)])
+    half, end = 10 * SPAN, 20 * SPAN
+    run_id = live.run(run="r", records=[_step(step) for step in range(half)])
+    live.send(run="r", records=[_step(step) for step in range(half, end)])
     policy = Policy(Settings(record_steps=1), clock=clock)
     store, other = live.app.state.collector.store, Store.open(database_url)
     with store.read() as repositories:
@@ -190,11 +192,10 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
                     assert not others.retention.lock()
             sizes.append(policy.remove_slice(repositories, task))
     whole_blocks = ROWS_PER_SLICE // SPAN * SPAN
-    kept = 600 % SPAN
     assert [(slice_.rows, slice_.has_more) for slice_ in sizes] == [
-        (whole_blocks, True), (whole_blocks, True), (600 - kept - 2 * whole_blocks, False),
+        (whole_blocks, True), (whole_blocks, True), (end - SPAN - 2 * whole_blocks, False),
     ]  # fmt: skip
-    assert _bodies(database_url, run_id) == {(step, 0) for step in range(600 - kept, 600)}
+    assert _bodies(database_url, run_id) == {(step, 0) for step in range(end - SPAN, end)}
     other.close()
 
 

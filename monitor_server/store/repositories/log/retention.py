@@ -71,6 +71,11 @@ class LogRetention:
             return number, first_waiting.position - first_waiting.record_count, False
         return number, thinned[-1].position if has_more else up_to, has_more
 
+    def remove(self, run_id: str, *, limit: int) -> int:
+        """Remove the first records of a run, and return how many were removed."""
+        found, _ = self._first(select(*_BLOCKS).where(records.c.run_id == run_id).order_by(records.c.position), limit)
+        return self._delete(run_id, found)
+
     def remove_attempt(self, run_id: str, attempt: int, *, limit: int) -> int:
         """Remove the first records of an attempt, with their steps: the key of a step begins with its number.
 
@@ -84,9 +89,12 @@ class LogRetention:
         numbers = {step for block in found for step in _steps(block.entries, block.seq, block.step)}
         here = (steps.c.run_id == run_id) & steps.c.step.in_(numbers) & (steps.c.attempt == attempt)
         self._connection.execute(delete(steps).where(here))
-        positions = [block.position for block in found]
+        return self._delete(run_id, found)
+
+    def _delete(self, run_id: str, blocks: Sequence[Any]) -> int:
+        positions = [block.position for block in blocks]
         self._connection.execute(delete(records).where(records.c.run_id == run_id, records.c.position.in_(positions)))
-        return sum(block.record_count for block in found)
+        return sum(block.record_count for block in blocks)
 
     def _first(self, blocks: Select[Any], limit: int) -> tuple[Sequence[Any], bool]:
         """Return the first blocks, at most ``limit`` records and at least one block, and whether there may be more."""
