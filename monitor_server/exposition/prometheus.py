@@ -128,11 +128,15 @@ class Exposition:
         self, *, records: int, rejected: int, duplicates: int, left_out: int, body_bytes: int, seconds: float
     ) -> None:
         """Count one committed batch."""
-        self._records.inc(records)
-        self._rejected.inc(rejected)
-        self._duplicates.inc(duplicates)
-        self._left_out_signals.inc(left_out)
         self._bytes.inc(body_bytes)
+        for counter, count in (
+            (self._records, records),
+            (self._rejected, rejected),
+            (self._duplicates, duplicates),
+            (self._left_out_signals, left_out),
+        ):
+            if count:  # mostly one of the four
+                counter.inc(count)
         self._ingest.observe(seconds)
 
     def detected(self, seconds: float) -> None:

@@ -18,7 +18,8 @@ class Activity:
     def __enter__(self) -> None:
         with self._lock:
             self._count += 1
-            self._is_idle.clear()
+            if self._count == 1:
+                self._is_idle.clear()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

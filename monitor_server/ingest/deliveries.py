@@ -6,7 +6,7 @@ A commit answers many requests. asyncio's own `wrap_future` would wake the loop,
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 __all__ = ["Deliveries"]
@@ -47,10 +47,12 @@ class Deliveries:
             waited, done = self._ready.popleft()
             if waited.done():
                 continue
-            error = None if done.cancelled() else done.exception()
-            if done.cancelled():
+            try:
+                error = done.exception()
+            except CancelledError:
                 waited.cancel()
-            elif error is not None:
-                waited.set_exception(error)
-            else:
+                continue
+            if error is None:
                 waited.set_result(done.result())
+            else:
+                waited.set_exception(error)

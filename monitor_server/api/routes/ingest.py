@@ -12,7 +12,7 @@ from monitor_server.api.dependencies import Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS
 from monitor_server.errors import ScopeTooSmall, UnsupportedMediaType
 from monitor_server.ingest.validation.decode import is_small
-from monitor_server.ingest.validation.validate import ValidBatch, read_batch
+from monitor_server.ingest.validation.validate import ValidBatch, read_any_batch, read_known_batch
 from trainer_hooks import wire
 
 __all__ = ["router"]
@@ -59,25 +59,22 @@ async def ingest(request: Request, collector: Serving) -> Response:
     encoding = request.headers.get("content-encoding", "").strip().lower()
     body = await request.body()  # bounded by the guard
 
+    settings, now = collector.settings, collector.clock()
+
     def read() -> ValidBatch:
-        valid = read_batch(
-            body, media_type=media_type, encoding=encoding, settings=collector.settings, now=collector.clock()
-        )
-        if not asking.reaches(valid.batch.project):
-            raise ScopeTooSmall(
-                f"this key is for the project {asking.project!r}, and the batch is of {valid.batch.project!r}; set the "
-                "project (RLVITALS_PROJECT) or ask for another key"
-            )
-        return valid
+        return read_any_batch(body, media_type=media_type, encoding=encoding, settings=settings, now=now)
 
     with collector.activity:
         # A thread costs more than a small batch. Others are read and appended a few at a time, because many of them
         # together would hold the memory, the threads and the writer that small ones need.
-        if is_small(body, media_type=media_type, encoding=encoding):
-            appended = await collector.appender.append(read())
+        valid = read_known_batch(body, media_type=media_type, encoding=encoding, settings=settings, now=now)
+        if valid is None and is_small(body, media_type=media_type, encoding=encoding):
+            valid = read()
+        if valid is not None:
+            appended = await collector.appender.append(_reached(valid, asking))
         else:
             async with collector.large_batches:
-                appended = await collector.appender.append(await asyncio.to_thread(read))
+                appended = await collector.appender.append(_reached(await asyncio.to_thread(read), asking))
     receipt = await collector.receipts.make(appended)
     collector.exposition.sdk_versions.count(request.headers.get("user-agent", ""))
     collector.exposition.ingested(
@@ -90,3 +87,13 @@ async def ingest(request: Request, collector: Serving) -> Response:
     )
     encoded = wire.encode_json(receipt) if media_type == wire.JSON else wire.encode(receipt)
     return Response(encoded, media_type=media_type)
+
+
+def _reached(valid: ValidBatch, asking: Caller) -> ValidBatch:
+    """Return a batch of a project that its sender may write to."""
+    if not asking.reaches(valid.batch.project):
+        raise ScopeTooSmall(
+            f"this key is for the project {asking.project!r}, and the batch is of {valid.batch.project!r}; set the "
+            "project (RLVITALS_PROJECT) or ask for another key"
+        )
+    return valid

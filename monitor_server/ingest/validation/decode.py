@@ -30,7 +30,7 @@ from monitor_server.settings import Settings
 from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
-__all__ = ["check_version", "decode_batch", "decompress", "is_small"]
+__all__ = ["Heading", "check_version", "decode_batch", "decompress", "is_small"]
 
 
 class _Version(msgspec.Struct):
@@ -67,7 +67,7 @@ class _Parts(msgspec.Struct):
 _PARTS = msgspec.msgpack.Decoder(_Parts)
 
 
-class _Heading(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class Heading(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The fields of `wire.Batch` before its configuration, in the wire's order."""
 
     schema_version: int
@@ -80,7 +80,7 @@ class _Heading(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     source: str = ""
 
 
-class _Envelope(_Heading, kw_only=True):
+class _Envelope(Heading, kw_only=True):
     """`wire.Batch` with its two unbounded fields still raw."""
 
     config: msgspec.Raw = msgspec.Raw(b"\xc0")
@@ -91,7 +91,7 @@ class _Envelope(_Heading, kw_only=True):
 _ENVELOPES = msgspec.msgpack.Decoder(_Envelope)
 
 
-class _Plain(_Heading, kw_only=True, omit_defaults=True):
+class _Plain(Heading, kw_only=True, omit_defaults=True):
     """`wire.Batch` without a configuration, as a trainer sends it all the time; the fields are in the wire's order."""
 
     end: wire.RunEnd | None = None

@@ -6,7 +6,7 @@ everything but its step, its time and the eight bytes of each number has the sam
 
 import struct
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -23,13 +23,19 @@ LEAST_SIGNALS, MOST_SIGNALS = 8, 2_000
 ALL_ONES = struct.unpack("<d", b"\xff" * 8)[0]  # a NaN; no byte of it is one of 0.0
 
 
-class Head(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A `wire.Record` that has nothing but scalars, which stay raw; the fields are in the order of the wire."""
+Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=wire.LARGEST_INTEGER)]
 
-    step: int
-    seq: int | None = None
+
+class Head(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A `wire.Record` that has nothing but scalars, which stay raw; the fields are in the order of the wire.
+
+    Its whole numbers are valid; its time may be any number, because no bound of msgspec refuses NaN.
+    """
+
+    step: Whole
+    seq: Whole | None = None
     time: float | None = None
-    policy_version: int | None = None
+    policy_version: Whole | None = None
     scalars: msgspec.Raw = msgspec.Raw()
 
 
@@ -67,13 +73,20 @@ class Layouts:
             head = _HEADS.decode(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
             return None
-        scalars = memoryview(head.scalars)
-        layout = self._layouts.get(len(scalars))
-        if layout is None or int.from_bytes(scalars, "little") & layout.fixed_bits != layout.fixed:
+        names = self.names(head.scalars)
+        if names is None:
             return None
         # A field that stands twice, or is unknown, would not be encoded again.
         encoded = wire.encode(head)
-        return (head, layout.names, encoded) if encoded == bytes(raw) else None
+        return (head, names, encoded) if encoded == bytes(raw) else None
+
+    def names(self, scalars: msgspec.Raw) -> tuple[str, ...] | None:
+        """Return the names of scalars that have a known layout, or None."""
+        packed = memoryview(scalars)
+        layout = self._layouts.get(len(packed))
+        if layout is None or int.from_bytes(packed, "little") & layout.fixed_bits != layout.fixed:
+            return None
+        return layout.names
 
     @staticmethod
     def fits(record: wire.Record) -> bool:

@@ -29,7 +29,7 @@ from monitor_server.settings import Settings
 from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
-__all__ = ["RecordReader", "ValidRecord", "is_name"]
+__all__ = ["RecordReader", "ValidRecord", "is_name", "known_layouts", "record_caches"]
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +79,8 @@ class ValidRecord(msgspec.Struct, frozen=True, kw_only=True):
     step: int
     body: bytes
     names: Sequence[str]
-    shapes: dict[str, Shape]
-    responses: list[wire.Response]
+    shapes: dict[str, Shape] = {}
+    responses: list[wire.Response] = []
     refused_responses: int = 0
 
 
@@ -90,7 +90,7 @@ class RecordReader:
     def __init__(self, settings: Settings, media_type: str) -> None:
         self._settings = settings
         self._media_type = media_type
-        self._valid_names, self._layouts = _caches(settings)
+        self._valid_names, self._layouts = _valid_names(settings.max_name_chars), known_layouts(settings)
         self._responses = ResponseReader(settings, media_type)
         name_bytes = text_bytes(settings.max_name_chars)
         self._most_bytes = {
@@ -210,30 +210,32 @@ class RecordReader:
 
 def _with_known_layout(index: int, head: Head, names: Sequence[str], body: bytes) -> ValidRecord:
     """Return a record whose names are those of a valid one, and which has nothing but scalars."""
-    _check_head(head)
+    _check_time(head.time)
     return ValidRecord(
         index=index,
         seq=head.step if head.seq is None else head.seq,
         step=head.step,
         body=body,
         names=names,
-        shapes={},
-        responses=[],
     )
 
 
-def _check_head(record: wire.Record | Head) -> None:
+def _check_head(record: wire.Record) -> None:
     for field in ("step", "seq", "policy_version"):
         number = getattr(record, field)
         if number is not None and not 0 <= number <= wire.LARGEST_INTEGER:
             raise InvalidRecord(f"{field} must lie in 0 to 2**53, got {number}")
-    if record.time is not None and not 0 <= record.time <= LARGEST_TIME:  # NaN lies nowhere
-        raise InvalidRecord(f"time must lie in 0 to {LARGEST_TIME} seconds since the epoch, got {record.time}")
+    _check_time(record.time)
+
+
+def _check_time(time: float | None) -> None:
+    if time is not None and not 0 <= time <= LARGEST_TIME:  # NaN lies nowhere
+        raise InvalidRecord(f"time must lie in 0 to {LARGEST_TIME} seconds since the epoch, got {time}")
 
 
 def record_caches(settings: Settings) -> dict[str, Callable[[], int]]:
     """Return what returns the number of entries of each cache that reading records fills."""
-    names, layouts = _caches(settings)
+    names, layouts = _valid_names(settings.max_name_chars), known_layouts(settings)
     return {"valid_names": lambda: len(names), "record_layouts": lambda: len(layouts)}
 
 
@@ -242,8 +244,9 @@ def is_name(name: str, *, max_chars: int) -> bool:
     return len(name) <= max_chars and _is_clean(name)
 
 
-def _caches(settings: Settings) -> tuple[set[str], Layouts]:
-    return _valid_names(settings.max_name_chars), _layouts(settings.max_name_chars)
+def known_layouts(settings: Settings) -> Layouts:
+    """Return the layouts of records that were found valid under the limits of the settings."""
+    return _layouts(settings.max_name_chars)
 
 
 @functools.lru_cache(maxsize=16)
