@@ -6,7 +6,7 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps import budget, completion
 from monitor_server.step_processing.steps.detection import Tracker
-from monitor_server.store.repositories import records as stored_records
+from monitor_server.store.repositories.log.records import Records
 from tests.live import eventually
 from trainer_hooks import wire
 
@@ -84,7 +84,7 @@ def test_a_full_step_is_not_read_again_for_what_comes_later(append, project, mon
     append(records=[_share(8)])
     project(run_id, kept)
     append(records=[_share(9)])
-    monkeypatch.setattr(stored_records.Records, "of_steps", None)
+    monkeypatch.setattr(Records, "of_steps", None)
     project(run_id, kept)
     assert sum(project.left_out) == 5
 
