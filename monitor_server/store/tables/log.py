@@ -22,7 +22,7 @@ records = Table(  # the log: blocks of records in the order in which they were c
     Column("step_span", BigInteger, nullable=False, server_default="0"),
     Column("entries", LargeBinary),  # seq, step and length of each record; NULL for one of before there were blocks
     UniqueConstraint("run_id", "attempt", "rank", "seq"),
-    Index(None, "run_id", "attempt", "step"),
+    Index("ix_records_steps", "run_id", "attempt", "step", "step_span"),
 )
 
 waiting = Table(  # steps of which not every rank has reported

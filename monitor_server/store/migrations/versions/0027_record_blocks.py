@@ -8,6 +8,7 @@ down_revision = "0026"
 branch_labels = None
 depends_on = None
 
+BY_STEP = "ix_records_run_id_records_attempt_records_step"
 COMPRESSIONS = "SELECT enumvals FROM pg_settings WHERE name = 'default_toast_compression'"
 
 
@@ -16,6 +17,8 @@ def upgrade() -> None:
     op.add_column("records", sa.Column("seq_span", sa.BigInteger(), nullable=False, server_default="0"))
     op.add_column("records", sa.Column("step_span", sa.BigInteger(), nullable=False, server_default="0"))
     op.add_column("records", sa.Column("entries", sa.LargeBinary(), nullable=True))
+    op.create_index("ix_records_steps", "records", ["run_id", "attempt", "step", "step_span"])
+    op.drop_index(op.f(BY_STEP), table_name="records")
     connection = op.get_bind()
     if connection.dialect.name == "postgresql":
         # Whatever is longer than 2 KB is compressed, by default in a way that takes more time than all the rest.

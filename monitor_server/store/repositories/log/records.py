@@ -14,9 +14,9 @@ from monitor_server.store.repositories.log.blocks import (
 )
 from monitor_server.store.repositories.log.step_records import (
     BLOCK_COLUMNS,
-    OF_STEPS,
     StepBounds,
     StoredStep,
+    blocks_of_steps,
     read_steps,
 )
 from monitor_server.store.repositories.removed_attempts import is_kept
@@ -37,7 +37,7 @@ _SEEN = select(records.c.entries, records.c.seq, records.c.step).where(
     records.c.seq < bindparam("high") + SPAN,
     records.c.seq - records.c.seq_span <= bindparam("high"),
 )
-_SOME_OF_STEP = select(*BLOCK_COLUMNS).where(*OF_STEPS).limit(bindparam("limit"))
+_SOME_OF_STEP = blocks_of_steps(*BLOCK_COLUMNS, up_to=False).limit(bindparam("limit"))
 # Lengths are read without the bodies, which may be many megabytes.
 _AHEAD = (
     select(records.c.batch, records.c.record_count, func.length(records.c.body))
@@ -61,9 +61,7 @@ _UP_TO = (
 )
 _LAST_SEQ = select(func.max(records.c.seq)).where(*_OF_RANK)
 _ADD = Insertion(records, columns=["run_id", *RecordBlock._fields])
-_RANKS = select(records.c.rank, records.c.entries, records.c.seq, records.c.step).where(
-    *OF_STEPS, records.c.position <= bindparam("up_to")
-)
+_RANKS = blocks_of_steps(records.c.rank, records.c.entries, records.c.seq, records.c.step)
 END = 2**62
 # Between sequence numbers that are looked up together: a statement costs as much as to read so many rows.
 SEQS_BETWEEN = 256

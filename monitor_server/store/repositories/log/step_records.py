@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import ColumnElement, CompoundSelect, Connection, bindparam, func, select
 
 from monitor_server.store.repositories.log.blocks import (
     SPAN,
@@ -17,23 +17,39 @@ from monitor_server.store.repositories.log.blocks import (
 from monitor_server.store.statements import MAX_PARAMETERS, in_ranges
 from monitor_server.store.tables import records
 
-__all__ = ["BLOCK_COLUMNS", "OF_STEPS", "StepBounds", "StoredStep", "read_steps"]
+__all__ = ["BLOCK_COLUMNS", "StepBounds", "StoredStep", "blocks_of_steps", "read_steps"]
 
 BLOCK_COLUMNS: Final = [records.c[name] for name in RecordBlock._fields]
-# The blocks that reach into a range of steps: each ends within `SPAN` steps of its beginning.
-OF_STEPS: Final = (
-    records.c.run_id == bindparam("run"),
-    records.c.attempt == bindparam("attempt"),
-    records.c.step >= bindparam("low"),
-    records.c.step < bindparam("high") + SPAN,
-    records.c.step - records.c.step_span <= bindparam("high"),
-)
+
+
+def blocks_of_steps(*columns: ColumnElement[Any], up_to: bool = True) -> CompoundSelect[*tuple[Any, ...]]:
+    """Select columns of the blocks that reach into a range of steps, from ``low`` to ``high``, of an attempt of a run.
+
+    A block ends in the range, or less than `SPAN` steps behind it. The second kind has several steps, which the index
+    knows: where thousands of ranks send each step by itself, blocks of later steps are not looked at.
+
+    Args:
+        columns: What is selected.
+        up_to: Whether only what the log has up to a position of this name is selected.
+    """
+    here = [records.c.run_id == bindparam("run"), records.c.attempt == bindparam("attempt")]
+    if up_to:
+        here.append(records.c.position <= bindparam("up_to"))
+    inside = select(*columns).where(*here, records.c.step >= bindparam("low"), records.c.step <= bindparam("high"))
+    behind = select(*columns).where(
+        *here,
+        records.c.step > bindparam("high"),
+        records.c.step < bindparam("high") + SPAN,
+        records.c.step_span > 0,
+        records.c.step - records.c.step_span <= bindparam("high"),
+    )
+    return inside.union_all(behind)
+
+
 # Lengths are read without the bodies, which may be many megabytes.
-_FOUND = (
-    select(records.c.position, records.c.entries, records.c.seq, records.c.step, func.length(records.c.body))
-    .where(*OF_STEPS, records.c.position <= bindparam("up_to"))
-    .order_by(records.c.position)
-)
+_FOUND = blocks_of_steps(
+    records.c.position, records.c.entries, records.c.seq, records.c.step, func.length(records.c.body)
+).order_by("position")
 _FIRST_FOUND = _FOUND.limit(bindparam("limit"))
 _AT = select(*BLOCK_COLUMNS).where(
     records.c.run_id == bindparam("run"), records.c.position.in_(bindparam("positions", expanding=True))
