@@ -15,9 +15,10 @@ from monitor_server.store.repositories.log.blocks import (
     block_records,
     pack_blocks,
 )
-from monitor_server.store.repositories.log.step_records import StepBounds
+from monitor_server.store.repositories.log.step_records import _FIRST_FOUND, StepBounds
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.tables import records as table
+from tests.databases import sqlite_only
 
 UNBOUNDED = StepBounds(records=10_000, body_bytes=2**40)
 NUMBERS = itertools.count()
@@ -155,3 +156,17 @@ def test_rows_of_before_there_were_blocks_are_blocks_of_one_record(store):
         assert repositories.records.seen(run_id, 1, 0, [3, 4, 5, 6]) == {4, 5}
         read = functools.partial(repositories.records.of_steps, run_id, 1, bounds=UNBOUNDED)
         assert [(step, len(stored.records)) for step, stored in read([9, 10, 11])] == [(9, 1), (10, 1)]
+
+
+@sqlite_only
+def test_steps_are_looked_for_by_their_index_and_not_in_the_whole_log(store):
+    """SQLite would take the order of the log for a reason to read all of it."""
+    asked = {"run": "r", "attempt": 1, "low": 1, "high": 1, "up_to": 2**62, "limit": 10}
+    with store.read() as repositories:
+        dialect = repositories._connection.dialect
+        compiled = _FIRST_FOUND.compile(dialect=dialect)
+        values = tuple(asked.get(name, SPAN if "step" in name else 0) for name in compiled.positiontup)
+        plan = repositories._connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}", values).all()
+    searched = [detail for *_, detail in plan if "records" in detail]
+    assert len(searched) == 2
+    assert all("ix_records_steps" in detail for detail in searched)

@@ -22,6 +22,10 @@ __all__ = ["BLOCK_COLUMNS", "StepBounds", "StoredStep", "blocks_of_steps", "read
 BLOCK_COLUMNS: Final = [records.c[name] for name in RecordBlock._fields]
 
 
+# As it is written here, SQLite does not look for it by the key of the log, which would read the whole log of a run.
+_POSITION: Final = records.c.position + 0
+
+
 def blocks_of_steps(*columns: ColumnElement[Any], up_to: bool = True) -> CompoundSelect[*tuple[Any, ...]]:
     """Select columns of the blocks that reach into a range of steps, from ``low`` to ``high``, of an attempt of a run.
 
@@ -34,7 +38,7 @@ def blocks_of_steps(*columns: ColumnElement[Any], up_to: bool = True) -> Compoun
     """
     here = [records.c.run_id == bindparam("run"), records.c.attempt == bindparam("attempt")]
     if up_to:
-        here.append(records.c.position <= bindparam("up_to"))
+        here.append(bindparam("up_to") >= _POSITION)
     inside = select(*columns).where(*here, records.c.step >= bindparam("low"), records.c.step <= bindparam("high"))
     behind = select(*columns).where(
         *here,
@@ -48,7 +52,7 @@ def blocks_of_steps(*columns: ColumnElement[Any], up_to: bool = True) -> Compoun
 
 # Lengths are read without the bodies, which may be many megabytes.
 _FOUND = blocks_of_steps(
-    records.c.position, records.c.entries, records.c.seq, records.c.step, func.length(records.c.body)
+    _POSITION.label("position"), records.c.entries, records.c.seq, records.c.step, func.length(records.c.body)
 ).order_by("position")
 _FIRST_FOUND = _FOUND.limit(bindparam("limit"))
 _AT = select(*BLOCK_COLUMNS).where(
