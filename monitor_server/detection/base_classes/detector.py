@@ -13,7 +13,7 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["CALIBRATION", "DetectorGroup", "StreamDetector"]
 
-CALIBRATION = "builtin-11"  # names the set of thresholds that this version ships
+CALIBRATION = "builtin-12"  # names the set of thresholds that this version ships
 ROWS_PER_SELECTION = 64
 
 

@@ -14,16 +14,20 @@ __all__ = ["DeathSpiral"]
 
 LEAST_FACTORS = {"gradient": 1.25, "ratio": 1.12}
 LEAST_EACH, MOST_EACH = 0.25, 5.0  # σ: both acceleration and surge are needed, and neither decides alone
-LEAST_DRIFT, LEAST_SURGE = 0.08, 2.0  # nat per token, σ: without the paired channel
+# Nat per token, σ, σ: without the paired channel, or before its drift has warned.
+LEAST_DRIFT, LEAST_SURGE, LEAST_LOSS = 0.08, 2.0, 2.0
 LEVEL_ACCELERATION = 0.5  # weight: levels also accelerate when the prompts change
 EXCUSED = 1.6  # factor on the threshold where the questions may have become harder
 SUDDEN_ACCELERATION, SUDDEN_SURGE, SUDDEN_RISE = 12.0, 10.0, 0.05
 MUTED_ROWS = 8  # an optimiser whose state has just been restored makes irregular updates
 RELEASE_ROWS = 50
 PAIRED_RULE, LEVEL_RULE, SUDDEN_RULE = "drift, acceleration and surge", "large drift and surge", "sudden"
+LOSS_RULE = "large drift, surge and loss"
 ARITHMETIC = {
     PAIRED_RULE: "W D (min(A, 5) + min(B, 5)) > 0.45 with A = c_d > 0.25, B = c_g + c_r > 0.25, D the paired drift, "
     "which has warned, and W its weight",
+    LOSS_RULE: "D (min(B, 5) + min(L, 5)) > 0.45 with D > 0.08, the paired drift, B = c_g + c_r > 2, and L > 2, the "
+    "loss of reward",
     LEVEL_RULE: "W D (A / 2 + B) > 1.4, or 2.24 where the reward fell first, with A = min(c_l, c_H), "
     "B = c_g + c_r > 2, D = sqrt(drawup(EMA(H)) drawup(EMA(-l))) > 0.08, and W the weight of the drift",
     SUDDEN_RULE: "A > 12, B = c_g + c_r > 10, and entropy has risen by 0.05 nat",
@@ -36,16 +40,24 @@ class DeathSpiral(StreamDetector):
     Let c be a CUSUM of one-step prediction errors, in standard errors, at most 3 a row, against a lagged trend and
     median: c_l for −likelihood of correct responses, c_H for entropy, c_d for the paired entropy change (slack 0.6
     each); c_g for the log gradient norm before clipping and c_r for the log ratio tail (slack 0.8), each only while the
-    median of 3 rows is 1.25 and 1.12 times the baseline. Norms and ratios do not accumulate, so their noise is treated
-    as white. Acceleration A is c_d, or, without the paired channel, min(c_l, c_H) or the one that is observed. Surge B
-    = c_g + c_r. W is the weight of `Excess` in the drift detector that applies. The finding opens if
+    median of 3 rows is 1.25 and 1.12 times the baseline. Norms, ratios and rewards do not accumulate, so their noise is
+    treated as white. Acceleration A is c_d, or, without the paired channel, min(c_l, c_H) or the one that is observed.
+    Surge B = c_g + c_r. Loss L is the CUSUM of −reward (slack 0.6). W is the weight of `Excess` in the drift detector
+    that applies. The finding opens if
 
     - the paired channel is observed, `PairedDrift` warns, A and B > 0.25, and W · D · (min(A, 5) + min(B, 5)) > 0.45,
       with D the rise of the paired drift; or
+    - it is observed, D > 0.08 nat, B and L > 2, and D · (min(B, 5) + min(L, 5)) > 0.45: the drift has begun to do
+      damage; or
     - it is not observed, B > 2, D > 0.08 nat and W · D · (A / 2 + B) > 1.4, with D = √(draw-up of EMA₀.₂(H) · draw-up
       of
       EMA₀.₂(−l⁺)). The bound is 1.6 times as large where `LikelihoodDrift` suspects harder questions; or
     - A > 12, B > 10 and entropy has risen by 0.05 nat: a sudden failure, with or without a drift before.
+
+    The second form needs no noise scale of the paired channel, which the first updates of a run can make so large that
+    neither the drift nor its acceleration counts before the collapse. W is left out there: where the reward falls, the
+    correct responses are fewer and more selected, and lose less than entropy gains. Harder questions lower the reward
+    as well, but they do not move the paired channel, so this form is not used without it.
 
     A small drift therefore needs a violent surge, and a large drift a clear surge. The bound of 5 on either term
     prevents a false alarm on the acceleration of an exploration that is about to saturate. Entropy without likelihood
@@ -56,7 +68,8 @@ class DeathSpiral(StreamDetector):
     Args:
         paired_drift: The drift on the paired channel. Its owner updates it before this detector, and saves it.
         likelihood_drift: The drift of the levels; likewise.
-        paired_threshold: W · D · (min(A, 5) + min(B, 5)) at which the finding opens, σ · nat.
+        paired_threshold: W · D · (min(A, 5) + min(B, 5)), or D · (min(B, 5) + min(L, 5)), at which the finding opens,
+            σ · nat.
         level_threshold: W · D · (A / 2 + B) at which the finding opens without the paired channel, σ · nat.
 
     Reference:
@@ -76,7 +89,7 @@ class DeathSpiral(StreamDetector):
 
     kind = "death_spiral"
     severity = Severity.CRITICAL
-    reads = ("entropy/mean", "likelihood/correct", "entropy/paired_delta", "grad/norm", "ratio/p999")
+    reads = ("entropy/mean", "likelihood/correct", "entropy/paired_delta", "grad/norm", "ratio/p999", "reward/mean")
 
     def __init__(
         self,
@@ -87,7 +100,8 @@ class DeathSpiral(StreamDetector):
         level_threshold: float = 1.4,
     ) -> None:
         super().__init__()
-        self._thresholds = {PAIRED_RULE: paired_threshold, LEVEL_RULE: level_threshold, SUDDEN_RULE: SUDDEN_SURGE}
+        self._thresholds = dict.fromkeys((PAIRED_RULE, LOSS_RULE), paired_threshold)
+        self._thresholds |= {LEVEL_RULE: level_threshold, SUDDEN_RULE: SUDDEN_SURGE}
         self._paired_drift = paired_drift
         self._likelihood_drift = likelihood_drift
         self.warm_up = paired_drift.warm_up
@@ -98,6 +112,7 @@ class DeathSpiral(StreamDetector):
             "paired": Surge(turn=5, slack=0.6, floor=1e-5, trend=False),
             "gradient": update_surge(turn=6, floor=0.05, factor=LEAST_FACTORS["gradient"]),
             "ratio": update_surge(turn=7, floor=0.02, factor=LEAST_FACTORS["ratio"]),
+            "loss": Surge(turn=1, slack=0.6, floor=0.01, length=60, lag=8, trend=False, momentum=False),
         }
         self.onset: int | None = None
         self.opened: int | None = None
@@ -150,6 +165,11 @@ class DeathSpiral(StreamDetector):
         return self.channels["gradient"].value + self.channels["ratio"].value
 
     @property
+    def loss(self) -> float:
+        """L: how far the reward has fallen behind its prediction, in standard errors."""
+        return self.channels["loss"].value
+
+    @property
     def drift(self) -> float:
         """D: how far the policy has drifted, in nats per token, by the best channel that is observed."""
         if self._paired_drift.is_observed:
@@ -161,7 +181,10 @@ class DeathSpiral(StreamDetector):
         if b == 0.0:
             return ""  # every rule needs a surge; most steps have none
         if self._paired_drift.is_observed:
-            holds = {PAIRED_RULE: self._paired_drift.active and min(a, b) > LEAST_EACH}
+            holds = {
+                PAIRED_RULE: self._paired_drift.active and min(a, b) > LEAST_EACH,
+                LOSS_RULE: drift > LEAST_DRIFT and b > LEAST_SURGE and self.loss > LEAST_LOSS,
+            }
         else:
             holds = {LEVEL_RULE: drift > LEAST_DRIFT and b > LEAST_SURGE}
         rise = self._paired_drift.rise if self._paired_drift.is_observed else self.levels["entropy"].value
@@ -174,6 +197,8 @@ class DeathSpiral(StreamDetector):
     def _statistic(self, rule: str, a: float, b: float, drift: float) -> float:
         if rule == PAIRED_RULE:
             return self._paired_drift.excess.weight * drift * (min(a, MOST_EACH) + min(b, MOST_EACH))
+        if rule == LOSS_RULE:
+            return drift * (min(b, MOST_EACH) + min(self.loss, MOST_EACH))
         if rule == LEVEL_RULE:
             return self._likelihood_drift.excess.weight * drift * (LEVEL_ACCELERATION * a + b)
         return b
@@ -207,9 +232,10 @@ class DeathSpiral(StreamDetector):
         parts = {name: round(channel.value, 3) for name, channel in self.channels.items()}
         strongest = max(("gradient", "ratio"), key=lambda name: parts[name])
         begin = f"The policy has drifted by {drift:.2f} nat a token" if drift > 0.0 else "Likelihood leaps away"
+        goes = f"loses reward (L = {self.loss:.1f})" if self.opened_by == LOSS_RULE else f"accelerates (A = {a:.1f})"
         return self._finding(
             observation,
-            f"{begin}, accelerates (A = {a:.1f}), and the {strongest} surges (B = {b:.1f}); "
+            f"{begin}, {goes}, and the {strongest} surges (B = {b:.1f}); "
             "a collapse usually follows within tens of steps.",
             signal="entropy/mean",
             baseline=self.channels["entropy"].history.baseline(),
@@ -240,6 +266,7 @@ class DeathSpiral(StreamDetector):
                 level.restart()
 
     def _rebaseline(self) -> None:
+        self.channels["loss"].restart()
         for name, level in self.levels.items():
             self.channels[name].restart()
             level.restart()

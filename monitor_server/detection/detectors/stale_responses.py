@@ -14,13 +14,16 @@ DISTANCES = ("mismatch/kl", "kl/old")
 
 
 class StaleResponses(StreamDetector):
-    """Warns at the first pass over the same responses that is more than twice as many as any batch had before.
+    """Warns at the first pass over the same responses that is more than twice as many as any two batches had before.
 
     A pass is a row that repeats reward and length of the row before, and its entropy but for 2 %, or a row with a loss
     and no reward, as TRL logs it. Four batches must have ended, and the pass must be the fourth at least. The policy
     then moves away from the responses that it learns from: a sampler or a queue that stands still does this, and so
     does an early-stopping rule that no longer stops. It is critical where the divergence from the sampler, or from the
     policy that sampled, is above 0.03 nat per token and ten times its largest value before, in the newest row.
+
+    A number of passes that one batch alone had is no yardstick, because that batch may have been the first stale one:
+    a sampler that stops in the middle of a batch makes a few passes more over that one, and many over the next.
 
     Rows whose rewards do not differ repeat themselves by chance and count as new. The finding ends with new responses.
 
@@ -42,7 +45,8 @@ class StaleResponses(StreamDetector):
         super().__init__()
         self.before: Pass = []
         self.passes = 0  # over the newest responses
-        self.most = 0  # over any responses before
+        self.most = 0  # over two batches before, at least
+        self.once = 0  # over the one batch before that had the most
         self.batches = 0  # before the newest
         self.began: int | None = None
         self.farthest = dict.fromkeys(DISTANCES, 0.0)  # while nothing was stale
@@ -77,17 +81,25 @@ class StaleResponses(StreamDetector):
             self.passes += 1
         else:
             if self.passes:
-                self.most, self.batches = max(self.most, self.passes), self.batches + 1
+                self._end_batch()
             self.passes, self.began = 1, observation.step
         self.before = now
         return True
+
+    def _end_batch(self) -> None:
+        """Note how many passes a batch had; a number that only one batch had, which may be stale, is no yardstick."""
+        self.batches += 1
+        if self.passes > self.once:
+            self.most, self.once = max(self.most, self.once), self.passes
+        else:
+            self.most = max(self.most, self.passes)
 
     def _build_finding(self, observation: Observation, far: list[str]) -> Finding:
         away = f", and the policy is far from what sampled them ({', '.join(far)})" if far else ""
         return self._finding(
             observation,
             f"The same responses are trained on for the {self.passes}th time since step {self.began}; "
-            f"before, at most {self.most} times{away}.",
+            f"no two batches before had more than {self.most}{away}.",
             severity=Severity.CRITICAL if far else self.severity,
             signal=REWARD,
             baseline=float(self.most),
@@ -97,8 +109,8 @@ class StaleResponses(StreamDetector):
             agreeing=far,
             missing=list_missing(observation.finite, DISTANCES),
             onset=[self.began, self.began],
-            arithmetic="passes >= 4 and > 2 times the most of any batch before; critical: a divergence > 0.03 nat and "
-            "> 10 times its largest before",
+            arithmetic="passes >= 4 and > 2 times the most that two batches before had; critical: a divergence > 0.03 "
+            "nat and > 10 times its largest before",
         )
 
     def _resume(self, step: int) -> None:  # noqa: ARG002 - a new process samples anew

@@ -93,4 +93,6 @@ def read_channels(finite: Mapping[str, float]) -> list[tuple[str, float]]:
         found.append(("gradient", math.log(gradient)))
     if (ratio := first_finite(finite, RATIOS)) is not None and ratio[1] > 0.0:
         found.append(("ratio", math.log(ratio[1])))
+    if (reward := get("reward/mean")) is not None:
+        found.append(("loss", -reward))
     return found

@@ -75,6 +75,26 @@ def test_responses_that_stay_are_warned_of_and_paged_once_the_policy_is_far():
     assert next(step for step, severity in found if severity == "critical") == 17
 
 
+def test_a_stale_batch_is_no_yardstick_for_the_next():
+    """After a sampler stopped in the last passes of a batch, the fourth pass over the next responses is a warning.
+
+    Three passes over one batch do not make seven passes over the next usual. The divergence doubles with each pass and
+    is above 0.03 at the sixth.
+    """
+    assert reports("stale_responses", responses([1] * 6 + [3, 7])) == [
+        (12, "warning"),
+        (13, "warning"),
+        (14, "critical"),
+        (15, "critical"),
+    ]
+
+
+def test_as_many_passes_as_two_batches_had_are_meant():
+    """Six passes over each batch instead of one are reported in the first and the second of these, and no more."""
+    found = reports("stale_responses", responses([1] * 4 + [6] * 5, kl=0.0001))
+    assert found == [(step, "warning") for step in (7, 8, 9, 13, 14, 15)]
+
+
 def test_rows_without_a_reward_are_further_passes():
     """TRL logs no reward in the rows of a further pass."""
     rows = responses([1] * 6) + [{"loss/policy": 0.1, "entropy/mean": 0.5}] * 4
