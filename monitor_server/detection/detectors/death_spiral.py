@@ -1,13 +1,13 @@
 """Death spiral: likelihood accelerates away while gradients or ratios surge, in a run that was drifting."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
-from monitor_server.detection.shared_measures.surge import Surge, read_channels, update_surge
+from monitor_server.detection.shared_measures.surge import Surge, update_channels, update_surge
 from monitor_server.detection.statistics.streaming import DrawUp
 
 __all__ = ["DeathSpiral"]
@@ -128,13 +128,10 @@ class DeathSpiral(StreamDetector):
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         if self.muted:
             self.muted -= 1
-        begins = self.warm_up.lasts
-        channels, levels, step = self.channels, self.levels, observation.step
-        for name, value in read_channels(observation.finite):
-            if not (self.muted and name in LEAST_FACTORS):
-                channels[name].update(value, step)
-            if name in levels and not begins:
-                levels[name].update(value, step)
+        channels, finite, step = self.channels, observation.finite, observation.step
+        update_channels(channels, finite, step, muted=self.muted > 0)
+        if not self.warm_up.lasts:
+            self._update_levels(finite, step)
         self._measured = a, b, drift = self.acceleration, self.surge, self.drift
         rule = self._rule(a, b, drift)
         if rule:
@@ -142,6 +139,13 @@ class DeathSpiral(StreamDetector):
         elif self.active:
             self._release(b, drift)
         return [self._build_finding(observation, a, b, drift, rule)] if self.active else ()
+
+    def _update_levels(self, finite: Mapping[str, float], step: int) -> None:
+        entropy, likelihood = finite.get("entropy/mean"), finite.get("likelihood/correct")
+        if entropy is not None:
+            self.levels["entropy"].update(entropy, step)
+        if likelihood is not None:
+            self.levels["unlikelihood"].update(-likelihood, step)
 
     @property
     def measured(self) -> tuple[float, float, float]:

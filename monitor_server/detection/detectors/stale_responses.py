@@ -1,6 +1,6 @@
 """Stale responses: the same responses are trained on more often than ever before in the run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
@@ -74,10 +74,8 @@ class StaleResponses(StreamDetector):
             is_pass = self.passes > 0 and LOSS in signals
             self.passes += is_pass
             return is_pass
-        finite = observation.finite
-        now, spread, silent = read_pass(finite), finite.get(SPREAD), finite.get(SILENT)
-        differ = (spread is not None or silent is not None) and spread != 0.0 and silent != 1.0
-        if differ and is_further_pass(now, self.before):
+        now = read_pass(observation.finite)
+        if is_further_pass(now, self.before) and _differ(observation.finite):
             self.passes += 1
         else:
             if self.passes:
@@ -115,3 +113,9 @@ class StaleResponses(StreamDetector):
 
     def _resume(self, step: int) -> None:  # noqa: ARG002 - a new process samples anew
         self.before, self.passes, self.began = [], 0, None
+
+
+def _differ(finite: Mapping[str, float]) -> bool:
+    """Return whether the rewards of a row are known to differ."""
+    spread, silent = finite.get(SPREAD), finite.get(SILENT)
+    return (spread is not None or silent is not None) and spread != 0.0 and silent != 1.0

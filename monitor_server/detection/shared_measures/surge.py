@@ -8,7 +8,7 @@ from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Cusum
 
-__all__ = ["Surge", "read_channels", "update_surge"]
+__all__ = ["Surge", "update_channels", "update_surge"]
 
 RATIOS = ("ratio/p999", "ratio/max")
 
@@ -78,21 +78,30 @@ def update_surge(*, turn: int, floor: float, factor: float) -> Surge:
     return Surge(turn=turn, slack=0.8, floor=floor, momentum=False, length=60, lag=8, trend=False, least_rise=least)
 
 
-def read_channels(finite: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Return the channels that this step holds, each with the sign that makes a rise bad."""
-    found: list[tuple[str, float]] = []
+def update_channels(channels: Mapping[str, Surge], finite: Mapping[str, float], step: int, *, muted: bool) -> None:
+    """Update the channels with what a row holds of them, each with the sign that makes a rise bad.
+
+    Args:
+        channels: "entropy", "unlikelihood", "paired", "gradient", "ratio" and "loss", the last of −reward, from the
+            first row on in which "paired" was observed.
+        finite: The finite signals of the row.
+        step: The step of the row.
+        muted: Whether gradient and ratio are left out, because they say nothing in this row.
+    """
     get = finite.get
     if (entropy := get("entropy/mean")) is not None:
-        found.append(("entropy", entropy))
+        channels["entropy"].update(entropy, step)
     if (likelihood := get("likelihood/correct")) is not None:
-        found.append(("unlikelihood", -likelihood))
+        channels["unlikelihood"].update(-likelihood, step)
     if (paired := get("entropy/paired_delta")) is not None:
-        found.append(("paired", paired))
+        channels["paired"].update(paired, step)
+    # The loss decides only beside the paired channel, and runs without it need not pay for it.
+    if channels["paired"].history.seen and (reward := get("reward/mean")) is not None:
+        channels["loss"].update(-reward, step)
+    if muted:
+        return
     # A norm of exactly 0 comes from a batch of groups without variance and is not a small gradient.
     if (gradient := get("grad/norm")) is not None and gradient > 0.0:
-        found.append(("gradient", math.log(gradient)))
+        channels["gradient"].update(math.log(gradient), step)
     if (ratio := first_finite(finite, RATIOS)) is not None and ratio[1] > 0.0:
-        found.append(("ratio", math.log(ratio[1])))
-    if (reward := get("reward/mean")) is not None:
-        found.append(("loss", -reward))
-    return found
+        channels["ratio"].update(math.log(ratio[1]), step)

@@ -12,7 +12,7 @@ ONSET = 25
 
 
 def violent_start(*, slope=0.02, loss=0.03, surge=0.08, seed=9):
-    """Return 40 rows whose first updates move entropy to and fro by half a nat; from row 25 on the policy drifts.
+    """Return 40 rows whose first updates move entropy up and down by half a nat; from row 25 on the policy drifts.
 
     Entropy then rises by ``slope`` a row, the reward falls by ``loss``, and the log gradient norm grows by ``surge``.
     """
