@@ -49,9 +49,8 @@ by leaving one repository out; hidden logs are scored by those who hold them. No
 unseen seeds, causes and trainer of suite D. Suite B was looked at for the false alarms of the rules that `builtin-10`
 added, and its misses under `builtin-11` were known when the rules of `builtin-12` were made, on runs of other seeds.
 
-**Which rules.** Suite D was scored with `builtin-12`, suites A alone and B with `builtin-11`, suite C with
-`builtin-10`; [detection.md](detection.md#authored-and-recorded-runs) has suite B with `builtin-12`. Suite A beside its
-peers, with the curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take
+**Which rules.** Suite A alone and suites B and D were scored with `builtin-12`, suite C with `builtin-10`. Suite A
+beside its peers, with the curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take
 hours. `builtin-11` adds detectors of garbled responses and of the order of advantages. They change no finding in
 suites B and C (`python -m benchmarks.detection.difference`); [detectors/garbled_text.md](detectors/garbled_text.md)
 has the results of the first, whose authored and recorded runs stand beside suite A. `builtin-12` adds a form of the
