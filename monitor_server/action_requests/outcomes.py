@@ -44,9 +44,7 @@ class RequestOutcomes:
         try:
             now = self._clock()
             with self._store.read() as repositories:
-                is_due = bool(self._over(repositories, now)) or any(
-                    self._result(repositories, request, now) for request in repositories.action_requests.unfollowed()
-                )
+                is_due = repositories.action_requests.has_unfinished() and self._is_due(repositories, now)
             if is_due:
                 with self._store.write() as repositories:
                     self._write(repositories, now)
@@ -54,6 +52,12 @@ class RequestOutcomes:
             self._failures.failed(error)
         else:
             self._failures.succeeded()
+
+    def _is_due(self, repositories: Repositories, now: float) -> bool:
+        unfollowed = repositories.action_requests.unfollowed()
+        return bool(self._over(repositories, now)) or any(
+            self._result(repositories, request, now) for request in unfollowed
+        )
 
     def _write(self, repositories: Repositories, now: float) -> None:
         for request, why in self._over(repositories, now):

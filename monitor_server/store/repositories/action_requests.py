@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, select, text, update
 
 from monitor_server.store.tables import action_requests
 
@@ -12,6 +12,12 @@ __all__ = ["ActionRequests", "StoredRequest"]
 
 _REQUEST = action_requests.c
 _IS_OPEN = _REQUEST.state.in_(["requested", "received"])
+# Asked at every tick of every collector: built once, and answered by the index of what is not followed.
+_UNFINISHED = (
+    select(_REQUEST.id)
+    .where(_REQUEST.followed_at.is_(None), text("state IN ('requested', 'received', 'done')"))
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +68,10 @@ class ActionRequests:
     def open_of_run(self, run_id: str) -> list[StoredRequest]:
         """Return the requests of a run that wait for their answer."""
         return self._read(_IS_OPEN & (_REQUEST.run_id == run_id))
+
+    def has_unfinished(self) -> bool:
+        """Whether any request waits for its answer, or was carried out and is not followed yet."""
+        return self._connection.execute(_UNFINISHED).first() is not None
 
     def open_runs(self) -> set[str]:
         """Return the runs with a request that waits for its answer."""

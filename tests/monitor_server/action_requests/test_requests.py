@@ -1,9 +1,11 @@
 """What people ask trainers for: it reaches the trainer once, is answered, and what came of it is written."""
 
 import itertools
+import threading
 from dataclasses import replace
 
 import pytest
+import sqlalchemy
 
 from monitor_server.action_requests.outcomes import RequestOutcomes
 from monitor_server.action_requests.requesting import ANSWER_SECONDS, REQUEST_SECONDS
@@ -216,6 +218,41 @@ def test_a_request_that_the_trainer_has_received_keeps_its_place_until_it_is_ans
     eventually(lambda: found.requests()[0]["state"] == "expired")
     assert "not known whether" in found.requests()[0]["detail"]
     assert found.ask("rollback").status == 200
+
+
+def test_a_tick_asks_one_question_of_the_database_while_no_request_is_unfinished(asked):
+    """A request is unfinished until it is refused or expired, or until it is written what came of it."""
+    found = asked()
+    collector = found.live.app.state.collector
+    outcomes = RequestOutcomes(collector.store, clock=collector.clock, deadlines=collector.settings.deadlines)
+    own_thread, questions = threading.get_ident(), []
+
+    def note(connection, cursor, statement, *rest):  # noqa: ARG001 - SQLAlchemy's signature
+        if threading.get_ident() == own_thread and "action_requests" in statement:
+            questions.append(statement)
+
+    def questions_of_a_tick():
+        questions.clear()
+        outcomes.tick()
+        return len(questions)
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", note)
+    try:
+        assert questions_of_a_tick() == 1
+        found.ask("stop")
+        assert questions_of_a_tick() > 1
+        (request,) = found.step(1)
+        found.step(2, schema_version=3, record={"actions": [answer(request, "received")]})
+        eventually(lambda: found.requests()[0]["state"] == "received")
+        assert questions_of_a_tick() > 1
+        found.step(3, schema_version=3, record={"actions": [answer(request, "taken")]})
+        eventually(lambda: found.requests()[0]["state"] == "done")
+        assert questions_of_a_tick() > 1
+        found.step(4, end="stopped")
+        eventually(lambda: "action_followed" in [change for change, _, _ in found.history()])
+        assert questions_of_a_tick() == 1
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
 
 
 def test_a_trainer_refuses_a_request_whose_time_is_over(training, asked):
