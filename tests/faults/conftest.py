@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor_server.store.repositories.log.blocks import block_entries
+from monitor_server.store.repositories.log.blocks import block_steps
 from tests.faults.trainer_process import Trainer
 
 
@@ -41,7 +41,7 @@ def stored(tmp_path: Path) -> Any:
             return [
                 (attempt, rank, each)
                 for attempt, rank, seq, step, entries in blocks
-                for _, each, _ in block_entries(entries, seq=seq, step=step)
+                for each in block_steps(entries, seq=seq, step=step)
             ]
 
     return stored

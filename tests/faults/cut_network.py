@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from monitor_server.store.repositories.log.blocks import block_entries
+from monitor_server.store.repositories.log.blocks import block_steps
 from tests.faults.collector import start
 from tests.faults.trainer_process import Trainer
 from tests.live import eventually
@@ -33,7 +33,7 @@ def main(folder: Path, pace: int) -> None:
     def stored() -> list[int]:
         with contextlib.closing(sqlite3.connect(folder / "rlvitals.db")) as database:
             blocks = database.execute("select entries, seq, step from records order by seq")
-            return [each for entries, seq, step in blocks for _, each, _ in block_entries(entries, seq=seq, step=step)]
+            return [each for entries, seq, step in blocks for each in block_steps(entries, seq=seq, step=step)]
 
     wire("up")
     with start(folder / "rlvitals.db", PORT, is_warm=False) as collector:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from monitor_server.detection.statistics.robust import line, long_run_factor, noise_scale
+from monitor_server.detection.statistics.robust import line, long_run_factor, noise_scale, sorted_median
 from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["History"]
@@ -137,8 +137,7 @@ class History(Stateful):
                 return None
             # -0.0 becomes 0.0: the two sort alike and would make the order depend on when it is built.
             self._ordered = ordered = sorted([value + 0.0 for value in self.lagged()])
-        half = len(ordered) // 2  # the median without a call, because every row needs several
-        return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+        return sorted_median(ordered)
 
     def innovation(self, x: float, *, trend: bool = True, enough: float = -math.inf) -> float | None:
         """Return how far ``x``, the next value, lies above its prediction, in standard errors of the prediction.

@@ -7,7 +7,7 @@ from monitor_server.retention.policy import ROWS_PER_SLICE, Policy
 from monitor_server.settings import Settings
 from monitor_server.store import tables
 from monitor_server.store.database import Store
-from monitor_server.store.repositories.log.blocks import SPAN, block_entries
+from monitor_server.store.repositories.log.blocks import SPAN, block_steps
 from monitor_server.store.tables import records
 from tests.databases import sqlite_only
 from tests.live import eventually
@@ -36,7 +36,7 @@ def _bodies(database_url, run_id):
         found = {
             (each, rank)
             for rank, entries, seq, step in connection.execute(query)
-            for _, each, _ in block_entries(entries, seq=seq, step=step)
+            for each in block_steps(entries, seq=seq, step=step)
         }
     engine.dispose()
     return found

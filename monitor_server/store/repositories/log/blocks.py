@@ -11,7 +11,16 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-__all__ = ["SPAN", "NewRecord", "RecordBlock", "StoredRecord", "block_entries", "block_records", "pack_blocks"]
+__all__ = [
+    "SPAN",
+    "NewRecord",
+    "RecordBlock",
+    "StoredRecord",
+    "block_entries",
+    "block_records",
+    "block_steps",
+    "pack_blocks",
+]
 
 # The steps of a block, and its sequence numbers, lie in a range of so many numbers.
 SPAN: Final = 32
@@ -145,6 +154,11 @@ def block_entries(entries: bytes | None, *, seq: int, step: int, length: int = 0
     numbers = _ENTRIES.decode(entries)
     lengths = numbers[2::3] if length else [0] * (len(numbers) // 3)
     return list(zip(numbers[::3], numbers[1::3], lengths, strict=True))
+
+
+def block_steps(entries: bytes | None, *, seq: int, step: int) -> list[int]:
+    """Return the step of each record of a block; the arguments are those of `block_entries`."""
+    return [each for _, each, _ in block_entries(entries, seq=seq, step=step)]
 
 
 def block_records(block: RecordBlock) -> Iterator[StoredRecord]:

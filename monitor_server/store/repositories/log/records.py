@@ -11,6 +11,7 @@ from monitor_server.store.repositories.log.blocks import (
     StoredRecord,
     block_entries,
     block_records,
+    block_steps,
 )
 from monitor_server.store.repositories.log.step_records import (
     BLOCK_COLUMNS,
@@ -124,7 +125,7 @@ class Records:
         return {
             rank
             for rank, entries, seq, last_step in self._connection.execute(_RANKS, asked)
-            if any(each == step for _, each, _ in block_entries(entries, seq=seq, step=last_step))
+            if step in block_steps(entries, seq=seq, step=last_step)
         }
 
     def after(self, run_id: str, position: int, *, limit: int, max_bytes: int) -> tuple[list[StoredRecord], bool]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, select, update
 
-from monitor_server.store.repositories.log.blocks import SPAN, block_entries
+from monitor_server.store.repositories.log.blocks import SPAN, block_steps
 from monitor_server.store.repositories.waiting_steps import Waiting
 from monitor_server.store.tables import records, steps
 
@@ -57,7 +57,10 @@ class LogRetention:
             records.c.run_id == run_id, records.c.position > after, records.c.position <= up_to
         )
         found, has_more = self._first(blocks.order_by(records.c.position), limit)
-        steps_of = [{(block.attempt, step) for step in _steps(block.entries, block.seq, block.step)} for block in found]
+        steps_of = [
+            {(block.attempt, step) for step in block_steps(block.entries, seq=block.seq, step=block.step)}
+            for block in found
+        ]
         waiting = Waiting(self._connection).among(run_id, set().union(*steps_of))
         thinned = [
             block for block, _ in takewhile(lambda each: waiting.isdisjoint(each[1]), zip(found, steps_of, strict=True))
@@ -86,7 +89,7 @@ class LogRetention:
         found, _ = self._first(select(*_BLOCKS).where(of_attempt).order_by(records.c.step), limit)
         if not found:
             return 0
-        numbers = {step for block in found for step in _steps(block.entries, block.seq, block.step)}
+        numbers = {step for block in found for step in block_steps(block.entries, seq=block.seq, step=block.step)}
         here = (steps.c.run_id == run_id) & steps.c.step.in_(numbers) & (steps.c.attempt == attempt)
         self._connection.execute(delete(steps).where(here))
         return self._delete(run_id, found)
@@ -102,8 +105,3 @@ class LogRetention:
         totals = accumulate(block.record_count for block in found)
         fitting = found[: max(1, sum(total <= limit for total in totals))]
         return fitting, len(fitting) < len(found) or len(found) == limit
-
-
-def _steps(entries: bytes | None, seq: int, step: int) -> set[int]:
-    """Return the steps of a block of records."""
-    return {each for _, each, _ in block_entries(entries, seq=seq, step=step)}
