@@ -17,7 +17,7 @@ from monitor_server.api.example_runs.collapse import BATCH_SECONDS
 from monitor_server.settings import Settings
 from tests import compiled_statements, warm
 from tests.databases import migrated_postgres, migrated_sqlite, postgres_collector
-from tests.live import PATIENCE_SECONDS, LiveCollector, serving, session_settings
+from tests.live import PATIENCE_SECONDS, LiveCollector, serving, serving_all_tests
 from tests.memory import memory_folder
 from tests.ports import reserved_port
 from tests.postgres import find_postgres, running_postgres
@@ -102,7 +102,7 @@ def sqlite_collector(
 ) -> Iterator[LiveCollector]:
     """A collector for the whole session; tests keep apart by the names of their runs."""
     database = migrated_sqlite(tmp_path_factory.mktemp("collector"))
-    with serving(session_settings(database)) as live:
+    with serving_all_tests(database) as live:
         yield live
 
 

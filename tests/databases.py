@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy
 
 from monitor_server.store.database import Store
-from tests.live import LiveCollector, serving, session_settings
+from tests.live import LiveCollector, serving_all_tests
 from tests.postgres import copy_database, create_database, drop_database
 
 __all__ = [
@@ -65,7 +65,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 @pytest.fixture(scope="session")
 def postgres_collector(migrated_postgres: Callable[[], str]) -> Iterator[LiveCollector]:
     """A collector on PostgreSQL for the whole session; tests keep apart by the names of their runs."""
-    with serving(session_settings(migrated_postgres())) as live:
+    with serving_all_tests(migrated_postgres()) as live:
         yield live
 
 

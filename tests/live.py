@@ -5,7 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import urllib3
@@ -24,12 +24,22 @@ IDLE_TICK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class LiveCollector:
-    """A collector that listens, and a few ways to ask it."""
+    """A collector that listens, and a few ways to ask it.
+
+    Attributes:
+        url: Its address.
+        app: The application.
+        pool: Connections to it.
+        server: The server that runs it.
+        is_shared: Whether many tests use it. What one of them sends may wait behind the runs of another, and then its
+            receipt does not wait for the verdict, so that `send` does.
+    """
 
     url: str
     app: Any
     pool: urllib3.PoolManager
     server: Any = None
+    is_shared: bool = False
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the JSON at a path below /api/v1."""
@@ -46,24 +56,35 @@ class LiveCollector:
         """Send a batch as JSON and give its receipt."""
         answer = self.post(json.dumps({"schema_version": wire.SCHEMA_VERSION} | batch).encode())
         assert answer.status == 200, answer.data
-        return answer.json()
+        receipt: dict[str, Any] = answer.json()
+        if self.is_shared:
+            eventually(lambda: self._is_projected(receipt["run_id"]))
+        return receipt
+
+    def _is_projected(self, run_id: str) -> bool:
+        with self.app.state.collector.store.read() as repositories:
+            run = repositories.runs.find(run_id)
+        return run is None or run.quarantined_at is not None or run.position >= run.log_end
 
     def run(self, **batch: Any) -> str:
         """Send a batch and give its run's id."""
         return self.send(**batch)["run_id"]
 
 
-def session_settings(database_url: str) -> Settings:
-    """Return the settings of a collector for the whole session.
+@contextlib.contextmanager
+def serving_all_tests(database_url: str) -> Iterator[LiveCollector]:
+    """Run a collector for the whole session, of which a test that has sent a batch reads what was projected of it.
 
-    Its receipts wait for their verdicts also on a machine that is busy, so that a test that has sent a batch reads it.
+    Its receipts wait for their verdicts also on a machine that is busy.
     """
-    return Settings(
+    settings = Settings(
         database_url=database_url,
         dashboard="",
         tick_seconds=IDLE_TICK_SECONDS,
         verdict_wait_seconds=PATIENCE_SECONDS,
     )
+    with serving(settings) as live:
+        yield replace(live, is_shared=True)
 
 
 @contextlib.contextmanager
