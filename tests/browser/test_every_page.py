@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
-from tests.browser.accessibility import violations
+from tests.browser.accessibility import COLOUR_RULES, violations
 from tests.browser.policy import check_policy
 from tests.browser.test_alert_page import FELL
 from tests.browser.test_sign_in import sign_in
@@ -103,11 +103,10 @@ def check_every_size_and_theme(visit):
     found = {}
     for name, (width, height) in SIZES.items():
         visit.page.set_viewport_size({"width": width, "height": height})
-        for scheme in ("light", "dark"):
+        for scheme, rules in (("light", None), ("dark", COLOUR_RULES)):
             visit.page.emulate_media(color_scheme=scheme)
-            found[name, scheme] = (["wider than the screen"] if visit.page.evaluate(is_wider) else []) + violations(
-                visit
-            )
+            too_wide = ["wider than the screen"] if visit.page.evaluate(is_wider) else []
+            found[name, scheme] = too_wide + violations(visit, rules)
     visit.page.set_viewport_size({"width": NARROWEST[0], "height": NARROWEST[1]})
     eventually(lambda: not visit.page.evaluate(is_wider))
     assert {place: complaints for place, complaints in found.items() if complaints} == {}
