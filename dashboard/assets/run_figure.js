@@ -6,6 +6,7 @@
   const NAMES = { NaN: "NaN", Infinity: "∞", "-Infinity": "−∞" };
   const LABEL_PIXELS_PER_CHARACTER = 6.4;
   const LABEL_PADDING = 8;
+  const FEW_STEPS = 10;
   const DRAG_MODE = window.matchMedia("(pointer: coarse)").matches ? false : "zoom"; // a finger scrolls the page
 
   function figure() {
@@ -137,6 +138,14 @@
     return moved;
   }
 
+  /* The steps in view where they are few, since Plotly would put ticks between them; else null, and it chooses. A distance
+     of 1 between ticks would still hold in the draw that shows many steps again, which takes seconds for as many ticks. */
+  function ticksOfFewSteps(from, to) {
+    if (to - from >= FEW_STEPS) return null;
+    const first = Math.ceil(from);
+    return Array.from({ length: Math.floor(to) - first + 1 }, (_, at) => first + at);
+  }
+
   /* What of the layout must follow the last step and the zoom: only that which differs, for Plotly computes every trace
      anew where a whole list is replaced. */
   function trimmings(graph, last) {
@@ -149,7 +158,8 @@
     const zoom = graph.rlvitalsZoom;
     put("dragmode", DRAG_MODE, graph.layout.dragmode);
     put("xaxis.autorangeoptions.clipmax", Math.max(last, xaxis.autorangeoptions.clipmin + 1), xaxis.autorangeoptions.clipmax);
-    put("xaxis.dtick", to - from < 10 ? 1 : null, xaxis.dtick ?? null); // steps are whole
+    const ticks = ticksOfFewSteps(from, to);
+    if (String(ticks) !== String(xaxis.tickvals ?? null)) layout["xaxis.tickvals"] = ticks;
     if (zoom && !isRange(zoom, graph._fullLayout.xaxis)) layout["xaxis.range"] = zoom;
     for (const [name, value] of Object.entries(fittedAxes(graph, last))) {
       const [axis, part] = name.split(".");

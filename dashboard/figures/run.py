@@ -177,7 +177,8 @@ def _step_axis(first: int, last: int) -> Figure:
         "ticklen": 4,
         "tickcolor": LIGHT["faint"],
         "unifiedhovertitle": {"text": "<b>step %{x}</b>"},
-        "dtick": 1 if last - first < FEW_STEPS else None,  # steps are whole
+        # Plotly would put ticks between few steps.
+        "tickvals": [*range(first, max(last, first + 1) + 1)] if last - first < FEW_STEPS else None,
         "autorangeoptions": {"clipmin": first, "clipmax": max(last, first + 1)},
         "showspikes": True,
         "spikemode": "across",

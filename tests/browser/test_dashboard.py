@@ -321,6 +321,26 @@ def test_the_name_of_a_phase_is_drawn_in_the_middle_of_what_is_seen_of_it(collec
         )
 
 
+def test_few_steps_have_a_tick_each_and_the_way_back_to_all_draws_no_more_than_a_glance_can_hold(collector, visit):
+    """Between whole steps there is no tick, and the draw that leaves a narrow zoom does not put one at every step."""
+    run_id = collector.run(run="ticks", records=steps(0, 400))
+    open_run(collector, visit, run_id, 399)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    visit.page.wait_for_function("() => document.querySelector('#run-figure .js-plotly-plot').rlvitalsWatched")
+    zoom = """async (range) => {
+        const graph = document.querySelector('#run-figure .js-plotly-plot');
+        await Plotly.relayout(graph, {'xaxis.range': range});
+        return graph.querySelectorAll('.xtick text').length;
+    }"""
+    visit.page.evaluate(zoom, [2.5, 5.2])
+    expect(visit.page.locator("#run-figure .xtick text")).to_have_text(["3", "4", "5"])
+    assert visit.page.evaluate(zoom, [0, 399]) < 40
+    visit.page.wait_for_function(
+        "() => document.querySelector('#run-figure .js-plotly-plot').layout.xaxis.tickvals === null"
+    )
+    expect(visit.page.locator("#run-figure .xtick text")).to_contain_text(["100", "200", "300"])
+
+
 def test_a_figure_that_goes_before_its_next_frame_is_no_error(collector, visit):
     """Drawn, and taken off the page in the same moment, as by a click on a link: nothing is left to trim."""
     run_id = collector.run(run="left", records=steps(0, 30))
