@@ -188,7 +188,7 @@ class Log:
         repositories.records.add(run.id, blocks)
         refused_responses = self._responses.append(repositories, run.id, batch, new)
         repositories.runs.save_ingest(run)
-        self._know(repositories, run, batch, signals)
+        self._know(repositories, run, batch, signals, begin=begin)
         return Appended(
             run_id=run.id,
             attempt=batch.attempt,
@@ -201,13 +201,16 @@ class Log:
             left_out=left_out.result,
         )
 
-    def _know(self, repositories: Repositories, run: Run, batch: wire.Batch, signals: SignalPlaces) -> None:
-        """Keep the run for the next batch."""
+    def _know(
+        self, repositories: Repositories, run: Run, batch: wire.Batch, signals: SignalPlaces, *, begin: int
+    ) -> None:
+        """Keep the run for the next batch, given where the log ended before this one."""
         if batch.attempt != run.attempt:
             self._known.forget(run.id)
             return
         known = self._known.find(run.id)
-        is_same = known is not None and known.run.attempt == run.attempt
+        # Where the log had another end, another collector may have appended records of any rank.
+        is_same = known is not None and known.run.attempt == run.attempt and known.run.log_end == begin
         last_seqs = known.last_seqs if known is not None and is_same else {}
         last_seqs[batch.rank] = repositories.records.last_seq(run.id, batch.attempt, batch.rank)
         self._known.keep(KnownRun(run=run, attempt_world_size=run.world_size, signals=signals, last_seqs=last_seqs))

@@ -86,3 +86,15 @@ def test_an_end_behind_deferred_records_stands_behind_them_in_the_log(store, clo
         found, _ = repositories.records.after(run.id, 0, limit=10, max_bytes=1_000_000)
     assert run.ended == "finished"
     assert [record.step for record in found] == [0, 1, 2]
+
+
+def test_what_another_collector_has_stored_of_a_rank_is_not_stored_again_after_a_batch_of_another_rank(
+    store, clock, create_log
+):
+    """That batch reads the end of the log anew, and so must be read what each rank has sent up to there."""
+    here, other = create_log(), create_log()
+    _append(store, here, _batch(clock, 0))
+    _append(store, other, _batch(clock, 1, 2))
+    _append(store, here, _batch(clock, 0, rank=1))
+    assert _append(store, here, _batch(clock, 1, 3)) == [(1, 1)]
+    assert _stored(store) == [(0, 0), (0, 1), (0, 2), (1, 0), (0, 3)]
