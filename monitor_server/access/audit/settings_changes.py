@@ -32,6 +32,7 @@ def record_settings(store: Store, settings: Settings, *, now: float) -> list[str
     """
     shown, defaults = shown_settings(settings), shown_settings(Settings.model_construct())
     with store.write() as repositories:
+        repositories.recorded_settings.lock()
         last = repositories.recorded_settings.read(settings.role)
         changed = [] if last is None else _changes(last, shown, defaults)
         if last != shown:

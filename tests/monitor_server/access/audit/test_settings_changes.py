@@ -1,9 +1,13 @@
 """What has changed in the settings stands in the audit log at the next start, without any secret."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from sqlalchemy import text
 
 from monitor_server.access.audit.settings_changes import record_settings, shown_settings
 from monitor_server.settings import Settings
+from tests.live import eventually
 
 # Settings whose names sound like a secret: each names a file, a header, a claim or a number, and no secret itself.
 HARMLESS = {
@@ -33,6 +37,23 @@ def test_a_start_with_other_settings_is_one_entry(store):
     assert entries(store) == [("configuration", "settings.change", "; ".join(changed))]
 
 
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_collectors_that_start_at_once_record_their_settings_one_after_the_other(store):
+    """The second waits for the first, and compares its settings with those that the first has written."""
+
+    def is_waiting():
+        with store.read() as repositories:
+            return repositories._connection.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+
+    with ThreadPoolExecutor(1) as starting:
+        with store.write() as first:
+            first.recorded_settings.lock()
+            first.recorded_settings.write("all", shown_settings(Settings(max_records=5)))
+            second = starting.submit(record_settings, store, Settings(), now=1.0)
+            eventually(is_waiting)
+        assert second.result() == ["RLVITALS_MAX_RECORDS: 5 -> 10000"]
+
+
 def test_a_setting_of_a_newer_version_is_no_change_unless_it_is_set(store):
     """An upgrade alone changes nothing."""
     record_settings(store, Settings(), now=1.0)
@@ -51,8 +72,8 @@ def test_no_password_is_recorded(store):
     (change,) = record_settings(store, second, now=2.0)
     assert "db2" in change
     with store.read() as reading:
-        text = str(reading.recorded_settings.read("all")) + change
-    assert "pass-" not in text
+        shown = str(reading.recorded_settings.read("all")) + change
+    assert "pass-" not in shown
 
 
 def test_each_setting_that_sounds_like_a_secret_was_looked_at():
