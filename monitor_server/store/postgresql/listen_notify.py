@@ -111,6 +111,9 @@ class Notifications:
             with self._changed:
                 while not self._waiting and not self._is_stopping.is_set():
                     self._changed.wait()
+            # A connection that was lost while nothing was sent is found out before a message is lost with it.
+            connection.execute("SELECT 1")
+            with self._changed:
                 some = [self._waiting.popleft() for _ in range(min(len(self._waiting), MESSAGES_PER_COMMIT))]
             payloads = [part for message in some for part in self._split(message())]
             try:

@@ -1,5 +1,6 @@
 """Events reach the subscribers of every collector on one PostgreSQL database, whichever of them projects."""
 
+import contextlib
 import json
 
 import pytest
@@ -8,7 +9,9 @@ import sqlalchemy
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
 from monitor_server.store.database import Store
+from monitor_server.store.postgresql import listen_notify
 from monitor_server.store.postgresql.listen_notify import MAX_SENDERS, Notifications
+from tests.databases import execute
 from tests.live import eventually, listening
 
 postgres_only = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -115,6 +118,29 @@ def test_what_is_not_understood_or_incomplete_is_passed_over(database_url):
     assert heard == ["whole", *(str(number) for number in range(3, 10_003))]
     for each in (sender, receiver, store, other):
         (each.close if isinstance(each, Store) else each.stop)()
+
+
+@postgres_only
+def test_the_first_message_after_the_database_has_ended_the_connections_arrives(database_url, monkeypatch):
+    """The receivers are there again before the sender has anything to send, and nothing tells them of a gap."""
+    monkeypatch.setattr(listen_notify, "RECONNECT_SECONDS", 0.01)
+    heard, gaps = [], []
+    with contextlib.ExitStack() as stack:
+        store, other = (stack.enter_context(contextlib.closing(Store.open(database_url))) for _ in range(2))
+        receiver = store.open_notifications(heard.append, lambda: gaps.append(len(heard)))
+        sender = other.open_notifications(lambda _: None, lambda: None)
+        for each in (receiver, sender):
+            each.start()
+            stack.callback(each.stop)
+        eventually(lambda: receiver.is_listening)
+        sender.send(lambda: "before")
+        eventually(lambda: heard)
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        execute(database_url, {"postgresql": f"SELECT pg_terminate_backend(pid, 5000) {others}"})
+        eventually(lambda: len(gaps) == 2)
+        sender.send(lambda: "first")
+        eventually(lambda: heard == ["before", "first"])
+    assert sender.dropped == 0
 
 
 FORGED = {
