@@ -16,7 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
-from monitor_server.store.faults import FaultCounts, fault_of, fault_of_disk
+from monitor_server.store.faults import FaultCounts, fault_of, fault_of_disk, opening_advice
 from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, prepare_postgres, unbounded
 from monitor_server.store.postgresql.listen_notify import Notifications
 from monitor_server.store.postgresql.silence import Silence
@@ -78,7 +78,7 @@ class Store:
             engine.dispose()
             raise DatabaseUnusable(
                 f"the database {shown_url(url)} cannot be opened for writing: {error.orig}; "
-                "check that its folder exists and is writable, or set RLVITALS_DATABASE_URL"
+                f"{opening_advice(error, is_file=is_sqlite)}"
             ) from error
         except DatabaseNewer:
             engine.dispose()

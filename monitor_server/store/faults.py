@@ -8,7 +8,16 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy.exc import DBAPIError
 
-__all__ = ["Fault", "FaultCounts", "Silent", "concerns_all", "connection_loss", "fault_of", "fault_of_disk"]
+__all__ = [
+    "Fault",
+    "FaultCounts",
+    "Silent",
+    "concerns_all",
+    "connection_loss",
+    "fault_of",
+    "fault_of_disk",
+    "opening_advice",
+]
 
 Fault = Literal["connection", "disk", "full", "locked", "read_only", "removed", "silent", "slow", "other"]
 """``disk`` is a disk that fails; ``removed`` a file that was removed, replaced or cut; ``silent`` a server that says
@@ -50,6 +59,21 @@ def fault_of(error: Exception) -> Fault:
 def fault_of_disk(error: OSError) -> Fault:
     """Return which fault it is that the system does not let a file be written."""
     return OF_SYSTEM.get(error.errno or 0, "disk")
+
+
+def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
+    """Return what to do where a database cannot be opened, which may be a file or be on a server."""
+    if fault_of(error) == "locked":
+        return "another program holds it, perhaps a collector that migrates it; end that program, or start again later"
+    if is_file:
+        return (
+            "it must be a database of rlvitals or not be there yet, and its folder must exist and be writable; "
+            "or set RLVITALS_DATABASE_URL"
+        )
+    return (
+        "check that the server runs and takes connections, that RLVITALS_DATABASE_URL has its address, user, password "
+        "and database, and that the user may create tables"
+    )
 
 
 def concerns_all(error: Exception) -> bool:

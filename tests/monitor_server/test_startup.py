@@ -1,5 +1,6 @@
 """Starting and ending: one clear line and a status for what cannot work, no traceback, nothing half done."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -12,9 +13,11 @@ import pytest
 import urllib3
 
 from monitor_server.commands.main import main
+from monitor_server.store import database as store_database
 from monitor_server.store import migrations
 from monitor_server.store.database import Store
 from tests.live import eventually
+from tests.ports import reserved_port
 
 VERSIONS = Path(*migrations.__path__) / "versions"
 
@@ -65,7 +68,7 @@ def test_a_newer_database_is_left_alone(refused, tmp_path):
         ("sqlite:////proc/rlvitals.db", "unable to open"),
         ("sqlite:////nowhere/at/all.db", "unable to open"),
         ("sqlite:////etc", "unable to open"),
-        ("sqlite:////etc/hostname", "not a database"),
+        ("sqlite:////etc/hostname", "not a database; it must be a database of rlvitals or not be there yet"),
         ("mysql+nothing://x", "RLVITALS_DATABASE_URL"),
         ("rubbish", "RLVITALS_DATABASE_URL"),
     ],
@@ -84,6 +87,23 @@ def test_a_read_only_database_is_reported_in_one_line(refused, tmp_path):
         (tmp_path / "x.db").chmod(0o400)
         uri = f"sqlite:///{tmp_path / 'x.db'}"
     refused("--port", "0", "--database", uri, says=["cannot be opened for writing"])
+
+
+def test_a_server_that_is_not_there_is_reported_with_what_to_check(refused):
+    """The advice is that of a server, and not that of a file."""
+    with reserved_port() as port:
+        url = f"postgresql+psycopg://somebody@127.0.0.1:{port}/x"
+        refused("--port", "0", "--database", url, says=["refused", "check that the server runs", "user, password"])
+
+
+def test_a_database_that_somebody_holds_is_reported_in_one_line(refused, monkeypatch, tmp_path):
+    """Its folder is not to blame; whoever holds it may be a second collector that migrates."""
+    monkeypatch.setattr(store_database, "BUSY_TIMEOUT_SECONDS", 0.01)
+    url = f"sqlite:///{tmp_path / 'x.db'}"
+    Store.open(url).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        refused("--port", "0", "--database", url, says=["is locked", "another program holds it"])
 
 
 @pytest.mark.parametrize(
