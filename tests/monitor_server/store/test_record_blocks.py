@@ -170,3 +170,19 @@ def test_steps_are_looked_for_by_their_index_and_not_in_the_whole_log(store):
     searched = [detail for *_, detail in plan if "records" in detail]
     assert len(searched) == 2
     assert all("ix_records_steps" in detail for detail in searched)
+
+
+def test_numbers_at_the_end_of_what_four_bytes_hold_are_looked_up(store):
+    """PostgreSQL would add to such a number in four bytes, and refuse the sum."""
+    highest = 2**31 - 1
+    with store.write() as repositories:
+        run_id, _ = _append(repositories, [(0, 1, True, [(highest, 1)])])
+        blocks = pack_blocks([Sent(highest, highest, b"x")], attempt=1, rank=0, begin=1)
+        repositories.records.add(run_id, blocks)
+    with store.read() as repositories:
+        records = repositories.records
+        assert records.seen(run_id, 1, 0, [highest]) == {highest}
+        assert records.ranks(run_id, 1, highest, up_to=2) == {0}
+        assert len(records.some_bodies(run_id, 1, highest, limit=3)) == 2
+        ((step, stored),) = records.of_steps(run_id, 1, [highest], bounds=UNBOUNDED)
+        assert (step, len(stored.records)) == (highest, 2)

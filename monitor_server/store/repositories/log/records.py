@@ -15,6 +15,7 @@ from monitor_server.store.repositories.log.blocks import (
 )
 from monitor_server.store.repositories.log.step_records import (
     BLOCK_COLUMNS,
+    HIGH,
     StepBounds,
     StoredStep,
     blocks_of_steps,
@@ -35,8 +36,8 @@ _OF_RANK = (
 _SEEN = select(records.c.entries, records.c.seq, records.c.step).where(
     *_OF_RANK,
     records.c.seq >= bindparam("low"),
-    records.c.seq < bindparam("high") + SPAN,
-    records.c.seq - records.c.seq_span <= bindparam("high"),
+    records.c.seq < HIGH + SPAN,
+    records.c.seq - records.c.seq_span <= HIGH,
 )
 _SOME_OF_STEP = blocks_of_steps(*BLOCK_COLUMNS, up_to=False).limit(bindparam("limit"))
 # Lengths are read without the bodies, which may be many megabytes.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, CompoundSelect, Connection, bindparam, func, select
+from sqlalchemy import BigInteger, ColumnElement, CompoundSelect, Connection, bindparam, func, select
 
 from monitor_server.store.repositories.log.blocks import (
     SPAN,
@@ -17,13 +17,15 @@ from monitor_server.store.repositories.log.blocks import (
 from monitor_server.store.statements import MAX_PARAMETERS, in_ranges
 from monitor_server.store.tables import records
 
-__all__ = ["BLOCK_COLUMNS", "StepBounds", "StoredStep", "blocks_of_steps", "read_steps"]
+__all__ = ["BLOCK_COLUMNS", "HIGH", "StepBounds", "StoredStep", "blocks_of_steps", "read_steps"]
 
 BLOCK_COLUMNS: Final = [records.c[name] for name in RecordBlock._fields]
 
 
 # As it is written here, SQLite does not look for it by the key of the log, which would read the whole log of a run.
 _POSITION: Final = records.c.position + 0
+# PostgreSQL would add to a parameter of no type in as many bytes as its value has.
+HIGH: Final = bindparam("high", type_=BigInteger)
 
 
 def blocks_of_steps(*columns: ColumnElement[Any], up_to: bool = True) -> CompoundSelect[*tuple[Any, ...]]:
@@ -39,13 +41,13 @@ def blocks_of_steps(*columns: ColumnElement[Any], up_to: bool = True) -> Compoun
     here = [records.c.run_id == bindparam("run"), records.c.attempt == bindparam("attempt")]
     if up_to:
         here.append(bindparam("up_to") >= _POSITION)
-    inside = select(*columns).where(*here, records.c.step >= bindparam("low"), records.c.step <= bindparam("high"))
+    inside = select(*columns).where(*here, records.c.step >= bindparam("low"), records.c.step <= HIGH)
     behind = select(*columns).where(
         *here,
-        records.c.step > bindparam("high"),
-        records.c.step < bindparam("high") + SPAN,
+        records.c.step > HIGH,
+        records.c.step < HIGH + SPAN,
         records.c.step_span > 0,
-        records.c.step - records.c.step_span <= bindparam("high"),
+        records.c.step - records.c.step_span <= HIGH,
     )
     return inside.union_all(behind)
 
