@@ -40,8 +40,12 @@ class StepRecords:
         return len(self._bodies)
 
     def add(self, record: StoredRecord) -> None:
-        """Keep a record, unless it is beyond the bounds, or is kept already."""
-        if (record.rank, record.seq) in self._bodies:
+        """Keep a record, unless it is beyond the bounds, is kept already, or was removed by retention.
+
+        Retention removes the records of complete steps, which may wait again: it can remove the step as well, and the
+        trainer may send it anew.
+        """
+        if not record.body or (record.rank, record.seq) in self._bodies:
             return
         size = self.body_bytes + len(record.body)
         # Once a record does not fit, no later one does: a store that is read again stops at the same place.

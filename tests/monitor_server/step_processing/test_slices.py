@@ -78,6 +78,30 @@ def test_slices_of_one_log_give_the_same_as_one_slice(store, append, create_proj
         assert [[(a.kind, a.opened_step) for a in firing] for firing in of_both] == [[("scripted", 7)]] * 2
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_step_that_is_sent_anew_after_retention_has_removed_it_is_merged_of_what_is_sent_anew(
+    store, append, create_projection, is_restarted
+):
+    """A trainer resumes a run that was silent for long: its old records are empty, and each rank reports anew."""
+    share = {"loss": {"type": "moments", "sum": 2.0, "count": 1}}
+    both = [{"rank": rank, "world_size": 2} for rank in (0, 1)]
+    for rank in both:
+        run_id = append(records=[{"step": step, "summaries": share} for step in range(3)], **rank)
+    projection = create_projection()
+    _project(store, projection, run_id)
+    with store.write() as repositories:
+        assert repositories.retention.thin_records(run_id, kept_steps=0, limit=100) == (6, False)
+        assert repositories.retention.thin_steps(run_id, most=2) == (1, False)
+    for number, rank in enumerate(both):
+        summaries = {"loss": {"type": "moments", "sum": 6.0 + 2.0 * number, "count": 1}}
+        append(records=[{"step": 1, "seq": 9, "summaries": summaries}], **rank)
+        _project(store, create_projection() if is_restarted else projection, run_id)
+    with store.read() as repositories:
+        assert repositories.waiting.first(run_id, limit=1) == {}
+        (step,) = (each for each in repositories.steps.page(run_id, from_step=0, limit=9) if each.step == 1)
+    assert step.signals == {"loss": 7.0}
+
+
 def test_a_run_belongs_to_one_projector_until_its_time_is_over(store, append, create_projection, clock):
     """The second projector takes the run over three seconds after the last slice of the first one."""
     run_id = append(records=[{"step": 1}])

@@ -63,7 +63,7 @@ _UP_TO = (
 )
 _LAST_SEQ = select(func.max(records.c.seq)).where(*_OF_RANK)
 _ADD = Insertion(records, columns=["run_id", *RecordBlock._fields])
-_RANKS = blocks_of_steps(records.c.rank, records.c.entries, records.c.seq, records.c.step)
+_RANKS = blocks_of_steps(records.c.rank, records.c.entries, records.c.seq, records.c.step, func.length(records.c.body))
 END = 2**62
 # Between sequence numbers that are looked up together: a statement costs as much as to read so many rows.
 SEQS_BETWEEN = 256
@@ -121,12 +121,12 @@ class Records:
         return found[:limit]
 
     def ranks(self, run_id: str, attempt: int, step: int, *, up_to: int) -> set[int]:
-        """Return the ranks that have reported a step, up to a position of the log."""
+        """Return the ranks of which the log has a step, up to a position, without what retention has removed."""
         asked = {"run": run_id, "attempt": attempt, "low": step, "high": step, "up_to": up_to}
         return {
             rank
-            for rank, entries, seq, last_step in self._connection.execute(_RANKS, asked)
-            if step in block_steps(entries, seq=seq, step=last_step)
+            for rank, entries, seq, last_step, length in self._connection.execute(_RANKS, asked)
+            if length and step in block_steps(entries, seq=seq, step=last_step)
         }
 
     def after(self, run_id: str, position: int, *, limit: int, max_bytes: int) -> tuple[list[StoredRecord], bool]:
