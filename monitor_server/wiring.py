@@ -23,6 +23,7 @@ from monitor_server.detection.registry import READ_SIGNALS
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.appending import BatchAppender
+from monitor_server.ingest.deliveries import Deliveries
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.records import record_caches
 from monitor_server.ingest.writer import Writer
@@ -155,6 +156,7 @@ def build_collector(
         on_commit=projector.notify_batches if is_projecting else lambda _: None,
         on_failure=log_.forget,
     )
+    deliveries = Deliveries()
     steady = clock if isinstance(clock, SteadyClock) else None
     policy = Policy(settings, clock=clock, may_be_ahead=(lambda: False) if steady is None else steady.may_be_ahead)
     retention = RetentionWorker(
@@ -173,7 +175,8 @@ def build_collector(
         store=store,
         log=log_,
         writer=writer,
-        appender=BatchAppender(writer, log_, span=span),
+        appender=BatchAppender(writer, log_, deliveries=deliveries, span=span),
+        deliveries=deliveries,
         activity=activity,
         projector=projector if is_projecting else None,
         verdict_wait=verdict_wait,

@@ -24,14 +24,15 @@ class BatchAppender:
     Args:
         writer: Commits the batches.
         log: The logs of the runs.
+        deliveries: Hand what the writer has done to the event loop.
         span: Opens a span.
     """
 
-    def __init__(self, writer: Writer, log: Log, *, span: OpenSpan) -> None:
+    def __init__(self, writer: Writer, log: Log, *, deliveries: Deliveries, span: OpenSpan) -> None:
         self._writer = writer
         self._log = log
         self._span = span
-        self._deliveries = Deliveries()
+        self._deliveries = deliveries
 
     async def append(self, valid: ValidBatch) -> Appended:
         """Append a batch to its run's log, and return what became of it after the commit.
@@ -39,6 +40,7 @@ class BatchAppender:
         A large batch is committed in parts, so that the batches of others are committed in between.
 
         Raises:
+            OutcomeUnknown: If the database has not confirmed it in time.
             Unavailable: If it could not be stored. Parts before may be; when it is sent again, they are duplicates.
         """
         parts = valid.parts(most_records=MAX_RECORDS_PER_COMMIT, most_bytes=MAX_BYTES_PER_COMMIT)

@@ -22,11 +22,13 @@ from monitor_server.store.postgresql.listen_notify import Notifications
 from monitor_server.store.postgresql.silence import Silence
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
 from monitor_server.store.schema.version import newest_schema, schema_version
-from monitor_server.store.write_turns import Turns
+from monitor_server.store.write_turns import TurnOverdueError, Turns
 
 __all__ = ["Store", "shown_url"]
 
 BUSY_TIMEOUT_SECONDS = 10.0
+# As long as a statement of PostgreSQL may take.
+TURN_LIMIT_SECONDS = 12.0
 READERS = 40  # as many as the server has threads for requests
 MIGRATION_LOCK = 7_239_021  # any number that no other program uses for a lock
 
@@ -36,7 +38,7 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._turns = Turns() if engine.dialect.name == "sqlite" else None
+        self._turns = Turns(limit_seconds=TURN_LIMIT_SECONDS) if engine.dialect.name == "sqlite" else None
         # One snapshot for all statements, as SQLite has it.
         self._reading = engine if self._turns else engine.execution_options(isolation_level="REPEATABLE READ")
         self._writing = engine.execution_options(rlvitals_write=True)
@@ -131,7 +133,7 @@ class Store:
                     yield Repositories(connection)
                     self._check(lambda file: file.check())
             self._note_answer()
-        except (DBAPIError, PoolTimeoutError) as error:
+        except (DBAPIError, PoolTimeoutError, TurnOverdueError) as error:
             if isinstance(error, STATEMENT_ERRORS):
                 raise
             raise Unavailable(f"the store cannot write: {self._note_fault(error)}; send again later") from error
@@ -199,7 +201,7 @@ class Store:
         self.faults.end()
         self._silence.end()
 
-    def _note_fault(self, error: DBAPIError | PoolTimeoutError) -> str:
+    def _note_fault(self, error: DBAPIError | PoolTimeoutError | TurnOverdueError) -> str:
         """Count the fault that an error is, and return the reason in words."""
         fault, reason = fault_of(error), str(getattr(error, "orig", error))
         if fault == "disk" and self._file is not None and (cause := self._file.write_error()) is not None:

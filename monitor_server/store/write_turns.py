@@ -1,38 +1,64 @@
-"""A lock that is handed over in the order in which it was asked for.
+"""A lock that is handed over in the order in which it was asked for, and is not waited for without end.
 
 SQLite lets one connection write at a time, and the others poll for it: a thread that writes in a loop would starve
-them. Threads of one process therefore queue here first.
+them. Threads of one process therefore queue here first. Where the disk does not answer, the thread that writes waits
+for the system, which nothing can end; the others are refused.
 """
 
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 
-__all__ = ["Turns"]
+__all__ = ["TurnOverdueError", "Turns"]
+
+
+class TurnOverdueError(Exception):
+    """A turn has not come in time."""
 
 
 class Turns:
-    """A fair lock, used as a context manager."""
+    """A fair lock, used as a context manager.
 
-    def __init__(self) -> None:
+    Args:
+        limit_seconds: How long a turn is waited for, and how long one may last before those who come are refused at
+            once.
+        monotonic: A clock in seconds.
+    """
+
+    def __init__(self, *, limit_seconds: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._limit_seconds = limit_seconds
+        self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._is_taken = False
+        self._taken_at: float | None = None
         self._waiting: deque[threading.Event] = deque()
 
     def __enter__(self) -> None:
         with self._lock:
-            if not self._is_taken:
-                self._is_taken = True
+            if self._taken_at is None:
+                self._taken_at = self._monotonic()
                 return
+            self._check(self._taken_at)
             turn = threading.Event()
             self._waiting.append(turn)
-        turn.wait()
+        if turn.wait(self._limit_seconds):
+            return
+        with self._lock:
+            if turn.is_set():  # it came after the wait had ended
+                return
+            self._waiting.remove(turn)
+        raise TurnOverdueError(f"other writes have not ended within {self._limit_seconds:g} s, as on a slow disk")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with self._lock:
+            self._taken_at = self._monotonic() if self._waiting else None
             if self._waiting:
                 self._waiting.popleft().set()
-            else:
-                self._is_taken = False
+
+    def _check(self, taken_at: float) -> None:
+        seconds = self._monotonic() - taken_at
+        if seconds > self._limit_seconds:
+            raise TurnOverdueError(f"a write has not ended for {seconds:.0f} s; the disk is slow or does not answer")

@@ -14,6 +14,7 @@ from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import InvalidField, SettingsConflict, StartupError, UnknownVersion
+from monitor_server.ingest.deliveries import wait_in_thread
 from monitor_server.notifications.configuration.editing import with_kept_secrets
 from monitor_server.notifications.configuration.loading import UnusableDocumentError
 from monitor_server.notifications.configuration.stored import SavedDocument, read_saved
@@ -183,7 +184,7 @@ def _save(collector: Collector, author: Caller, body: SettingsBody | RestoreBody
     def write(repositories: Repositories) -> StoredDocument:
         return save_document(repositories, before, after, saving)
 
-    collector.writer.submit("notifications", write).result()
+    wait_in_thread(collector.writer.submit("notifications", write))
     if collector.notifier is not None:
         collector.notifier.notify()
     with collector.store.read() as reading:

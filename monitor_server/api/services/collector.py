@@ -21,6 +21,7 @@ from monitor_server.exposition.prometheus import Exposition
 from monitor_server.http_server.read_limits import DryRuns, WaitingReads
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.appending import BatchAppender
+from monitor_server.ingest.deliveries import Deliveries
 from monitor_server.ingest.large_batches import LargeBatches
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.writer import Writer
@@ -55,6 +56,7 @@ class Collector:
     log: Log
     writer: Writer
     appender: BatchAppender
+    deliveries: Deliveries
     activity: Activity
     projector: Projector | None
     verdict_wait: VerdictWait
@@ -112,9 +114,10 @@ class Collector:
 
         Raises:
             CollectorError: What ``change`` raises.
+            OutcomeUnknown: If the database has not confirmed it in time.
             Unavailable: If it could not be stored.
         """
-        return await asyncio.wrap_future(self.writer.submit(key, change))
+        return await self.deliveries.wait(self.writer.submit(key, change))
 
     def channels(self, repositories: Repositories) -> NotificationFile:
         """Return the channels and routes that are in force in a transaction."""

@@ -1,7 +1,5 @@
 """A person confirms the link of a notification."""
 
-import asyncio
-
 from monitor_server.action_links.signing import hash_token
 from monitor_server.action_links.using import LinkState, LinkUse, use_link
 from monitor_server.alerts.silencing import AppliedSilences
@@ -34,7 +32,7 @@ async def use_action_link(collector: Collector, token: str, confirmation: str) -
 
     under_way = collector.writer.submit(hash_token(token), write)
     try:
-        use, applied = await asyncio.wrap_future(under_way)
+        use, applied = await collector.deliveries.wait(under_way)
     except RequestNotPossible:
         raise
     except Exception as error:
