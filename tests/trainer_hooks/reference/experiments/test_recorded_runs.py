@@ -131,7 +131,8 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
         assert gwhes_table(folder, ["grpo"]) in page
         assert acceleration_table(folder, ["grpo"]) in page
         assert drop_table(folder, ["grpo"]) in page
-    for folder in (FOLDER, STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant"):
+    peak = EXPERIMENTS / "runs-release-peak"
+    for folder in (FOLDER, STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant", peak):
         assert fair_table(folder) in page
     for folder in (SPIRAL, EXPERIMENTS / "runs-constant"):
         assert question_table(folder, ["grpo"]) in page
@@ -139,9 +140,10 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     for found in (gwhes_table, gwhes_action_table, question_table, lambda folder, _: course_table(folder, "grpo")):
         assert found(release, ["grpo"]) in page
     assert table(release, RATES) in page
-    peak = EXPERIMENTS / "runs-release-peak"
     for found in (table, drift_table, gwhes_table, gwhes_action_table, lambda folder, _: course_table(folder, "grpo")):
         assert found(peak, ["grpo"]) in page
+    assert table(peak, ["llds-0.01", "llds-0.1", "llds-release"]) in page
+    assert course_table(peak, "llds-release") in page
     pilot = EXPERIMENTS.parent / "probes" / "runs-pretrained"
     assert pilot_table(pilot, ARMS) in page
     assert gwhes_action_table(pilot, ["grpo"]) in page
