@@ -107,12 +107,15 @@ class Notifications:
                     connection.close()
 
     def _send_all(self, connection: Any, on_success: Callable[[], None]) -> None:  # noqa: ANN401 - psycopg is an extra
+        used_at = time.monotonic()
         while not self._is_stopping.is_set():
             with self._changed:
                 while not self._waiting and not self._is_stopping.is_set():
                     self._changed.wait()
-            # A connection that was lost while nothing was sent is found out before a message is lost with it.
-            connection.execute("SELECT 1")
+            # A connection that was lost while nothing was sent is found out before a message is lost with it. Where it is lost
+            # sooner, those who listen have not connected again either, and learn of a gap.
+            if time.monotonic() - used_at > RECONNECT_SECONDS / 2:
+                connection.execute("SELECT 1")
             with self._changed:
                 some = [self._waiting.popleft() for _ in range(min(len(self._waiting), MESSAGES_PER_COMMIT))]
             payloads = [part for message in some for part in self._split(message())]
@@ -122,6 +125,7 @@ class Notifications:
             except Exception:
                 self.dropped += len(some)
                 raise
+            used_at = time.monotonic()
             on_success()
 
     def _split(self, message: str) -> list[str]:
