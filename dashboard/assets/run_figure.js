@@ -83,12 +83,11 @@
   }
 
   /* Puts each band's name in the middle of what is visible of the band, and hides it where it does not fit. */
-  function placedLabels(graph, shapes, last) {
-    const [first, final] = stepsInView(graph, last);
-    const pixelsPerStep = graph._fullLayout.xaxis._length / (final - first);
+  function placedLabels(annotations, shapes, [first, final], pixels) {
+    const pixelsPerStep = pixels / (final - first);
     const bands = shapes.filter((shape) => /band$/.test(shape.name) && shape.opacity === 1);
     let place = 0;
-    return graph.layout.annotations.map((label) => {
+    return annotations.map((label) => {
       if (label.name !== "band-label") return label;
       const band = bands[place++];
       const from = Math.max(band.x0, first);
@@ -98,20 +97,28 @@
     });
   }
 
+  const isValueAxis = (key) => /^yaxis\d+$/.test(key);
+
+  /* The range of an axis of values that is fitted to the steps in view, or null where none of its lines has a value there. */
+  function fittedRange(traces, name, isLog, [from, to]) {
+    const seen = traces
+      .filter((trace) => trace.meta.role === "line" && trace.yaxis === name.replace("axis", ""))
+      .flatMap((trace) => trace.y.filter((y, at) => y !== null && trace.x[at] >= from && trace.x[at] <= to));
+    if (!seen.length) return null;
+    const ends = [Math.min(...seen), Math.max(...seen)].map((y) => (isLog ? Math.log10(y) : y));
+    const pad = (ends[1] - ends[0] || Math.abs(ends[0]) || 1) * 0.06;
+    return [ends[0] - pad, ends[1] + pad];
+  }
+
   /* While the steps are zoomed, each panel's values are fitted to the steps in view. */
   function fittedAxes(graph, last) {
     const layout = {};
-    const [from, to] = stepsInView(graph, last);
-    for (const name of Object.keys(graph.layout).filter((key) => /^yaxis\d+$/.test(key))) {
+    for (const name of Object.keys(graph.layout).filter(isValueAxis)) {
       const axis = graph._fullLayout[name];
-      const seen = graph.data
-        .filter((trace) => trace.meta.role === "line" && trace.yaxis === axis._id)
-        .flatMap((trace) => trace.y.filter((y, at) => y !== null && trace.x[at] >= from && trace.x[at] <= to));
-      if (graph.rlvitalsZoom && seen.length) {
-        const ends = [Math.min(...seen), Math.max(...seen)].map((y) => (axis.type === "log" ? Math.log10(y) : y));
-        const pad = (ends[1] - ends[0] || Math.abs(ends[0]) || 1) * 0.06;
-        layout[`${name}.range`] = [ends[0] - pad, ends[1] + pad];
-      } else if (!axis.autorange) layout[`${name}.autorange`] = true;
+      const isLog = axis.type === "log";
+      const range = graph.rlvitalsZoom ? fittedRange(graph.data, name, isLog, stepsInView(graph, last)) : null;
+      if (range) layout[`${name}.range`] = range;
+      else if (!axis.autorange) layout[`${name}.autorange`] = true;
     }
     return layout;
   }
@@ -125,12 +132,13 @@
      Of a name that was hidden when Plotly read the layout it knows nothing, not even the text. */
   function movedLabels(graph, shapes, last) {
     const moved = {};
-    placedLabels(graph, shapes, last).forEach((label, at) => {
+    const { annotations } = graph.layout;
+    placedLabels(annotations, shapes, stepsInView(graph, last), graph._fullLayout.xaxis._length).forEach((label, at) => {
       for (const key of ["x", "visible"]) {
-        if (label[key] === graph.layout.annotations[at][key]) continue;
+        if (label[key] === annotations[at][key]) continue;
         const known = graph._fullLayout.annotations[at];
         if (graph.rlvitalsZoom && known.text !== undefined) {
-          graph.layout.annotations[at][key] = known[key] = label[key];
+          annotations[at][key] = known[key] = label[key];
           moved["xaxis.range"] = graph.rlvitalsZoom;
         } else moved[`annotations[${at}].${key}`] = label[key];
       }
@@ -230,18 +238,24 @@
     trim();
   }
 
-  /* Draws the figure of the server in the zoom that holds, with the axes of values where they are until they are fitted. */
+  /* The layout of a figure from the server in a zoom: its steps, values that are fitted to them, and the names of bands. */
+  function zoomedLayout(data, layout, zoom, pixels) {
+    const zoomed = { ...layout, annotations: placedLabels(layout.annotations, layout.shapes, zoom, pixels) };
+    const put = (axis, range) => (zoomed[axis] = { ...layout[axis], autorange: false, range });
+    for (const axis of Object.keys(layout).filter((key) => /^xaxis\d*$/.test(key))) put(axis, [...zoom]);
+    for (const axis of Object.keys(layout).filter(isValueAxis)) {
+      const range = fittedRange(data, axis, layout[axis].type === "log", zoom);
+      if (range) put(axis, range);
+    }
+    return zoomed;
+  }
+
+  /* Draws the figure of the server in the zoom that holds, at once as it is to be, for each draw takes as long as the others. */
   function redraw({ figure: { data, layout }, live }) {
     const graph = figure();
     if (!graph) return;
-    if (graph.rlvitalsZoom) {
-      // A signal that was just observed has an axis that is not drawn yet, and no range to keep.
-      const isKept = (key) => /^[xy]axis\d*$/.test(key) && key !== "yaxis" && graph._fullLayout[key];
-      for (const axis of Object.keys(layout).filter(isKept)) {
-        layout[axis] = { ...layout[axis], autorange: false, range: [...graph._fullLayout[axis].range] };
-      }
-    }
-    window.Plotly.react(graph, data, layout);
+    const { rlvitalsZoom: zoom, _fullLayout } = graph;
+    window.Plotly.react(graph, data, zoom ? zoomedLayout(data, layout, zoom, _fullLayout.xaxis._length) : layout);
     window.rlvitals.limitPoints(live.max_points);
   }
 

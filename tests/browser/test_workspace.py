@@ -123,7 +123,10 @@ def test_a_zoom_in_one_panel_is_the_zoom_of_all_and_reads_raw_values(collector, 
 
 
 def test_the_vital_signs_are_smoothed_and_zoomed_with_the_panels(collector, visit):
-    """By the slider below them, at full resolution; a pushed step is in both lines, and a reload shows the same."""
+    """By the slider below them, at full resolution; a pushed step is in both lines, and a reload shows the same.
+
+    The figure that the server sends for a zoom is drawn as it is to be, and not a second time to fit its values.
+    """
     records = [{"step": step, "scalars": {"reward/mean": float(step % 7)}} for step in range(3000)]
     run_id = collector.run(run="noisy", records=records)
     page = visit.page
@@ -143,10 +146,23 @@ def test_the_vital_signs_are_smoothed_and_zoomed_with_the_panels(collector, visi
     vitals("!average && line.x.length <= 1500")
     page.locator("#workspace-smoothing").get_by_role("slider").press("End")
     vitals("average && average.y.length === line.y.length && average.y.every((y) => 1 < y && y < 6 || y === 0)")
+    page.evaluate(
+        """() => {
+            window.draws = [];
+            const graph = document.querySelector('#run-figure .js-plotly-plot');
+            for (const name of ['react', 'relayout']) {
+                const draw = Plotly[name];
+                Plotly[name] = (drawn, ...rest) => (drawn === graph && window.draws.push(name), draw(drawn, ...rest));
+            }
+        }"""
+    )
     page.evaluate("window.rlvitals.panels.zoomTo([100, 200])")
     dense = "line.x.filter((step) => step >= 100 && step <= 200).length === 101"
     zoomed = f"graph._fullLayout.xaxis.range.join() === '100,200' && {dense}"
     vitals(zoomed)
+    page.evaluate("() => new Promise((end) => requestAnimationFrame(() => requestAnimationFrame(end)))")
+    assert page.evaluate("window.draws").count("react") == 1
+    assert page.evaluate("window.draws.at(-1)") == "react"
     collector.run(run="noisy", records=[{"step": 3000, "scalars": {"reward/mean": 100.0}}])
     vitals(f"[line, average].every((trace) => trace.x.at(-1) === 3000) && average.y.at(-1) < 50 && {zoomed}")
     page.reload()
