@@ -164,7 +164,8 @@
 
   /* Zooms every panel, and the vital signs if they share the axis: at once what is drawn, one panel a frame, and then with
      the values that the server holds of that interval. */
-  function zoomTo(range) {
+  function zoomTo(dragged) {
+    const range = dragged && isBySteps(settings.axis) ? withAStep(dragged) : dragged;
     if (JSON.stringify(range) === JSON.stringify(zoom)) return; // the event comes from a figure that this function has just zoomed
     zoom = range;
     const vitals = window.rlvitals.figure.find();
@@ -176,6 +177,11 @@
     configure(settings);
     viewVitals(false);
     remember();
+  }
+
+  /* An interval of steps, or the whole step in which it lies, since there is nothing to see between two steps. */
+  function withAStep([from, to]) {
+    return to - from >= 1 ? [from, to] : [Math.floor(from), Math.floor(from) + 1];
   }
 
   /* A zoom of the vital signs, which are drawn by steps; panels that are not keep their own. */

@@ -322,7 +322,10 @@ def test_the_name_of_a_phase_is_drawn_in_the_middle_of_what_is_seen_of_it(collec
 
 
 def test_few_steps_have_a_tick_each_and_the_way_back_to_all_draws_no_more_than_a_glance_can_hold(collector, visit):
-    """Between whole steps there is no tick, and the draw that leaves a narrow zoom does not put one at every step."""
+    """Between whole steps there is no tick, and the draw that leaves a narrow zoom does not put one at every step.
+
+    A zoom to less than a step is one to the step.
+    """
     run_id = collector.run(run="ticks", records=steps(0, 400))
     open_run(collector, visit, run_id, 399)
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
@@ -334,6 +337,8 @@ def test_few_steps_have_a_tick_each_and_the_way_back_to_all_draws_no_more_than_a
     }"""
     visit.page.evaluate(zoom, [2.5, 5.2])
     expect(visit.page.locator("#run-figure .xtick text")).to_have_text(["3", "4", "5"])
+    visit.page.evaluate(zoom, [3.3, 3.6])
+    expect(visit.page.locator("#run-figure .xtick text")).to_have_text(["3", "4"])
     assert visit.page.evaluate(zoom, [0, 399]) < 40
     visit.page.wait_for_function(
         "() => document.querySelector('#run-figure .js-plotly-plot').layout.xaxis.tickvals === null"
