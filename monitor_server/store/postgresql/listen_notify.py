@@ -112,8 +112,8 @@ class Notifications:
             with self._changed:
                 while not self._waiting and not self._is_stopping.is_set():
                     self._changed.wait()
-            # A connection that was lost while nothing was sent is found out before a message is lost with it. Where it is lost
-            # sooner, those who listen have not connected again either, and learn of a gap.
+            # A connection that was lost while nothing was sent is found out before a message is lost with it. Where
+            # it is lost sooner, those who listen have not connected again either, and learn of a gap.
             if time.monotonic() - used_at > RECONNECT_SECONDS / 2:
                 connection.execute("SELECT 1")
             with self._changed:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, LargeBinary, Select, bindparam, delete, func,
 from monitor_server.store.encoding.packing import FLOAT, columns, pack, unpack
 from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.repositories.series.compaction import Compaction
-from monitor_server.store.statements import in_parts
+from monitor_server.store.statements import Insertion, in_parts
 from monitor_server.store.tables import signals, steps
 
 __all__ = ["Step", "StepColumns", "Steps"]
@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 _COLUMNS = (steps.c.step, steps.c.attempt, steps.c.time, steps.c.policy_version, steps.c.data_version, steps.c.packed)
 
+_ADD_SIGNALS = Insertion(signals, columns=["run_id", "position", "name"])
 # Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
 _KNOWN = select(steps.c.step).where(
     steps.c.run_id == bindparam("run"),
@@ -66,8 +67,7 @@ class Steps:
 
     def add_signals(self, run_id: str, names: Sequence[str], *, start: int) -> None:
         """Assign new signals the positions from ``start`` on."""
-        rows = [{"run_id": run_id, "position": start + place, "name": name} for place, name in enumerate(names)]
-        self._connection.execute(insert(signals), rows)
+        _ADD_SIGNALS.execute(self._connection, [(run_id, start + place, name) for place, name in enumerate(names)])
 
     def known(self, run_id: str, attempt: int, numbers: Collection[int]) -> set[int]:
         """Return those of the steps ``numbers`` that are complete."""
