@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from monitor_server.alerts.liveness import LOST
-from monitor_server.alerts.transitions import Change, advance
+from monitor_server.alerts.stages import Change, advance
 from monitor_server.errors import UnknownAlert
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry

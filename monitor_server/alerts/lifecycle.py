@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.alerts.transitions import Change, Stage, advance
+from monitor_server.alerts.stages import Change, Stage, advance
 from monitor_server.detection.protocol import RULE_PREFIX, Finding, Severity
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from monitor_server.alerts.lifecycle import AlertTransition, RecordTransitions
-from monitor_server.alerts.transitions import Change, advance
+from monitor_server.alerts.stages import Change, advance
 from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories

@@ -10,7 +10,7 @@ from monitor_server.retention.limits import Limits, limits_in_force
 from monitor_server.settings import Deadlines, Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.retention_counts import Counted
-from monitor_server.store.repositories.time_limit import Deadline
+from monitor_server.store.time_limit import Deadline
 
 __all__ = ["COUNTING_SECONDS", "Removal", "previewed_removals"]
 

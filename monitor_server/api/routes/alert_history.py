@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
 from monitor_server.access.audit.entries import record_change
-from monitor_server.alerts.transitions import Change
+from monitor_server.alerts.stages import Change
 from monitor_server.api.body_fields import By, Comment
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND

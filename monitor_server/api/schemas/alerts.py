@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from monitor_server.action_requests.requesting import RequestableAction, RequestState
-from monitor_server.alerts.transitions import Stage
+from monitor_server.alerts.stages import Stage
 from monitor_server.api.schemas.base import Schema
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.encoding.stored_json import read_object, showable

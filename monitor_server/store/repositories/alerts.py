@@ -60,7 +60,7 @@ class Alert:
 
     Attributes:
         state: ``pending``, ``firing`` or ``resolved``; a part of what ``stage`` says.
-        stage: A `Stage` of `monitor_server.alerts.transitions`.
+        stage: A `Stage` of `monitor_server.alerts.stages`.
         reopened_from: The newest resolved alert of this run and kind, when this one opened.
         silence_id: The silence that covers it, or that covered it when it was resolved.
         silenced_until: When that silence ends; None where it ends with the alert.

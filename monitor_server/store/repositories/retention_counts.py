@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import is_active_column
-from monitor_server.store.repositories.time_limit import Deadline, OutOfTimeError
 from monitor_server.store.tables import records, responses, runs, steps
+from monitor_server.store.time_limit import Deadline, OutOfTimeError
 
 __all__ = ["Counted", "RetentionCounts"]
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from monitor_server.store.repositories.time_limit import Deadline, OutOfTimeError
+from monitor_server.store.time_limit import Deadline, OutOfTimeError
 
 ENDLESS = {
     "sqlite": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c",
