@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, exists, insert, select, update
 
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.repositories.removed_attempts import is_of_kept_attempt
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import acknowledgements, alert_history, alerts, attempts, runs
 from trainer_hooks.wire import spell_non_finite
@@ -163,10 +164,10 @@ class Alerts:
         self._connection.execute(update(acknowledgements).where(here), {"attempt": attempt, "step": step})
 
     def acknowledgements(self, run_id: str) -> list[StoredAcknowledgement]:
-        """Return the acknowledgements that detection was given, in order."""
+        """Return the acknowledgements that detection was given, in order, without those of removed attempts."""
         query = (
             select(*_ACKNOWLEDGEMENT)
-            .where(acknowledgements.c.run_id == run_id, acknowledgements.c.step.is_not(None))
+            .where(acknowledgements.c.run_id == run_id, is_of_kept_attempt(acknowledgements.c.attempt, run_id))
             .order_by(acknowledgements.c.number)
         )
         return [_acknowledgement(row) for row in self._connection.execute(query).mappings()]

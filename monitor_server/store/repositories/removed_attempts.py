@@ -8,7 +8,7 @@ from sqlalchemy import Column, ColumnElement, Select, select
 
 from monitor_server.store.tables import attempts
 
-__all__ = ["REMOVED", "is_kept", "removed_attempts"]
+__all__ = ["REMOVED", "is_kept", "is_of_kept_attempt", "removed_attempts"]
 
 REMOVED = 0
 
@@ -21,3 +21,9 @@ def removed_attempts(run_id: ColumnElement[str] | str) -> Select[int]:
 def is_kept(attempt: Column[int] | ColumnElement[int], run_id: ColumnElement[str] | str) -> ColumnElement[bool]:
     """Whether the attempt of a row is one of a run that is not removed."""
     return attempt.not_in(removed_attempts(run_id))
+
+
+def is_of_kept_attempt(attempt: Column[int] | Column[int | None], run_id: str) -> ColumnElement[bool]:
+    """Whether the attempt of a row is one that the run has: versions before left rows of attempts that are gone."""
+    kept = select(attempts.c.attempt).where(attempts.c.run_id == run_id, attempts.c.world_size != REMOVED)
+    return attempt.in_(kept)

@@ -35,6 +35,8 @@ from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.statements import MAX_PARAMETERS
 from monitor_server.store.tables import (
+    acknowledgements,
+    actions,
     alerts,
     attempts,
     chunk_values,
@@ -139,7 +141,7 @@ class Retention:
         removed = self._log.remove_attempt(run_id, attempt, limit=limit)
         if removed:
             return records.name, removed
-        for table in (steps, responses, waiting):
+        for table in (steps, responses, waiting, actions, acknowledgements):
             removed = self._remove_some(table, run_id, limit, table.c.attempt == attempt)
             if removed:
                 return table.name, removed

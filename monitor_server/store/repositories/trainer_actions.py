@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import Connection, insert, select
 
 from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.repositories.removed_attempts import is_of_kept_attempt
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import actions
 from trainer_hooks.wire import ActionReport, ForkResult, spell_non_finite
@@ -42,8 +43,9 @@ class Actions:
             self._connection.execute(insert(actions), numbered(self._connection, actions, rows, run_id=run_id))
 
     def page(self, run_id: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
-        """Return a run's reports, the newest first, before the one numbered ``before``."""
-        query = select(actions).where(actions.c.run_id == run_id).order_by(actions.c.number.desc()).limit(limit)
+        """Return the reports of a run's attempts, the newest first, before the one numbered ``before``."""
+        here = (actions.c.run_id == run_id) & is_of_kept_attempt(actions.c.attempt, run_id)
+        query = select(actions).where(here).order_by(actions.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(actions.c.number < before)
         rows = self._connection.execute(query).mappings()

@@ -100,3 +100,20 @@ def test_a_reset_to_what_cannot_be_is_refused(live, fields, says):
     assert says in answer.json()["detail"]
     assert _ask(live, "nobody").status == 404
     assert _step(live, 1)["judged_step"] == 1
+
+
+def test_what_was_done_in_a_removed_attempt_is_removed_with_it(live):
+    """Actions that its trainer reported and acknowledgements that it was given are in no answer, nor in a new one's."""
+    run_id = _step(live, 0)["run_id"]
+    action = {"action": "notify", "alert_id": "a", "outcome": "taken", "reason": "r"}
+    record = {"step": 1, "scalars": {"warn": 1.0}, "actions": [action]}
+    live.send(run="r", attempt=2, schema_version=2, records=[record])
+    (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
+    assert live.pool.request("POST", f"{live.url}/api/v1/alerts/{alert['id']}/ack", json={}).status == 200
+    given = ("actions", "acknowledgements")
+    eventually(lambda: all(live.get(f"/runs/{run_id}/{each}")["items"] for each in given))
+    _reset(live, run_id, attempt=1)
+    assert [live.get(f"/runs/{run_id}/{each}")["items"] for each in given] == [[], []]
+    assert live.pool.request("GET", f"{live.url}/api/v1/alerts/{alert['id']}/incident").status == 200
+    _step(live, 1, attempt=2)
+    assert [live.get(f"/runs/{run_id}/{each}")["items"] for each in given] == [[], []]
