@@ -45,9 +45,9 @@ def reset_run(
         if seen is not None and seen.attempt > number:
             repositories.detector_states.remove(run_id)
             repositories.rules.reset_states(run_id)
-        repositories.attempts.mark_removed(run_id, above=number)
-        repositories.compaction.remove_all(run_id)
-        _remove_some_rows(repositories, run_id)
+        if repositories.attempts.mark_removed(run_id, above=number):
+            repositories.compaction.remove_all(run_id)
+            _remove_some_rows(repositories, run_id)
         run.attempt = run.projected_attempt = number
         run.world_size = attempts[number][1]
         run.ended, run.last_step_at = None, now

@@ -121,10 +121,14 @@ class Attempts:
         rows = self._connection.execute(_BEGUN, {"run": run_id, "after": after})
         return {position: attempt for position, attempt in rows}  # noqa: C416 - rows are not pairs to mypy
 
-    def mark_removed(self, run_id: str, *, above: int) -> None:
-        """Hide every attempt above one from readers; `Retention.remove_attempt_rows` then removes what they hold."""
+    def mark_removed(self, run_id: str, *, above: int) -> bool:
+        """Hide every attempt above one from readers; `Retention.remove_attempt_rows` then removes what they hold.
+
+        Returns:
+            Whether there are any.
+        """
         here = (attempts.c.run_id == run_id) & (attempts.c.attempt > above)
-        self._connection.execute(update(attempts).where(here), {"world_size": REMOVED})
+        return self._connection.execute(update(attempts).where(here), {"world_size": REMOVED}).rowcount > 0
 
     def ordinals(self, run_id: str) -> dict[int, tuple[int, int]]:
         """Return each attempt's ordinal, from 1, and world size."""

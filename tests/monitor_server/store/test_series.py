@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
+from monitor_server.ingest.reset import reset_run
 from monitor_server.store import tables
 from monitor_server.store.downsampling import downsample
 from monitor_server.store.encoding import chunks
@@ -199,6 +200,20 @@ def test_a_step_that_is_written_into_a_chunk_costs_that_chunk_alone(store, fille
         assert repositories.compaction.compact(filled, newest_step=399)
         assert repositories.compaction.count(filled) == before
         assert repositories.series.read(filled, ["a"], from_step=20, to_step=20)[0].values.tolist() == [7.0]
+
+
+def test_a_reset_that_removes_no_attempt_keeps_the_chunks(store, filled):
+    """What one of an earlier version has left of them does not keep the steps from being compacted anew."""
+    with store.write() as repositories:
+        before = repositories.compaction.count(filled)
+        repositories.attempts.enter(filled, 1, world_size=1, now=0.0, position=1)
+        reset_run(repositories, filled, attempt=1, now=0.0)
+        assert repositories.compaction.count(filled) == before
+        repositories.compaction.remove_all(filled)
+        while repositories.compaction.compact(filled, newest_step=399):
+            pass
+        assert repositories.compaction.count(filled) == before
+        assert len(repositories.series.read(filled, ["a"])[0].steps) == 400
 
 
 def test_a_block_says_where_its_extremes_are():

@@ -75,7 +75,8 @@ class Compaction:
         return self._encode_range(run_id, ends[-1][1], limit, least=CHUNK_STEPS)
 
     def add(self, run_id: str, chunk: Chunk) -> None:
-        """Write a chunk."""
+        """Write a chunk, in place of what a removed one may have left."""
+        self._remove(run_id, chunk.first_step)
         key = {"run_id": run_id, "first_step": chunk.first_step}
         encoded = {"end_step": chunk.end_step, "steps": chunk.steps, "times": chunk.times}
         self._connection.execute(insert(chunks), key | encoded)
