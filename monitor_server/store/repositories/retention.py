@@ -13,7 +13,6 @@ from sqlalchemy import (
     Row,
     Select,
     Table,
-    and_,
     delete,
     exists,
     func,
@@ -33,7 +32,8 @@ from monitor_server.store.repositories.run_status import is_active_column, statu
 from monitor_server.store.repositories.saved_views import SavedViews
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
-from monitor_server.store.statements import MAX_PARAMETERS
+from monitor_server.store.repositories.step_thinning import steps_to_remove, thinning_stride
+from monitor_server.store.statements import MAX_PARAMETERS, in_parts
 from monitor_server.store.tables import (
     acknowledgements,
     actions,
@@ -212,8 +212,9 @@ class Retention:
     def thin_steps(self, run_id: str, *, most: int) -> tuple[int, bool]:
         """Thin some of a run's steps; return how many were removed, and whether there are more to thin.
 
-        One step in 2ᵏ is kept, at most ``most`` of the run, and all steps around its alerts. The steps kept of a longer
-        run are among those kept of a shorter one, so that thinning can go on after the run has gone on.
+        The first of every 2ᵏ step numbers is kept, at most ``most`` of the run, and all steps around its alerts. The
+        steps kept of a longer run are among those kept of a shorter one, so that thinning can go on after the run has
+        gone on.
         """
         query = select(runs.c.steps_thinned_to, runs.c.last_step)
         row = self._lock_run(query, run_id)
@@ -221,22 +222,15 @@ class Retention:
             return 0, False
         last = self._connection.execute(select(func.max(steps.c.step)).where(steps.c.run_id == run_id)).scalar()
         last = max(row.last_step, last or 0)
-        stride = 1
-        while last // stride >= most:
-            stride *= 2
         begin, end = row.steps_thinned_to, last + 1
+        stride = thinning_stride(self._connection, run_id, thinned_to=begin, last=last, most=most)
         removed = 0
         if stride > 1:
             begin, end = self._next_range(run_id, begin, end)
-            here = and_(
-                steps.c.run_id == run_id,
-                steps.c.step >= begin,
-                steps.c.step < end,
-                steps.c.step % stride != 0,
-                steps.c.step != last,
-                ~self._around_alerts(run_id),
-            )
-            removed = self._connection.execute(delete(steps).where(here)).rowcount
+            others = steps_to_remove(self._connection, run_id, begin, end, stride=stride)
+            of_run = (steps.c.run_id == run_id) & (steps.c.step != last) & ~self._around_alerts(run_id)
+            for some in in_parts(others):
+                removed += self._connection.execute(delete(steps).where(of_run, steps.c.step.in_(some))).rowcount
         if removed:
             Compaction(self._connection).remove_range(run_id, begin, end)
         # A slice of the projector that has read the removed steps is refused, and is computed anew.

@@ -139,6 +139,26 @@ def test_a_silent_run_is_thinned_to_what_detection_has_found(keeping, database_u
     assert live.get(f"/runs/{run_id}")["last_step"] == 2_999
 
 
+def test_thinning_keeps_steps_whatever_their_numbers(start_collector):
+    """A run of as few steps as may stay loses none; of a longer one the first of every so many numbers stays."""
+    live = start_collector(stall_minimum_seconds=1e9)
+    runs = {
+        "odd": (range(5, 505, 10), 1),
+        "stray": ([*range(50), 10**9], 1),
+        "long": (range(1, 1_001, 5), 16),
+        "jump": ([*range(200), *range(10**9, 10**9 + 200)], 8),
+    }
+    for name, (numbers, stride) in runs.items():
+        run_id = live.run(run=name, records=[_step(step) for step in numbers])
+        has_more = True
+        while has_more:
+            with live.app.state.collector.store.write() as repositories:
+                _, has_more = repositories.retention.thin_steps(run_id, most=64)
+        firsts = {step // stride: step for step in reversed(numbers)}
+        kept = [step["step"] for step in live.get(f"/runs/{run_id}/steps", limit=1000)["items"]]
+        assert kept == sorted({*firsts.values(), numbers[-1]}), name
+
+
 def test_old_responses_that_a_run_leaves_when_it_ends_are_thinned(keeping, database_url, clock):
     """Its last batches thin a bounded number; a minute after them the others are removed up to its limit."""
     live = keeping(response_steps=10)

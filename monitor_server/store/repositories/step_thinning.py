@@ -1,0 +1,60 @@
+"""Chooses which steps of a run thinning keeps: the first of every so many numbers, whatever numbers a trainer uses.
+
+A trainer may count samples, or log every tenth step from the fifth on, and one number may lie far beyond all others. So
+the ranges of numbers that hold a step are counted, and a range that holds one keeps it.
+"""
+
+from sqlalchemy import ColumnElement, Connection, func, literal, select
+
+from monitor_server.store.tables import steps
+
+__all__ = ["steps_to_remove", "thinning_stride"]
+
+
+def thinning_stride(connection: Connection, run_id: str, *, thinned_to: int, last: int, most: int) -> int:
+    """Return the least power of two with which at most ``most`` ranges of so many numbers hold a step of a run.
+
+    Where the run is thinned already, every second range is taken to have held one: else the stride would become less
+    from slice to slice.
+
+    Args:
+        connection: The database.
+        run_id: The run.
+        thinned_to: Every step below is thinned.
+        last: Its highest step.
+        most: The most ranges.
+    """
+    stride = 1
+    while last // stride >= most:
+        stride *= 2
+    before, behind = steps.c.step < thinned_to, steps.c.step >= thinned_to
+    while stride > 1:
+        thinned = 2 * _count_ranges(connection, run_id, before, stride, most=most)
+        if thinned + _count_ranges(connection, run_id, behind, stride // 2, most=most + 1) > most:
+            break
+        stride //= 2
+    return stride
+
+
+def steps_to_remove(connection: Connection, run_id: str, begin: int, end: int, *, stride: int) -> list[int]:
+    """Return the steps from ``begin`` on and before ``end`` that are not the first of their range of numbers."""
+    of_run = steps.c.run_id == run_id
+    query = select(steps.c.step).where(of_run, steps.c.step >= begin, steps.c.step < end).distinct()
+    before = connection.execute(select(func.max(steps.c.step)).where(of_run, steps.c.step < begin)).scalar()
+    held = -1 if before is None else before // stride
+    found = []
+    for step in connection.execute(query.order_by(steps.c.step)).scalars():
+        if step // stride == held:
+            found.append(step)
+        held = step // stride
+    return found
+
+
+def _count_ranges(connection: Connection, run_id: str, among: ColumnElement[bool], stride: int, *, most: int) -> int:
+    """Return how many ranges of numbers hold one of some steps, at most ``most``, by one look into the index each."""
+    lowest = select(func.min(steps.c.step)).where(steps.c.run_id == run_id, among)
+    ranges = select(lowest.scalar_subquery().label("step"), literal(1).label("number")).cte("ranges", recursive=True)
+    following = lowest.where(steps.c.step >= ranges.c.step - ranges.c.step % stride + stride).scalar_subquery()
+    more = select(following, ranges.c.number + 1).where(ranges.c.step.is_not(None), ranges.c.number < most)
+    ranges = ranges.union_all(more)
+    return connection.execute(select(func.max(ranges.c.number)).where(ranges.c.step.is_not(None))).scalar() or 0
