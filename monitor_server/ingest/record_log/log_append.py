@@ -178,6 +178,9 @@ class Log:
         run = enter_run(repositories, valid, now=now, stall_seconds=self._settings.stall_minimum_seconds)
         begin = run.log_end
         settings, left_out = self._settings, LeftOutCounter(self._settings.max_signals)
+        last_seqs = self._last_seqs(run, begin=begin)
+        if last_seqs is None:  # the run, or an attempt of it, may have been removed and have begun anew
+            self._step_shapes.forget(run.id)
         names = repositories.steps.signals(run.id)
         signals = SignalPlaces(names, most=settings.max_signals, first=self._first_signals)
         new, rejected = self._select(repositories, run, valid, signals, left_out)
@@ -188,7 +191,7 @@ class Log:
         repositories.records.add(run.id, blocks)
         refused_responses = self._responses.append(repositories, run.id, batch, new)
         repositories.runs.save_ingest(run)
-        self._know(repositories, run, batch, signals, begin=begin)
+        self._know(repositories, run, batch, signals, last_seqs=last_seqs or {})
         return Appended(
             run_id=run.id,
             attempt=batch.attempt,
@@ -201,17 +204,28 @@ class Log:
             left_out=left_out.result,
         )
 
+    def _last_seqs(self, run: Run, *, begin: int) -> dict[int, int] | None:
+        """Return the highest sequence number of each rank as it is known, given where the log ends by now.
+
+        None where the log has another end than is known: others may have appended records of any rank, or removed some.
+        """
+        known = self._known.find(run.id)
+        is_same = known is not None and known.run.attempt == run.attempt and known.run.log_end == begin
+        return known.last_seqs if known is not None and is_same else None
+
     def _know(
-        self, repositories: Repositories, run: Run, batch: wire.Batch, signals: SignalPlaces, *, begin: int
+        self,
+        repositories: Repositories,
+        run: Run,
+        batch: wire.Batch,
+        signals: SignalPlaces,
+        *,
+        last_seqs: dict[int, int],
     ) -> None:
-        """Keep the run for the next batch, given where the log ended before this one."""
+        """Keep the run for the next batch, given what is known of the ranks that have not sent this one."""
         if batch.attempt != run.attempt:
             self._known.forget(run.id)
             return
-        known = self._known.find(run.id)
-        # Where the log had another end, another collector may have appended records of any rank.
-        is_same = known is not None and known.run.attempt == run.attempt and known.run.log_end == begin
-        last_seqs = known.last_seqs if known is not None and is_same else {}
         last_seqs[batch.rank] = repositories.records.last_seq(run.id, batch.attempt, batch.rank)
         self._known.keep(KnownRun(run=run, attempt_world_size=run.world_size, signals=signals, last_seqs=last_seqs))
 

@@ -28,9 +28,13 @@ class StepShapes:
     def __len__(self) -> int:
         return len(self._shapes)
 
-    def forget(self) -> None:
-        """Drop all of them, because the store did not accept a record that they contain."""
-        self._shapes.clear()
+    def forget(self, run_id: str | None = None) -> None:
+        """Drop those of a run, or all of them, because the store may not have a record that they contain."""
+        if run_id is None:
+            self._shapes.clear()
+            return
+        for key in [key for key in self._shapes if key[0] == run_id]:
+            del self._shapes[key]
 
     def fitting(
         self,

@@ -1,5 +1,6 @@
 """A deleted run or project leaves nothing behind, in no table and in no file."""
 
+import base64
 import json
 
 import pytest
@@ -116,6 +117,23 @@ def test_a_run_whose_trainer_sends_is_deleted_by_force_and_begins_anew(live, dat
     assert [step["signals"] for step in live.get(f"/runs/{run_id}/steps")["items"]] == [record["scalars"]]
     assert live.get(f"/runs/{run_id}/alerts")["items"] == []
     assert count_rows(database_url, run_id)["steps"] == 1
+
+
+def test_a_run_that_begins_anew_may_have_summaries_of_another_shape(live):
+    """What was known of the steps of the deleted run refuses no record of the new one."""
+
+    def send(bins):
+        counts = {"dtype": "int64", "shape": [bins], "data": base64.b64encode(bytes(8 * bins)).decode()}
+        summary = {"type": "histogram", "low": 0.0, "high": 1.0, "quantile": 0.5, "counts": counts}
+        live.send(run="r", config={})
+        return live.send(run="r", records=[{"step": 0, "summaries": {"a": summary}}])
+
+    old = send(4)
+    assert _delete(live, f"/runs/{old['run_id']}", force="true")[0] == 200
+    hello = json.dumps({"schema_version": 2, "run": "r", "config": {}}).encode()
+    eventually(lambda: live.post(hello).status == 200)
+    new = send(8)
+    assert (new["accepted"], new.get("rejected", [])) == (1, [])
 
 
 def test_a_deletion_that_was_interrupted_is_finished_by_the_next_start(start_collector, scripted, database_url):
