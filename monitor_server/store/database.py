@@ -17,7 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
 from monitor_server.store.faults import FaultCounts, fault_of, fault_of_disk, opening_advice
-from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, prepare_postgres, unbounded
+from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres, unbounded
 from monitor_server.store.postgresql.listen_notify import Notifications
 from monitor_server.store.postgresql.silence import Silence
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
@@ -60,7 +60,7 @@ class Store:
             is_sqlite = parsed.get_backend_name() == "sqlite"
             if is_sqlite:
                 _require_file(parsed)
-            options = {} if is_sqlite else dict(POSTGRES_OPTIONS)
+            options = {} if is_sqlite else postgres_options(parsed)
             # The connection that was used last comes first: its pages and statements are still in its caches.
             engine = create_engine(parsed, pool_size=READERS, pool_use_lifo=True, **options)
         except (ArgumentError, ImportError) as error:

@@ -10,7 +10,7 @@ from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import shown_url
 from monitor_server.store.database_file import free_bytes
 from monitor_server.store.database_state import DatabaseState, read_state
-from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, prepare_postgres
+from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres
 
 __all__ = ["inspect_database"]
 
@@ -23,7 +23,7 @@ def inspect_database(url: str) -> DatabaseState | None:
     """
     try:
         parsed = make_url(url)
-        options: dict[str, Any] = {} if parsed.get_backend_name() == "sqlite" else POSTGRES_OPTIONS
+        options: dict[str, Any] = {} if parsed.get_backend_name() == "sqlite" else postgres_options(parsed)
         engine = create_engine(parsed, **options)
         if options:
             prepare_postgres(engine)

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import URL, Connection, Engine, event, text
 from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-__all__ = ["POSTGRES_OPTIONS", "prepare_postgres", "unbounded"]
+__all__ = ["POSTGRES_OPTIONS", "postgres_options", "prepare_postgres", "unbounded"]
 
 # A statement that waits for a lock, or takes too long, is ended by the server itself, whose error says which it was. A
 # process that is paused in a transaction holds its runs; the server ends its connection after so long.
@@ -24,6 +24,16 @@ POSTGRES_OPTIONS: Final[dict[str, Any]] = {
 UNTESTED_SECONDS: Final = 1.0
 # A server that has work to do answers a test in milliseconds.
 TEST_SECONDS: Final = 5.0
+
+
+def postgres_options(url: URL) -> dict[str, Any]:
+    """Return the options of an engine: ours, and what the address says of its connections, which comes before ours."""
+    ours = dict(POSTGRES_OPTIONS["connect_args"])
+    given = url.query.get("options", ())
+    ours["options"] = " ".join([ours["options"], *([given] if isinstance(given, str) else given)])
+    if "connect_timeout" in url.query:
+        del ours["connect_timeout"]
+    return POSTGRES_OPTIONS | {"connect_args": ours}
 
 
 def prepare_postgres(engine: Engine) -> None:

@@ -173,3 +173,15 @@ def test_a_connection_that_the_server_ended_while_it_was_in_use_costs_one_answer
     with pytest.raises(Unavailable):
         store.probe()
     store.probe()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_what_an_address_says_of_its_connections_is_joined_with_our_bounds(database_url):
+    """A schema, for example, in which a team keeps the tables."""
+    store = Store.open(f"{database_url}?options=-c%20work_mem%3D7MB&connect_timeout=3")
+    with store.read() as repositories:
+        shown = [
+            repositories._connection.exec_driver_sql(f"SHOW {name}").scalar() for name in ("work_mem", "lock_timeout")
+        ]
+    store.close()
+    assert shown == ["7MB", "10s"]
