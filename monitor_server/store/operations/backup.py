@@ -12,6 +12,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import shown_url
+from monitor_server.store.operations.inspection import inspect_database
 
 __all__ = ["back_up"]
 
@@ -54,6 +55,12 @@ def _write(parsed: URL, partial: Path, destination: Path) -> None:
             _copy_sqlite(parsed, partial)
         else:
             _dump_postgres(parsed, partial)
+        state = inspect_database(parsed.render_as_string(hide_password=False))
+        if state is None or state.schema_version is None:
+            raise DatabaseUnusable(
+                f"the database {shown_url(str(parsed))} has no tables of rlvitals, and a backup of it would be of no use; "
+                "set RLVITALS_DATABASE_URL or --database to the one that the collector uses"
+            )
         _flush(partial)
         partial.rename(destination)
     finally:

@@ -147,6 +147,18 @@ def test_a_backup_that_cannot_be_made_is_one_line_and_leaves_nothing(ask, says, 
     assert json.dumps([path.name for path in tmp_path.iterdir()]) == '["there"]'
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_database_of_others_is_not_backed_up(kind, request, tmp_path, capsys):
+    """An empty one, for example, where the address is wrong; nobody would miss the backup until it is needed."""
+    url = f"sqlite:///{tmp_path}/empty.db"
+    (tmp_path / "empty.db").touch()
+    if kind == "postgresql":
+        url = create_database(request.getfixturevalue("postgres"))
+    assert main(["backup", str(tmp_path / "x.db"), "--database", url]) == 1
+    assert "has no tables of rlvitals" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.db"]
+
+
 @pytest.mark.usefixtures("postgres")
 @pytest.mark.parametrize(("version", "is_used"), [("99.1", True), ("9.6", False)])
 def test_the_newest_pg_dump_makes_the_backup(tmp_path, capsys, monkeypatch, version, is_used):
