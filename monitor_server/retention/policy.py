@@ -128,7 +128,7 @@ class Policy:
             return self._remove_old(repositories, task.kind)
         if task.kind == "deleted_run":
             found = retention.remove_rows(task.run_id, limit=ROWS_PER_SLICE)
-            return Removed(table="runs", rows=1, has_more=False) if found is None else _removed(found)
+            return Removed(table="runs", rows=0, has_more=False) if found is None else _removed(found)
         if task.kind == "removed_attempts":
             found = retention.remove_attempt_rows(task.run_id, limit=ROWS_PER_SLICE)
             return Removed(table="attempts", rows=0, has_more=False) if found is None else _removed(found)

@@ -101,7 +101,14 @@ class Retention:
         return list(self._connection.execute(query).scalars())
 
     def remove_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
-        """Remove rows of a run whose deletion has begun, and return their table and number; None once it is gone."""
+        """Remove rows of a run whose deletion has begun, and return their table and number; None once it is gone.
+
+        Another collector may have removed it since somebody found it, and a trainer may have begun it anew.
+        """
+        here = (runs.c.id == run_id) & runs.c.deleted_at.is_not(None)
+        project = self._connection.execute(select(runs.c.project).where(here).with_for_update()).scalar()
+        if project is None:
+            return None
         for table in _OF_A_RUN:
             is_log = table is records
             removed = self._log.remove(run_id, limit=limit) if is_log else self._remove_some(table, run_id, limit)
@@ -111,16 +118,12 @@ class Retention:
                     changed.commit_change(changed.begin_change())
                 return table.name, removed
         AuditLog(self._connection).forget_run(run_id)
-        project = self._connection.execute(select(runs.c.project).where(runs.c.id == run_id)).scalar()
-        self._connection.execute(delete(runs).where(runs.c.id == run_id, runs.c.deleted_at.is_not(None)))
-        if (
-            project is not None
-            and self._connection.execute(select(runs.c.id).where(runs.c.project == project)).first() is None
-        ):
+        self._connection.execute(delete(runs).where(here))
+        if self._connection.execute(select(runs.c.id).where(runs.c.project == project)).first() is None:
             AuditLog(self._connection).forget_project(project)
             Silences(self._connection).remove_project(project)
             SavedViews(self._connection).remove_project(project)
-        return None
+        return runs.name, 1
 
     def with_removed_attempts(self) -> list[str]:
         """Return the runs of which a reset has removed attempts whose rows are still stored."""

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from monitor_server.retention.policy import Policy
 from monitor_server.settings import Settings
 from tests.databases import sqlite_only
 from tests.live import eventually, serving
@@ -117,6 +118,24 @@ def test_a_run_whose_trainer_sends_is_deleted_by_force_and_begins_anew(live, dat
     assert [step["signals"] for step in live.get(f"/runs/{run_id}/steps")["items"]] == [record["scalars"]]
     assert live.get(f"/runs/{run_id}/alerts")["items"] == []
     assert count_rows(database_url, run_id)["steps"] == 1
+
+
+def test_a_run_that_begins_anew_is_not_removed_by_who_is_behind(start_collector, database_url, clock):
+    """Of two collectors that remove a run, the slower one still has its task when a trainer begins the run again."""
+    live = start_collector(clock=clock, retention_seconds=3600)
+    store, policy = live.app.state.collector.store, Policy(Settings(), clock=clock)
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    with store.write() as repositories:
+        repositories.retention.begin_deletion([run_id], now=clock.now)
+        (task,) = [task for task in policy.find_tasks(repositories) if task.kind == "deleted_run"]
+        while policy.remove_slice(repositories, task).has_more:
+            pass
+    clock.now += 1
+    assert live.send(run="r", records=[{"step": 5, "scalars": {"a": 2.0}}])["accepted"] == 1
+    held = count_rows(database_url, run_id)
+    with store.write() as repositories:
+        assert not policy.remove_slice(repositories, task).has_more
+    assert count_rows(database_url, run_id) == held
 
 
 def test_a_run_that_begins_anew_may_have_summaries_of_another_shape(live):
