@@ -133,8 +133,10 @@ class Retention:
     def remove_attempt_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
         """Remove rows of a run's removed attempts, and return their table and number; None once all are gone.
 
-        The compacted values, which may hold steps of these attempts, are removed first.
+        The compacted values, which may hold steps of these attempts, are removed first. Nobody else works on the run
+        meanwhile: a reset removes rows as well, after which a trainer may use the number of the attempt again.
         """
+        self._connection.execute(select(runs.c.id).where(runs.c.id == run_id).with_for_update())
         attempt = self._connection.execute(removed_attempts(run_id).order_by(attempts.c.attempt).limit(1)).scalar()
         if attempt is None:
             return None

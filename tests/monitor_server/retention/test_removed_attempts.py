@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from monitor_server.errors import Unavailable
 from monitor_server.ingest.reset import reset_run
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
@@ -91,3 +92,16 @@ def test_a_number_whose_rows_are_being_removed_is_refused_until_they_are_gone(fi
     with serving(settings, clock=clock, engine=scripted) as live:
         eventually(lambda: live.post(body).status == 200)
         assert [one["number"] for one in live.get(f"/runs/{filled}/attempts")["items"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_rows_of_an_attempt_are_not_removed_while_somebody_works_on_its_run(filled, settings, clock):
+    """Whom it waits for may have removed them, and may let a trainer use the number again: its records would be lost."""
+    store = Store.open(settings.database_url)
+    with store.write() as repositories:
+        reset_run(repositories, filled, attempt=1, now=clock.now)
+    with store.write() as resetting, pytest.raises(Unavailable, match="lock timeout"), store.write() as removing:
+        resetting.runs.lock(filled)
+        removing.limit_lock_waits(0.05)
+        removing.retention.remove_attempt_rows(filled, limit=250)
+    store.close()
