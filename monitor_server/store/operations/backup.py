@@ -58,8 +58,8 @@ def _write(parsed: URL, partial: Path, destination: Path) -> None:
         state = inspect_database(parsed.render_as_string(hide_password=False))
         if state is None or state.schema_version is None:
             raise DatabaseUnusable(
-                f"the database {shown_url(str(parsed))} has no tables of rlvitals, and a backup of it would be of no use; "
-                "set RLVITALS_DATABASE_URL or --database to the one that the collector uses"
+                f"the database {shown_url(str(parsed))} has no tables of rlvitals, and a backup of it would be of no "
+                "use; set RLVITALS_DATABASE_URL or --database to the one that the collector uses"
             )
         _flush(partial)
         partial.rename(destination)

@@ -96,12 +96,18 @@ def test_a_number_whose_rows_are_being_removed_is_refused_until_they_are_gone(fi
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_rows_of_an_attempt_are_not_removed_while_somebody_works_on_its_run(filled, settings, clock):
-    """Whom it waits for may have removed them, and may let a trainer use the number again: its records would be lost."""
+    """Whom it waits for may have removed them, and may let a trainer use the number again, whose records are new."""
     store = Store.open(settings.database_url)
     with store.write() as repositories:
         reset_run(repositories, filled, attempt=1, now=clock.now)
-    with store.write() as resetting, pytest.raises(Unavailable, match="lock timeout"), store.write() as removing:
+
+    def remove():
+        with store.write() as removing:
+            removing.limit_lock_waits(0.05)
+            removing.retention.remove_attempt_rows(filled, limit=250)
+
+    with store.write() as resetting:
         resetting.runs.lock(filled)
-        removing.limit_lock_waits(0.05)
-        removing.retention.remove_attempt_rows(filled, limit=250)
+        with pytest.raises(Unavailable, match="lock timeout"):
+            remove()
     store.close()
