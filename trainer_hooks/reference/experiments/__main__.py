@@ -41,6 +41,7 @@ from trainer_hooks.reference.experiments.tables.evidence import (
 )
 from trainer_hooks.reference.experiments.tables.fair import CURES, FAIR_ARMS, fair_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
+from trainer_hooks.reference.experiments.tables.group_gwhes import fall_by_gwhes_table, first_action_table
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs, table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
@@ -191,6 +192,8 @@ def _evidence(given: argparse.Namespace) -> str:
     tables = {
         "GWHES (eq. 9) at the probes, by thirds of the way to the collapse": gwhes_table(folder, ["grpo"]),
         "GWHES by action": gwhes_action_table(folder, ["grpo", *PROBE_ARMS]),
+        "GWHES of the first action by group": first_action_table(folder, ["grpo"]),
+        "Falls by the sign of GWHES": fall_by_gwhes_table(folder, ["grpo"]),
         "Displacement by question (Fig. 3)": question_table(folder, ["grpo"]),
         "Accelerating displacement (Def. 5.1)": acceleration_table(folder, ["grpo"]),
         "The gradient norm at the first fall of the reward (Fig. 7)": drop_table(folder, ["grpo"]),

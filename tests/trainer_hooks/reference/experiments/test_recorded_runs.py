@@ -24,6 +24,7 @@ from trainer_hooks.reference.experiments.tables.evidence import (
 )
 from trainer_hooks.reference.experiments.tables.fair import CURES, fair_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
+from trainer_hooks.reference.experiments.tables.group_gwhes import fall_by_gwhes_table, first_action_table
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
@@ -143,6 +144,9 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     for found in (table, drift_table, gwhes_table, gwhes_action_table, lambda folder, _: course_table(folder, "grpo")):
         assert found(peak, ["grpo"]) in page
     assert table(peak, ["llds-0.01", "llds-0.1", "llds-release"]) in page
+    assert first_action_table(peak, ["grpo"]) in page
+    for folder in (peak, release, SPIRAL, FOLDER):
+        assert fall_by_gwhes_table(folder, ["grpo"]) in page
     assert course_table(peak, "llds-release") in page
     pilot = EXPERIMENTS.parent / "probes" / "runs-pretrained"
     assert pilot_table(pilot, ARMS) in page

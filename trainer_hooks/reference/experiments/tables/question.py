@@ -9,23 +9,29 @@ from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
-__all__ = ["fell_share", "is_probed", "question_table", "stages"]
+__all__ = ["DISPLACEMENT", "fell_share", "is_probed", "question_table", "stages"]
 
 STAGES = ("early", "middle", "late")
+DISPLACEMENT = "probe/by_question"
 
 
 def is_probed(seeds: Mapping[int, Sequence[Row]]) -> bool:
     """Return whether any of the runs was recorded with the probe."""
-    return any("probe/by_question" in row for rows in seeds.values() for row in rows)
+    return any(DISPLACEMENT in row for rows in seeds.values() for row in rows)
 
 
-def stages(seeds: Mapping[int, Sequence[Row]]) -> dict[str, list[float]]:
-    """Pool Δ(x) of eq. 3 over seeds by thirds of each run up to its collapse, or to its end where it has none."""
+def stages(seeds: Mapping[int, Sequence[Row]], name: str = DISPLACEMENT) -> dict[str, list[float]]:
+    """Pool what was found of questions over seeds by thirds of each run up to its collapse, or to its end without one.
+
+    Args:
+        seeds: The rows of each seed's run.
+        name: What was found of each question: by default Δ(x) of eq. 3.
+    """
     pooled: dict[str, list[float]] = {stage: [] for stage in STAGES}
     for rows in seeds.values():
         end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
         for at, row in enumerate(rows[: end - 1]):
-            pooled[STAGES[len(STAGES) * at // (end - 1)]] += row.get("probe/by_question", [])
+            pooled[STAGES[len(STAGES) * at // (end - 1)]] += row.get(name, [])
     return pooled
 
 
