@@ -144,7 +144,11 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     for found in (table, drift_table, gwhes_table, gwhes_action_table, lambda folder, _: course_table(folder, "grpo")):
         assert found(peak, ["grpo"]) in page
     assert table(peak, ["llds-0.01", "llds-0.1", "llds-release"]) in page
-    assert first_action_table(peak, ["grpo"]) in page
+    thoughts = EXPERIMENTS / "runs-long-thoughts"
+    assert table(thoughts, ["grpo"]) in page
+    assert course_table(thoughts, "grpo") in page
+    for folder in (peak, thoughts):
+        assert first_action_table(folder, ["grpo"]) in page
     for folder in (peak, release, SPIRAL, FOLDER):
         assert fall_by_gwhes_table(folder, ["grpo"]) in page
     assert course_table(peak, "llds-release") in page
