@@ -32,6 +32,8 @@ class Task:
         run_id: The run, or "".
         kept_steps: Of ``records``: the newest steps whose records are kept.
         limits: Those that demand it; None where a person, a reset or ingest does.
+        silent_since: Of what is removed from silent runs: no longer if a batch has come since then, because the other
+            tasks may take hours.
     """
 
     kind: Literal[
@@ -40,6 +42,7 @@ class Task:
     run_id: str = ""
     kept_steps: int = 0
     limits: Limits | None = None
+    silent_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,14 +111,17 @@ class Policy:
             found = retention.with_more_steps(kept)
             tasks += [Task(kind="records", run_id=each, kept_steps=kept, limits=limits) for each in found]
         if limits.record_days is not None:
-            old = retention.with_records(silent_since=now - limits.record_days * DAY_SECONDS)
-            tasks += [Task(kind="records", run_id=run_id, limits=limits) for run_id in old]
+            since = now - limits.record_days * DAY_SECONDS
+            old = retention.with_records(silent_since=since)
+            tasks += [Task(kind="records", run_id=run_id, limits=limits, silent_since=since) for run_id in old]
         if limits.response_days is not None:
-            old = retention.with_responses(silent_since=now - limits.response_days * DAY_SECONDS)
-            tasks += [Task(kind="responses", run_id=run_id, limits=limits) for run_id in old]
+            since = now - limits.response_days * DAY_SECONDS
+            old = retention.with_responses(silent_since=since)
+            tasks += [Task(kind="responses", run_id=run_id, limits=limits, silent_since=since) for run_id in old]
         if limits.step_days is not None:
-            old = retention.with_steps(silent_since=now - limits.step_days * DAY_SECONDS)
-            tasks += [Task(kind="steps", run_id=run_id, limits=limits) for run_id in old]
+            since = now - limits.step_days * DAY_SECONDS
+            old = retention.with_steps(silent_since=since)
+            tasks += [Task(kind="steps", run_id=run_id, limits=limits, silent_since=since) for run_id in old]
         return tasks
 
     def remove_slice(self, repositories: Repositories, task: Task) -> Removed:
@@ -134,13 +140,16 @@ class Policy:
             return Removed(table="attempts", rows=0, has_more=False) if found is None else _removed(found)
         if task.kind == "old_responses":
             return self._thin_responses(repositories, task.run_id)
+        since = task.silent_since
         if task.kind == "records":
-            rows, has_more = retention.thin_records(task.run_id, kept_steps=task.kept_steps, limit=ROWS_PER_SLICE)
+            rows, has_more = retention.thin_records(
+                task.run_id, kept_steps=task.kept_steps, limit=ROWS_PER_SLICE, silent_since=since
+            )
         elif task.kind == "responses":
-            rows, has_more = retention.remove_responses(task.run_id, limit=ROWS_PER_SLICE)
+            rows, has_more = retention.remove_responses(task.run_id, limit=ROWS_PER_SLICE, silent_since=since)
         else:
             most = self._settings.thinned_steps if limits is None else limits.thinned_steps
-            rows, has_more = retention.thin_steps(task.run_id, most=most)
+            rows, has_more = retention.thin_steps(task.run_id, most=most, silent_since=since)
         if rows and not has_more:
             self._record(repositories, f"run.remove_{task.kind}", task.run_id, "as the settings of retention demand")
         return Removed(table=task.kind, rows=rows, has_more=has_more)

@@ -96,9 +96,12 @@ class Retention:
         return {id_: (name, status) for id_, name, status in self._connection.execute(query)}
 
     def silent(self, *, since: float, now: float, deadlines: Deadlines) -> list[str]:
-        """Return the runs of which no batch has come since a time, and whose trainer does not send."""
+        """Return the runs of which no batch has come since a time, and whose trainer does not send.
+
+        None of them can send until the transaction ends; a run that somebody works on is left out.
+        """
         query = select(runs.c.id).where(_is_silent(since), ~is_active_column(now, deadlines))
-        return list(self._connection.execute(query).scalars())
+        return list(self._connection.execute(query.with_for_update(skip_locked=True)).scalars())
 
     def remove_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
         """Remove rows of a run whose deletion has begun, and return their table and number; None once it is gone.
@@ -165,7 +168,9 @@ class Retention:
         )
         return list(self._connection.execute(query).scalars())
 
-    def thin_records(self, run_id: str, *, kept_steps: int, limit: int) -> tuple[int, bool]:
+    def thin_records(
+        self, run_id: str, *, kept_steps: int, limit: int, silent_since: float | None = None
+    ) -> tuple[int, bool]:
         """Remove the bodies of the first records that still have one; return their number, and whether there are more.
 
         A block of records keeps its row, by which one that is sent again is recognised. A block of which a step is not
@@ -176,9 +181,10 @@ class Retention:
             kept_steps: The newest steps of the newest attempt whose records are kept, with all that came after the
                 first block of records that has one of them.
             limit: The most records, unless one block has more.
+            silent_since: Nothing is removed if a batch has come since then.
         """
         query = select(runs.c.records_thinned_to, runs.c.position, runs.c.last_attempt, runs.c.last_step)
-        row = self._lock_run(query, run_id)
+        row = self._lock_run(query, run_id, silent_since)
         if row is None:
             return 0, False
         target = row.position
@@ -202,9 +208,12 @@ class Retention:
         query = select(runs.c.id, runs.c.last_step).where(_is_silent(silent_since), held)
         return {run_id: last_step for run_id, last_step in self._connection.execute(query)}  # noqa: C416 - not pairs
 
-    def remove_responses(self, run_id: str, *, limit: int) -> tuple[int, bool]:
-        """Remove some sampled responses; return their number, and whether there may be more."""
-        if self._lock_run(select(runs.c.id), run_id) is None:
+    def remove_responses(self, run_id: str, *, limit: int, silent_since: float | None = None) -> tuple[int, bool]:
+        """Remove some sampled responses; return their number, and whether there may be more.
+
+        Nothing is removed if a batch has come since ``silent_since``.
+        """
+        if self._lock_run(select(runs.c.id), run_id, silent_since) is None:
             return 0, False
         removed = self._remove_some(responses, run_id, limit)
         return removed, removed == limit
@@ -214,15 +223,15 @@ class Retention:
         query = select(runs.c.id).where(_is_silent(silent_since), runs.c.steps_thinned_to <= runs.c.last_step)
         return list(self._connection.execute(query).scalars())
 
-    def thin_steps(self, run_id: str, *, most: int) -> tuple[int, bool]:
+    def thin_steps(self, run_id: str, *, most: int, silent_since: float | None = None) -> tuple[int, bool]:
         """Thin some of a run's steps; return how many were removed, and whether there are more to thin.
 
         The first of every 2ᵏ step numbers is kept, at most ``most`` of the run, and all steps around its alerts. The
         steps kept of a longer run are among those kept of a shorter one, so that thinning can go on after the run has
-        gone on.
+        gone on. Nothing is removed if a batch has come since ``silent_since``.
         """
         query = select(runs.c.steps_thinned_to, runs.c.last_step)
-        row = self._lock_run(query, run_id)
+        row = self._lock_run(query, run_id, silent_since)
         if row is None or row.last_step is None or self._connection.execute(removed_attempts(run_id)).first():
             return 0, False
         last = self._connection.execute(select(func.max(steps.c.step)).where(steps.c.run_id == run_id)).scalar()
@@ -243,9 +252,11 @@ class Retention:
         self._connection.execute(thinned)
         return removed, end <= last
 
-    def _lock_run(self, query: Select[Any], run_id: str) -> Row[Any] | None:
-        """Read a run that nobody else works on until the transaction ends; None where somebody does."""
+    def _lock_run(self, query: Select[Any], run_id: str, silent_since: float | None) -> Row[Any] | None:
+        """Read a run that nobody else works on until the transaction ends; None where somebody does, or it has sent."""
         here = query.where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
+        if silent_since is not None:
+            here = here.where(_is_silent(silent_since))
         return self._connection.execute(here.with_for_update(skip_locked=True)).first()
 
     def _next_range(self, run_id: str, begin: int, end: int) -> tuple[int, int]:

@@ -139,6 +139,24 @@ def test_a_silent_run_is_thinned_to_what_detection_has_found(keeping, database_u
     assert live.get(f"/runs/{run_id}")["last_step"] == 2_999
 
 
+def test_a_run_that_sends_again_before_its_turn_loses_nothing(start_collector, database_url, clock):
+    """The data of many silent runs takes hours to remove; one of them may go on meanwhile."""
+    live = start_collector(clock=clock, stall_minimum_seconds=1e9)
+    run_id = live.run(schema_version=2, run="r", records=[_step(step) for step in range(100)])
+    clock.now += 2 * DAY
+    kept = Settings(record_days=1.0, response_days=1.0, step_days=1.0, thinned_steps=10)
+    policy, store = Policy(kept, clock=clock), live.app.state.collector.store
+    with store.write() as repositories:
+        repositories.responses.add(run_id, attempt=1, step=0, rank=0, new=[sampled()], max_per_step=64)
+        tasks = _tasks_of_runs(policy, repositories)
+    assert {task.kind for task in tasks} == {"records", "responses", "steps"}
+    live.send(run="r", records=[_step(100)])
+    held = count_rows(database_url, run_id), _bodies(database_url, run_id)
+    with store.write() as repositories:
+        assert [policy.remove_slice(repositories, task).rows for task in tasks] == [0, 0, 0]
+    assert (count_rows(database_url, run_id), _bodies(database_url, run_id)) == held
+
+
 def test_thinning_keeps_steps_whatever_their_numbers(start_collector):
     """A run of as few steps as may stay loses none; of a longer one the first of every so many numbers stays."""
     live = start_collector(stall_minimum_seconds=1e9)
