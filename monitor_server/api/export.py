@@ -14,6 +14,7 @@ from monitor_server.store.database import Store
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
 from monitor_server.store.repositories.steps import Step
+from monitor_server.text_safety.printable import printable
 from trainer_hooks.wire import spell_non_finite
 
 __all__ = ["EXPORT_VERSION", "export_jsonl", "export_parquet"]
@@ -48,7 +49,8 @@ def export_parquet(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
 
     Raises:
         MissingLibrary: If pyarrow is not installed.
-        InvalidField: If the runs have too many signals, or too large configurations, for one file.
+        InvalidField: If the runs have too many signals, or too large configurations, for one file, or a signal has a
+            name that columns of the file have.
     """
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
@@ -83,6 +85,12 @@ def _columns_and_headings(store: Store, run_ids: Sequence[str]) -> tuple[set[str
         with store.read() as reading:
             row = reading.runs.row(run_id)
             names.update(reading.steps.signals(run_id))
+        own = next((name for name in sorted(names) if name.startswith(PREFIX)), None)
+        if own is not None:
+            raise InvalidField(
+                f"a Parquet file must have no signal whose name begins with {PREFIX}, as its own columns do, got "
+                f"{printable(own, longest=60)!r}; export with format=jsonl"
+            )
         if row is not None:
             heading = _heading(row)
             runs[str(row["name"])] = heading

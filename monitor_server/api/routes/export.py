@@ -47,7 +47,8 @@ def export_project(project: str, collector: Serving, *, form: Format = "jsonl") 
 
 def _file(store: Store, run_ids: Sequence[str], form: str, *, name: str) -> StreamingResponse:
     parts = (export_parquet if form == "parquet" else export_jsonl)(store, run_ids)
-    first = next(parts)  # what cannot begin is an error, and not a broken download
+    # What cannot begin is an error, and not a broken download. A run that was deleted meanwhile has no line.
+    first = next(parts, b"")
     return StreamingResponse(
         _with_first(first, parts),
         media_type=MEDIA_TYPES[form],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from monitor_server.api import export
+from monitor_server.api.routes import export as routes
 from monitor_server.commands.main import main
 from monitor_server.importers.corpus import read_run
 from monitor_server.importers.protocol import ReadReport
@@ -115,6 +116,21 @@ def test_a_parquet_file_of_too_many_signals_is_refused_in_words(start_collector,
     assert "format=jsonl" in answer.json()["detail"]
     answer = live.pool.request("GET", f"{live.url}/api/v1/export", fields={"project": "p"})
     assert (answer.status, answer.data.count(b"rlvitals_export")) == (200, 3)
+
+
+def test_a_signal_with_the_name_of_a_parquet_column_is_refused_in_words(collector):
+    """Its numbers would stand in the column of the runs' names."""
+    run_id = collector.run(run="columns", records=[{"step": 0, "scalars": {"rlvitals.run": 1.0}}])
+    answer = collector.pool.request("GET", f"{collector.url}/api/v1/runs/{run_id}/export", fields={"format": "parquet"})
+    assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
+    assert "'rlvitals.run'; export with format=jsonl" in answer.json()["detail"]
+    assert b'"rlvitals.run": 1.0' in collector.pool.request("GET", f"{collector.url}/api/v1/runs/{run_id}/export").data
+
+
+def test_a_run_that_is_deleted_before_its_export_begins_has_no_line(collector):
+    """It was there when the request came, and is not when its row is read."""
+    answer = routes._file(collector.app.state.collector.store, ["0" * 16], "jsonl", name="run")
+    assert answer.status_code == 200
 
 
 def test_configurations_of_many_runs_do_not_fill_the_head_of_a_parquet_file(start_collector, monkeypatch):

@@ -96,7 +96,7 @@ def test_a_number_whose_rows_are_being_removed_is_refused_until_they_are_gone(fi
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_rows_of_an_attempt_are_not_removed_while_somebody_works_on_its_run(filled, settings, clock):
-    """Whom it waits for may have removed them, and may let a trainer use the number again, whose records are new."""
+    """Who works on it may have removed them, and the trainer that uses the number again would lose its records."""
     store = Store.open(settings.database_url)
     with store.write() as repositories:
         reset_run(repositories, filled, attempt=1, now=clock.now)
