@@ -3,6 +3,7 @@
 A quarantined run is tried again, whatever is reset.
 """
 
+from monitor_server.detection.protocol import Phase
 from monitor_server.errors import InvalidField, UnknownRun
 from monitor_server.store.repositories import Repositories
 
@@ -45,6 +46,9 @@ def reset_run(
         if seen is not None and seen.attempt > number:
             repositories.detector_states.remove(run_id)
             repositories.rules.reset_states(run_id)
+            begun = [span.first_step for span in repositories.attempts.spans(run_id)[attempt:]]
+            repositories.phases.rewind(run_id, min((step for step in begun if step is not None), default=0))
+            run.phase = Phase.UNKNOWN
         if repositories.attempts.mark_removed(run_id, above=number):
             repositories.compaction.remove_all(run_id)
             _remove_some_rows(repositories, run_id)

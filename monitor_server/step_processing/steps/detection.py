@@ -157,8 +157,9 @@ class Tracker:
         run, last = context.run, tracked.seen
         assessment = self._detect(run, tracked.engine, step)
         tracked.seen, tracked.is_changed = (step.attempt, step.step), True
-        rewinds = last is not None and step.step <= last[1]
-        if last is None or rewinds or assessment.phase != run.phase:
+        # Of detectors that begin anew nothing holds from here on, whatever others have found before a reset.
+        rewinds = last is None or step.step <= last[1]
+        if rewinds or assessment.phase != run.phase:
             run.phase = str(assessment.phase)
             context.defer(_change_of_phase(run.id, run.phase, step=step.step, rewinds=rewinds))
         rules = self.rules.observe(context.repositories, run, step, now=context.now)

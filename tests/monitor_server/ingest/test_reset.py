@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from monitor_server.commands.main import main
+from monitor_server.detection.protocol import Phase
 from tests.live import eventually
 
 
@@ -117,3 +118,26 @@ def test_what_was_done_in_a_removed_attempt_is_removed_with_it(live):
     assert live.pool.request("GET", f"{live.url}/api/v1/alerts/{alert['id']}/incident").status == 200
     _step(live, 1, attempt=2)
     assert [live.get(f"/runs/{run_id}/{each}")["items"] for each in given] == [[], []]
+
+
+def test_the_phases_of_a_removed_attempt_are_removed_with_it(live):
+    """The attempt that trains goes through its own, also at a step at which the other's began."""
+    run_id = _step(live, 0)["run_id"]
+
+    def step(number, phase, attempt=1):
+        scalars = {"phase": float(list(Phase).index(phase))}
+        live.send(run="r", attempt=attempt, records=[{"step": number, "scalars": scalars}])
+
+    step(1, Phase.HEALTHY)
+    step(2, Phase.DECAY, attempt=2)
+    step(5, Phase.COLLAPSED, attempt=2)
+    assert _reset(live, run_id, attempt=1)["phase"] == "unknown"
+    assert live.get(f"/runs/{run_id}/phases")["items"] == [{"phase": "healthy", "from_step": 0, "to_step": 1}]
+    for number in range(2, 5):
+        step(number, Phase.HEALTHY)
+    step(5, Phase.DECAY)
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 5)
+    assert live.get(f"/runs/{run_id}/phases")["items"] == [
+        {"phase": "healthy", "from_step": 0, "to_step": 4},
+        {"phase": "decay", "from_step": 5, "to_step": None},
+    ]
