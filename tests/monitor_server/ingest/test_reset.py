@@ -141,3 +141,14 @@ def test_the_phases_of_a_removed_attempt_are_removed_with_it(live):
         {"phase": "healthy", "from_step": 0, "to_step": 4},
         {"phase": "decay", "from_step": 5, "to_step": None},
     ]
+
+
+def test_a_reset_does_not_believe_a_stray_step_of_the_attempt_that_stays(live):
+    """The newest step is one that the trainer has made, so that the run does not count as stalled."""
+    run_id = live.run(run="r", records=[{"step": step, "scalars": {"a": 1.0}} for step in range(20)])
+    for step in (10**9, 20):
+        _step(live, step)
+    _step(live, 40, attempt=2)
+    _reset(live, run_id, attempt=1)
+    _step(live, 21)
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 21)
