@@ -1,16 +1,22 @@
 """`connect` completes the settings, builds a monitor and starts it."""
 
 from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor, NullMonitor
+from trainer_hooks.safe_text import describe_error
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.wire import AlertNotice
 
 __all__ = ["connect"]
+
+# Of msgpack. A tokenizer without a limit has a model_max_length of 10**30.
+SMALLEST_INTEGER: Final = -(2**63)
+LARGEST_INTEGER: Final = 2**64 - 1
 
 
 def connect(
@@ -38,7 +44,7 @@ def connect(
         url: Address of the collector, such as ``http://127.0.0.1:8600``; else `RLVITALS_URL`.
         project: Project that the run belongs to; else `RLVITALS_PROJECT`.
         run: Name of the run, the same at every restart; else `RLVITALS_RUN`; else a single process generates one.
-        config: The run's configuration; values that JSON does not have become text.
+        config: The run's configuration; values that JSON does not have, and integers beyond 64 bits, become text.
         api_key: Key with the scope ingest; else `RLVITALS_API_KEY`.
         rank: This process's rank; else `RANK`; else 0.
         world_size: Number of processes; else `WORLD_SIZE`; else 1.
@@ -92,7 +98,20 @@ def _to_plain_values(config: Mapping[str, object] | None) -> dict[str, object] |
     if config is None:
         return None
     try:
-        plain: dict[str, object] = msgspec.to_builtins(dict(config), str_keys=True, enc_hook=str)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise ConfigurationError(f"config must be a mapping of plain values: {error}") from error
+        plain: dict[str, object] = _to_sendable(msgspec.to_builtins(dict(config), str_keys=True, enc_hook=str))
+    except Exception as error:  # an object of the user's may raise anything when it becomes text
+        raise ConfigurationError(f"config must be a mapping of plain values: {describe_error(error)}") from error
     return plain
+
+
+def _to_sendable(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
+    """Return a JSON tree whose texts are UTF-8 and whose integers are those of msgpack; others become text."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, int) and not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+        return str(value)
+    if isinstance(value, dict):
+        return {_to_sendable(name): _to_sendable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_sendable(item) for item in value]
+    return value

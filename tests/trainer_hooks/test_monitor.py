@@ -39,6 +39,24 @@ def test_the_run_appears_before_its_first_step(collector, connect):
     assert [batch.config for batch in collector.batches] == [{"seed": 3}, {"seed": 3}, None]
 
 
+def test_a_configuration_that_cannot_be_sent_as_it_is_becomes_text(collector, connect):
+    """A tokenizer without a limit has a length of 10**30, and half a character may be left of a text that was cut."""
+    monitor = connect(config={"model_max_length": 10**30, "prompt": ["\ud83d"], "\ud83d": 2**64 - 1})
+    monitor.log_step(1, {"x": 1.0})
+    assert monitor.flush(PATIENCE_SECONDS)
+    sent = {"model_max_length": str(10**30), "prompt": ["\\ud83d"], "\\ud83d": 2**64 - 1}
+    assert collector.batches[0].config == sent
+    assert [record.step for record in collector.records] == [1]
+
+
+def test_a_configuration_that_cannot_be_read_is_refused_before_training():
+    """A configuration that holds itself has no end."""
+    endless = {}
+    endless["again"] = endless
+    with pytest.raises(trainer_hooks.ConfigurationError, match="config must be a mapping of plain values"):
+        trainer_hooks.connect("http://127.0.0.1:1", run="r", config=endless)
+
+
 @pytest.mark.parametrize(("rank", "config"), [(0, {}), (1, None)])
 def test_rank_0_introduces_itself_without_a_configuration_too(collector, connect, monkeypatch, rank, config):
     """An empty configuration, too, announces to the collector that the process has started; other ranks send none."""

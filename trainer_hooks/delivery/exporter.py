@@ -11,7 +11,7 @@ from trainer_hooks.delivery.drop_counter import DropCounter
 from trainer_hooks.delivery.sending_queue import SendingQueue, WaitingBatch
 from trainer_hooks.delivery.transport import Transport
 from trainer_hooks.errors import RefusedError, UnavailableError
-from trainer_hooks.wire import Receipt
+from trainer_hooks.wire import Receipt, without_config
 
 __all__ = ["Exporter", "HeartbeatEncoder"]
 
@@ -151,7 +151,13 @@ class Exporter:
             receipt = self._transport.send(body)
         except RefusedError as error:
             self._answered_at = self._clock()
-            if batch is None:
+            shorter = without_config(body)
+            if shorter is not None:
+                self._drops.warn(
+                    "config", f"a batch with the configuration was refused and is sent without it: {error}", once=True
+                )
+                self._post(shorter, batch)
+            elif batch is None:
                 self._drops.warn("refused_heartbeat", f"the collector refused a heartbeat: {error}")
             elif self._queue.remove(batch):
                 self._drops.count("refused", str(error), by=batch.records)

@@ -21,6 +21,7 @@ from trainer_hooks.wire.encoding import (
     merge,
     run_id,
     spell_non_finite,
+    without_config,
 )
 from trainer_hooks.wire.fields import LARGEST_INTEGER, LONGEST_NAME_CHARS, MAX_RECORD_SIGNALS, is_clean_name
 from trainer_hooks.wire.kinds import ALERT_KINDS, Severity
@@ -90,4 +91,5 @@ __all__ = [
     "merge_summaries",
     "run_id",
     "spell_non_finite",
+    "without_config",
 ]

@@ -26,6 +26,7 @@ __all__ = [
     "merge",
     "run_id",
     "spell_non_finite",
+    "without_config",
 ]
 
 SCHEMA_VERSION = 5
@@ -75,6 +76,15 @@ def decode_batch(body: bytes, media_type: str = MSGPACK) -> Batch:
     if isinstance(loaded, dict) and isinstance(loaded.get("records"), list):
         loaded["records"] = [msgspec.Raw(json.dumps(spell_non_finite(record)).encode()) for record in loaded["records"]]
     return msgspec.convert(loaded, Batch, strict=False)
+
+
+def without_config(body: bytes) -> bytes | None:
+    """Return a msgpack batch with an empty configuration; None where it has none, or is no batch."""
+    try:
+        batch = decode_batch(body)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    return encode(msgspec.structs.replace(batch, config={})) if batch.config else None
 
 
 def decode_record(raw: msgspec.Raw | bytes, media_type: str = MSGPACK) -> Record:

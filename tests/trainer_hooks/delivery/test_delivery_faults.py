@@ -115,6 +115,26 @@ def test_a_refused_heartbeat_does_not_hide_a_refused_batch(collector, connect, c
     assert "(refused: 1 so far)" in caplog.text
 
 
+def test_a_configuration_that_is_refused_costs_itself_alone(collector, connect):
+    """The introduction and the first batch on disk have the configuration, and both are sent again without it."""
+    refusal = (422, b'{"error": "InvalidField", "detail": "config must have at most 131072 bytes"}', {})
+    taken = collector.receipt
+
+    def refuse_next_batch(batch):
+        collector.answers.append(refusal)
+        collector.receipt = taken
+        return taken(batch)
+
+    collector.answers = [refusal]
+    collector.receipt = refuse_next_batch
+    monitor = connect(config={"seed": 3})
+    collector.wait_for(lambda seen: len(seen.batches) == 1)
+    monitor.log_step(1, {"x": 1.0})
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert [(batch.config, len(batch.records)) for batch in collector.batches] == [({}, 0), ({}, 1)]
+    assert losses(monitor) == 0
+
+
 def test_a_step_that_cannot_be_encoded_is_counted_as_dropped(collector, connect, swallowed):
     """A step that is not a number, and one too large for the wire, are counted in the next record."""
     monitor = connect()
