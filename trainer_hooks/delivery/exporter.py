@@ -1,5 +1,6 @@
 """The background thread that sends encoded batches to the collector, the oldest first, and heartbeats between them."""
 
+import errno
 import math
 import threading
 import time
@@ -19,6 +20,8 @@ __all__ = ["Exporter", "HeartbeatEncoder"]
 HEARTBEAT_SECONDS = 15.0
 # Between two attempts while the collector is away; the transport's backoff decides which of them is made.
 RETRY_SECONDS = 0.25
+# What the process or the machine is short of, and may have again. Data loaders use up descriptors.
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 
 class HeartbeatEncoder(Protocol):
@@ -138,10 +141,20 @@ class Exporter:
         """
         try:
             body = batch.read()
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             # A batch that was dropped meanwhile is counted already; another one was deleted from the disk by somebody.
             if self._queue.remove(batch):
                 self._drops.count("unreadable", f"a batch is gone from the spool: {error}", by=batch.records)
+            return
+        except OSError as error:
+            if error.errno in SHORTAGES:
+                self._drops.warn("unreadable", f"a batch cannot be read for now, and waits on disk: {error}")
+                raise UnavailableError(str(error), is_deferred=True) from error
+            self._queue.leave(batch)
+            self._drops.warn(
+                "unreadable",
+                f"a batch cannot be read and stays on disk; the next start of this run tries again: {error}",
+            )
             return
         self._post(body, batch)
 

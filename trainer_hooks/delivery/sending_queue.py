@@ -108,22 +108,21 @@ class SendingQueue:
 
     def remove(self, batch: WaitingBatch) -> bool:
         """Remove a batch; return whether it was still there."""
-        with self._lock:
-            if batch not in self._waiting:
-                return False
-            self._waiting.remove(batch)
-            self._bytes[type(batch)] -= batch.nbytes
-            self._records[type(batch)] -= batch.records
-            is_last = not self._waiting
+        if not self._take(batch):
+            return False
         try:
             batch.remove()
         except OSError as error:
             self._drops.warn(
                 "unspooled", f"a batch that has been sent cannot be removed from disk and may be sent again: {error}"
             )
-        if is_last and self._spool:
-            self._spool.release_claims()
+        self._release_claims()
         return True
+
+    def leave(self, batch: WaitingBatch) -> None:
+        """Take a batch out of this queue and leave it on disk, where the next process of the run finds it."""
+        self._take(batch)
+        self._release_claims()
 
     def close(self) -> None:
         """Release the spool, so that another process may send what is left there."""
@@ -149,6 +148,20 @@ class SendingQueue:
             self._waiting.append(batch)
             self._bytes[type(batch)] += batch.nbytes
             self._records[type(batch)] += batch.records
+
+    def _take(self, batch: WaitingBatch) -> bool:
+        """Take a batch out of the queue; return whether it was still there."""
+        with self._lock:
+            if batch not in self._waiting:
+                return False
+            self._waiting.remove(batch)
+            self._bytes[type(batch)] -= batch.nbytes
+            self._records[type(batch)] -= batch.records
+        return True
+
+    def _release_claims(self) -> None:
+        if self._spool and not self._waiting:
+            self._spool.release_claims()
 
     def _drop_excess(self) -> None:
         for kind, limit in self._limits.items():

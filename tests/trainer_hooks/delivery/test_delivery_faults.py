@@ -4,22 +4,24 @@ import gzip
 import logging
 import os
 import queue
+import resource
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 
+import msgspec
 import numpy as np
 import pytest
 
 import trainer_hooks
 import trainer_hooks.recording.records as records_module
 from tests.bad_collectors import nobody_answers, nobody_listens
-from tests.live import PATIENCE_SECONDS
+from tests.live import PATIENCE_SECONDS, eventually
 from trainer_hooks.delivery import RecordQueue
 from trainer_hooks.delivery import exporter as exporter_module
-from trainer_hooks.wire import Receipt, Rejection, encode
+from trainer_hooks.wire import Batch, Receipt, Record, Rejection, encode, run_id
 
 
 @pytest.fixture(autouse=True)
@@ -189,6 +191,47 @@ def test_a_step_that_is_being_encoded_at_the_deadline_is_counted_as_lost(connect
     lost = losses(monitor)
     may_go_on.set()
     assert lost == 4
+
+
+def test_a_process_without_free_descriptors_keeps_what_waits_on_disk(collector, connect, monkeypatch, caplog):
+    """A batch that cannot be opened for the moment is sent when it can."""
+    monitor = connect()
+    collector.wait_for(lambda seen: len(seen.batches) == 1)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def take_all_descriptors(*_):
+        next_free = os.dup(0)
+        os.close(next_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next_free, limits[1]))
+        return 503, b"", {}
+
+    with monkeypatch.context() as during:
+        during.setattr(collector, "answer", take_all_descriptors)
+        try:
+            monitor.log_step(1, {"x": 1.0})
+            eventually(lambda: "Too many open files" in caplog.text)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert [record.step for record in collector.records] == [1]
+    assert losses(monitor) == 0
+
+
+def test_a_batch_that_cannot_be_read_stays_on_disk_and_does_not_block_the_next(collector, connect, tmp_path, caplog):
+    """The disk fails at one batch of a dead process, here because it is a folder; a later start tries it again."""
+    folder = tmp_path / run_id("default", "r1") / "000000000000001-00000-1-00000000"
+    bad = folder / "0000000000-1.msgpack"
+    bad.mkdir(parents=True)
+    body = encode(Batch(schema_version=1, run="r1", attempt=1, records=[msgspec.Raw(encode(Record(step=7)))]))
+    (folder / "0000000001-1.msgpack").write_bytes(body)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RLVITALS_SPOOL_DIR", str(tmp_path))
+        monitor = connect()
+    collector.wait_for(lambda seen: len(seen.records) == 1)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert "cannot be read and stays on disk" in caplog.text
+    assert bad.is_dir()
+    assert losses(monitor) == 0
 
 
 def test_a_rejected_record_is_counted(collector, connect):
