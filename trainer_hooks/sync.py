@@ -25,12 +25,14 @@ class SyncResult:
         sent: Records that the collector has accepted.
         refused: Records that it does not accept; refused batches stay on disk.
         in_use: Folders left alone because their process lives.
+        unreadable: Folders that could not be read to their end, such as another user's.
         left_out: Signals of accepted records that were not stored.
     """
 
     sent: int = 0
     refused: int = 0
     in_use: int = 0
+    unreadable: int = 0
     left_out: int = 0
 
 
@@ -43,19 +45,27 @@ def sync(folder: Path, transport: Transport) -> SyncResult:
 
     Raises:
         UnavailableError: If the collector is away; batches that were not sent stay.
-        OSError: If the disk cannot be read.
+        OSError: If the folder cannot be read.
     """
     result = SyncResult()
     for path in SpoolFolder.find(folder):
-        claimed = SpoolFolder.claim(path)
-        if claimed is None:
-            result.in_use += 1
-            continue
         try:
-            _send(claimed, transport, result)
-        finally:
-            claimed.release()
+            _sync_folder(path, transport, result)
+        except OSError as error:
+            print(f"rlvitals: {path} cannot be read and stays on disk: {error}", file=sys.stderr)  # noqa: T201 - a command
+            result.unreadable += 1
     return result
+
+
+def _sync_folder(path: Path, transport: Transport, result: SyncResult) -> None:
+    claimed = SpoolFolder.claim(path)
+    if claimed is None:
+        result.in_use += 1
+        return
+    try:
+        _send(claimed, transport, result)
+    finally:
+        claimed.release()
 
 
 def _send(folder: SpoolFolder, transport: Transport, result: SyncResult) -> None:
@@ -108,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{result.in_use} folders skipped because their process lives"
         + (f"; {result.left_out} signals of these records left out" if result.left_out else "")
     )
-    return 1 if result.refused else 0
+    return 1 if result.refused or result.unreadable else 0
 
 
 if __name__ == "__main__":

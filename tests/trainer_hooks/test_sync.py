@@ -50,6 +50,18 @@ def test_a_refused_batch_stays_on_disk_and_does_not_block_the_next(left):
     assert list(left.iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_read_does_not_block_the_next(left, capsys):
+    """The first folder cannot be locked, as another user's could not; here a folder is in the lock's place."""
+    first = left / "run" / "0-0-00000000"
+    first.with_suffix(".lock").mkdir()
+    first.mkdir()
+    (first / "0000000000-1.msgpack").write_bytes(b"waits")
+    synced = sync(left, Answers(*[Receipt(run_id="r", accepted=2)] * 2))
+    assert (synced.sent, synced.unreadable) == (4, 1)
+    assert f"{first} cannot be read and stays on disk" in capsys.readouterr().err
+    assert on_disk(left) == 1
+
+
 def test_a_refused_record_is_printed_and_removed_with_its_batch(left, capsys):
     """A refused record is printed, and its batch is removed, because the other records are stored."""
     rejected = Receipt(run_id="r", accepted=1, rejected=[Rejection(index=0, error="E", detail="step must be ≥ 0")])

@@ -88,9 +88,9 @@ class SendingQueue:
         if self._spool is None:
             return
         try:
-            inherited = self._spool.claim()
+            inherited = self._spool.claim(self._warn_unread)
         except (OSError, ImportError) as error:
-            self._drops.warn("unspooled", f"the spool cannot be read; what it may hold has to wait: {error}")
+            self._warn_unread(error)
             return
         for batch in inherited:
             self._add(batch)
@@ -133,6 +133,9 @@ class SendingQueue:
         """Release the spool in a forked child, which must not hold its parent's locks."""
         if self._spool:
             self._spool.detach_after_fork()
+
+    def _warn_unread(self, error: Exception) -> None:
+        self._drops.warn("unspooled", f"the spool cannot be read; what it may hold has to wait: {error}")
 
     def _store(self, body: bytes, records: int) -> WaitingBatch:
         if self._spool is None:

@@ -14,7 +14,7 @@ import contextlib
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -180,18 +180,25 @@ class Spool:
         self._own: SpoolFolder | None = None
         self._claimed: list[SpoolFolder] = []
 
-    def claim(self) -> list[BatchOnDisk]:
+    def claim(self, on_error: Callable[[OSError], object]) -> list[BatchOnDisk]:
         """Claim the folders of dead processes of the run, and return their batches, oldest first.
 
+        Args:
+            on_error: Called for each folder that cannot be claimed or read, such as another user's; it is left alone.
+
         Raises:
-            OSError: If the disk cannot be read.
+            OSError: If the folder of the run cannot be read.
+            ImportError: If the platform has no file locks.
         """
         batches: list[BatchOnDisk] = []
         for path in sorted(self._run_folder.glob("*/")):
-            folder = SpoolFolder.claim(path) if FOLDER.fullmatch(path.name) else None
-            if folder is not None:
-                self._claimed.append(folder)
-                batches += folder.batches()
+            try:
+                folder = SpoolFolder.claim(path) if FOLDER.fullmatch(path.name) else None
+                if folder is not None:
+                    self._claimed.append(folder)
+                    batches += list(folder.batches())
+            except OSError as error:
+                on_error(error)
         if not batches:
             self.release_claims()
         return batches

@@ -138,6 +138,21 @@ def test_the_next_process_takes_over_what_a_dead_one_has_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dead_folder_that_cannot_be_claimed_keeps_none_of_the_others(tmp_path, caplog):
+    """The middle one of three cannot be locked, as another user's could not; here a folder is in the lock's place."""
+    for name in ("1", "2", "3"):
+        dead = SendingQueue(DropCounter(), spool=spool(tmp_path, name))
+        dead.append(name.encode(), 1)
+        dead.close()
+    (lock,) = (tmp_path / "run").glob("2-*.lock")
+    lock.unlink()
+    lock.mkdir()
+    queue = SendingQueue(DropCounter(), spool=spool(tmp_path, "4"))
+    queue.open()
+    assert drained(queue) == [b"1", b"3"]
+    assert "the spool cannot be read" in caplog.text
+
+
 def test_processes_that_start_and_end_at_once_get_a_folder_each(tmp_path):
     """Each makes the run's folder and removes it when it is empty, between two operations of another process."""
     failed = []
