@@ -19,9 +19,10 @@ from trainer_hooks.recording.responses.selection import Candidates, SamplingInte
 from trainer_hooks.recording.schema_versions import version_of_record
 from trainer_hooks.recording.usable_fields import UsableFields
 from trainer_hooks.rollouts import Rollouts
+from trainer_hooks.safe_text import describe_object
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import FamiliarTokens, Reduced, finish_summaries, reduce
-from trainer_hooks.wire import ActionReport, Capability, Extreme, Moments, Record, Summary, encode
+from trainer_hooks.wire import LARGEST_INTEGER, ActionReport, Capability, Extreme, Moments, Record, Summary, encode
 
 __all__ = ["Measurement", "RecordBuilder"]
 
@@ -138,7 +139,13 @@ class RecordBuilder:
         return EncodedRecord(attempt, encode(record), version, capability)
 
     def _advance(self, step: int) -> tuple[int, int]:
-        """Return the attempt and the sequence number of the next record; a lower step starts a new attempt."""
+        """Return the attempt and the sequence number of the next record; a lower step starts a new attempt.
+
+        Raises:
+            ValueError: If the collector would refuse the step, which must not count as reached then.
+        """
+        if not 0 <= step <= LARGEST_INTEGER:
+            raise ValueError(f"step must lie in 0 to 2**53, got {describe_object(step)}")
         if step < self._step:
             self._attempt += 1
         self._step = step

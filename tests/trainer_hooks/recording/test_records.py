@@ -155,6 +155,19 @@ def test_a_lower_step_starts_a_new_attempt_and_resets_the_health():
     assert [decode_record(item.body).seq for item in encoded] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("step", [-1, 2**53 + 1, 2**70, 10**5000], ids=["-1", "2**53 + 1", "2**70", "10**5000"])
+def test_a_step_that_cannot_be_stored_costs_itself_alone(step):
+    """The collector would refuse it; it is not a step that was reached, so the next one is no rewind."""
+    records, _ = builder()
+    with pytest.raises(ValueError, match=r"step must lie in 0 to 2\*\*53, got"):
+        records.encode(measurement(step))
+    encoded = records.encode(measurement(5))
+    assert (encoded.attempt, decode_record(encoded.body).seq) == (7, 0)
+    with pytest.raises(ValueError, match=r"step must lie in 0 to 2\*\*53, got"):
+        records.encode(measurement(step))
+    assert records.encode(measurement(6)).attempt == 7
+
+
 @pytest.mark.parametrize(("rollouts", "expected"), [(None, 2.0), (ARRAYS | {"rewards": [math.nan, 0.0]}, 3.0)])
 def test_non_finite_numbers_are_counted_over_scalars_and_arrays(rollouts, expected):
     """Values that are not finite are counted: two scalars, and in one case a reward too."""
@@ -225,7 +238,7 @@ def test_copied_arrays_give_their_memory_back():
     """The memory of copied arrays is released, also where the record cannot be encoded."""
     released = []
     records, _ = builder()
-    for step, error in ((1, None), (2**70, OverflowError)):
+    for step, error in ((1, None), (2**70, ValueError)):
         copies = replace_release(CopyPool().copy(ARRAYS), released)
         item = measurement(step, tokens=copies)
         if error is None:
