@@ -138,10 +138,15 @@ class Monitor:
         self._is_closed = False
 
     def start(self) -> None:
-        """Start delivery; `connect` calls this."""
+        """Start delivery; `connect` calls this. Where the process may have no more threads, nothing is recorded."""
         _live.add(self)
+        try:
+            self._processor.start()
+        except RuntimeError as error:
+            self._is_silent = True
+            self.drops.warn("thread", f"NOTHING IS RECORDED: {error}; raise the limit of threads and start again")
+            return
         atexit.register(self._close_at_exit)
-        self._processor.start()
 
     @property
     def run(self) -> str:

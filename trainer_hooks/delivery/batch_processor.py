@@ -112,7 +112,11 @@ class BatchProcessor(Generic[Item]):
         self._thread = threading.Thread(target=self._run, name="rlvitals-batch-processor", daemon=True)
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start the threads.
+
+        Raises:
+            RuntimeError: If the process may have no more threads.
+        """
         self._thread.start()
 
     def flush(self, timeout_seconds: float) -> bool:
@@ -169,7 +173,6 @@ class BatchProcessor(Generic[Item]):
     def _run(self) -> None:
         if self._exporter:
             self._sending_queue.open()
-            self._exporter.start()
         while not self._is_closing:
             self._wake.wait(self._process())
             self._wake.clear()
@@ -182,6 +185,8 @@ class BatchProcessor(Generic[Item]):
 
     def _process(self) -> float:
         """Encode everything in the queue, pass on the flushes, and return the seconds until the next round."""
+        if self._exporter:
+            self._exporter.start()
         flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
         began = self._clock()
         count = self._encode_all()

@@ -68,8 +68,16 @@ class Exporter:
         self._thread = threading.Thread(target=self._run, name="rlvitals-exporter", daemon=True)
 
     def start(self) -> None:
-        """Start the thread, which sends a heartbeat at once unless a batch waits."""
-        self._thread.start()
+        """Start the thread, which sends a heartbeat at once unless a batch waits; do nothing where it has started.
+
+        Where the process may have no more threads, the log says so, and the next call tries again.
+        """
+        if self._thread.ident is not None:
+            return
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._drops.warn("thread", f"nothing is sent yet, and records wait: {error}; raise the limit of threads")
 
     def wake(self, *flushes: threading.Event) -> None:
         """Send now; the events are set once everything that waits has been answered for."""

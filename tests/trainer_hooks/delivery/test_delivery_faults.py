@@ -19,7 +19,7 @@ import trainer_hooks
 import trainer_hooks.recording.records as records_module
 from tests.bad_collectors import nobody_answers, nobody_listens
 from tests.live import PATIENCE_SECONDS, eventually
-from trainer_hooks.delivery import RecordQueue
+from trainer_hooks.delivery import RecordQueue, SendingQueue
 from trainer_hooks.delivery import exporter as exporter_module
 from trainer_hooks.wire import Batch, Receipt, Record, Rejection, encode, run_id
 
@@ -215,6 +215,41 @@ def test_a_process_without_free_descriptors_keeps_what_waits_on_disk(collector, 
     assert monitor.flush(PATIENCE_SECONDS)
     assert [record.step for record in collector.records] == [1]
     assert losses(monitor) == 0
+
+
+@pytest.fixture
+def more_stack():
+    """Return a function that makes every new thread need more memory than there is; the test ends that."""
+    yield lambda: threading.stack_size(1 << 47)
+    threading.stack_size(0)
+
+
+def test_a_process_that_may_have_no_more_threads_trains_without_a_record(collector, connect, more_stack, caplog):
+    """The container limits them, say; `connect` returns, and the log says it once."""
+    more_stack()
+    monitor = connect()
+    threading.stack_size(0)
+    monitor.log_step(1, {"x": 1.0})
+    assert monitor.flush(0.0)
+    assert [record.message.count("NOTHING IS RECORDED") for record in caplog.records] == [1]
+    assert collector.batches == []
+
+
+def test_an_exporter_that_cannot_be_started_is_started_later(collector, connect, more_stack, monkeypatch, caplog):
+    """The last free thread was the batch processor's; what was logged meanwhile arrives."""
+    opened = SendingQueue.open
+
+    def take_all_threads(queue):
+        opened(queue)
+        more_stack()
+
+    monkeypatch.setattr(SendingQueue, "open", take_all_threads)
+    monitor = connect()
+    monitor.log_step(1, {"x": 1.0})
+    eventually(lambda: "nothing is sent yet" in caplog.text)
+    threading.stack_size(0)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert [record.step for record in collector.records] == [1]
 
 
 def test_a_batch_that_cannot_be_read_stays_on_disk_and_does_not_block_the_next(collector, connect, tmp_path, caplog):
