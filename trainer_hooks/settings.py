@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.launch.launcher import read_launch_time_ms
+from trainer_hooks.safe_text import describe_object
 
 __all__ = ["ConnectionSettings", "hooks_to_load", "spool_dir"]
 
@@ -109,8 +110,10 @@ class ConnectionSettings:
         response_seconds = _read_seconds(environ, "RLVITALS_RESPONSE_SECONDS", RESPONSE_SECONDS)
         return cls(
             url=_check_url(url) if url else "",
-            project=project if project != "default" else environ.get("RLVITALS_PROJECT") or project,
-            run=run or environ.get("RLVITALS_RUN") or _generate_name(world_size, clock),
+            project=_check_name(
+                "project", project if project != "default" else environ.get("RLVITALS_PROJECT") or project
+            ),
+            run=_check_name("run", run or environ.get("RLVITALS_RUN") or _generate_name(world_size, clock)),
             attempt=_find_attempt(environ, world_size, clock),
             rank=rank,
             world_size=world_size,
@@ -122,6 +125,20 @@ class ConnectionSettings:
             response_seconds=response_seconds,
             texts=_read_switch(environ, "RLVITALS_TEXTS") if texts is None else texts,
         )
+
+
+def _check_name(setting: str, given: object) -> str:
+    """Return a name that the collector accepts; it would refuse every batch of another one."""
+    # Each process of a framework reads which adapters it loads, and most of them connect to nothing.
+    from trainer_hooks.wire import LONGEST_NAME_CHARS, is_clean_name  # noqa: PLC0415
+
+    name = str(given)  # a configuration file may hold a number
+    if len(name) > LONGEST_NAME_CHARS or not is_clean_name(name):
+        raise ConfigurationError(
+            f"{setting} (RLVITALS_{setting.upper()}) must have 1 to {LONGEST_NAME_CHARS} printable characters and no "
+            f"blanks around them, got {describe_object(name)}"
+        )
+    return name
 
 
 def _check_key(api_key: str) -> str:

@@ -78,6 +78,11 @@ def test_the_attempt_can_be_set():
     assert resolve(several | {"WORLD_SIZE": "8"}).attempt == 12
 
 
+def test_a_name_may_be_a_number():
+    """Frameworks pass on what their configuration files hold."""
+    assert (resolve(run=7).run, resolve(project=2).project) == ("7", "2")
+
+
 @pytest.mark.parametrize(
     ("environ", "arguments", "message"),
     [
@@ -92,6 +97,10 @@ def test_the_attempt_can_be_set():
             "must have one attempt number, .*; set RLVITALS_ATTEMPT",
         ),
         ({"RLVITALS_ATTEMPT": "0"}, {}, "RLVITALS_ATTEMPT must be at least 1, got 0"),
+        ({"RLVITALS_RUN": "two\nlines"}, {}, r"run \(RLVITALS_RUN\) must have 1 to 200 printable characters .*two"),
+        ({}, {"run": "r" * 201}, "run .* must have 1 to 200 printable characters"),
+        ({}, {"run": "\udcff"}, "run .* must have 1 to 200 printable characters"),
+        ({}, {"project": " p"}, "project .* no blanks around them, got ' p'"),
     ],
 )
 def test_an_invalid_setting_is_refused_before_training(environ, arguments, message):
