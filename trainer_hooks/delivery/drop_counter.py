@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
-from trainer_hooks.safe_text import LONGEST_TEXT_CHARS, describe_error
+from trainer_hooks.safe_text import LONGEST_TEXT_CHARS, describe_error, printable
 
 __all__ = ["DROPPED_RECORD_REASONS", "DropCounter", "Reason"]
 
@@ -89,6 +89,6 @@ class DropCounter:
         now = self._clock()
         if now - self._logged_at.get(topic, -math.inf) >= LOG_INTERVAL_SECONDS:
             self._logged_at[topic] = math.inf if once else now
-            # A handler or a filter of the user's may raise.
+            # A handler or a filter of the user's may raise. Texts may come from a server that is no collector.
             with contextlib.suppress(Exception):
-                logger.warning("rlvitals: %s", detail[:LONGEST_TEXT_CHARS])
+                logger.warning("rlvitals: %s", printable(detail[:LONGEST_TEXT_CHARS]))

@@ -63,6 +63,12 @@ def test_what_is_the_same_at_each_step_is_logged_once(caplog):
     assert caplog.messages == ["rlvitals: one name too many", "rlvitals: no number (scalars: 7 so far)"]
 
 
+def test_a_text_is_one_printable_line_of_the_log(caplog):
+    """A server's answer can neither steer a terminal nor begin a line that looks like another program's."""
+    DropCounter().warn("unavailable", "answered 500: \x1b[2J\nERROR root: disk failed")
+    assert caplog.messages == ["rlvitals: answered 500: \\x1b[2J\\nERROR root: disk failed"]
+
+
 def test_a_logging_handler_that_raises_is_the_users_own_matter():
     """Counting never raises."""
 
