@@ -4,7 +4,7 @@ A trainer may count samples, or log every tenth step from the fifth on, and one 
 the ranges of numbers that hold a step are counted, and a range that holds one keeps it.
 """
 
-from sqlalchemy import ColumnElement, Connection, func, literal, select
+from sqlalchemy import Connection, func, literal, select
 
 from monitor_server.store.tables import steps
 
@@ -27,10 +27,10 @@ def thinning_stride(connection: Connection, run_id: str, *, thinned_to: int, las
     stride = 1
     while last // stride >= most:
         stride *= 2
-    before, behind = steps.c.step < thinned_to, steps.c.step >= thinned_to
     while stride > 1:
-        thinned = 2 * _count_ranges(connection, run_id, before, stride, most=most)
-        if thinned + _count_ranges(connection, run_id, behind, stride // 2, most=most + 1) > most:
+        thinned = 2 * _count_ranges(connection, run_id, stride, begin=0, end=thinned_to, most=most)
+        others = _count_ranges(connection, run_id, stride // 2, begin=thinned_to, end=last + 1, most=most + 1)
+        if thinned + others > most:
             break
         stride //= 2
     return stride
@@ -50,10 +50,14 @@ def steps_to_remove(connection: Connection, run_id: str, begin: int, end: int, *
     return found
 
 
-def _count_ranges(connection: Connection, run_id: str, among: ColumnElement[bool], stride: int, *, most: int) -> int:
-    """Return how many ranges of numbers hold one of some steps, at most ``most``, by one look into the index each."""
-    lowest = select(func.min(steps.c.step)).where(steps.c.run_id == run_id, among)
-    ranges = select(lowest.scalar_subquery().label("step"), literal(1).label("number")).cte("ranges", recursive=True)
+def _count_ranges(connection: Connection, run_id: str, stride: int, *, begin: int, end: int, most: int) -> int:
+    """Return how many ranges of numbers hold a step from ``begin`` on and before ``end``, at most ``most``.
+
+    Each is found by one look into the index, for which a step has one lower bound alone.
+    """
+    lowest = select(func.min(steps.c.step)).where(steps.c.run_id == run_id, steps.c.step < end)
+    first = lowest.where(steps.c.step >= begin).scalar_subquery()
+    ranges = select(first.label("step"), literal(1).label("number")).cte("ranges", recursive=True)
     following = lowest.where(steps.c.step >= ranges.c.step - ranges.c.step % stride + stride).scalar_subquery()
     more = select(following, ranges.c.number + 1).where(ranges.c.step.is_not(None), ranges.c.number < most)
     ranges = ranges.union_all(more)
