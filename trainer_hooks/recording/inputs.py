@@ -135,6 +135,8 @@ class InputReader:
                 numbers[name] = value
                 continue
             try:
+                if hasattr(value, "full_tensor"):
+                    value = _own_copy(value)  # noqa: PLW2901
                 if not library_of(value).is_host and value.numel() == 1:  # type: ignore[attr-defined]
                     waiting[name] = value
                 else:
@@ -145,6 +147,17 @@ class InputReader:
                     "scalars", f"scalar {describe_object(name)} must be a number: {describe_error(error)}"
                 )
         return numbers, waiting
+
+
+def _own_copy(tensor: Any) -> Any:  # noqa: ANN401 - torch may not be installed
+    """Return a distributed tensor's copy in this process.
+
+    Raises:
+        TypeError: If each rank holds a part. A part is another number, and a collective is for the trainer to call.
+    """
+    if not all(placement.is_replicate() for placement in tensor.placements):
+        raise TypeError("each rank holds a part of it; log tensor.full_tensor(), which every rank must call")
+    return tensor.to_local()
 
 
 def _find_device(arrays: Iterable[Reduced | Paired | None], waiting: Mapping[str, Array]) -> ArrayLibrary:

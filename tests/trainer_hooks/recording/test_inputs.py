@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate
 
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.delivery import DropCounter
@@ -114,6 +116,23 @@ def test_values_and_names_that_cannot_be_read_cost_themselves_alone(caplog):
     assert InputReader(drops).read_numbers(given) == {"d": 1.0}
     assert (drops["scalars"], drops["internal_errors"]) == (3, 0)
     assert max(map(len, caplog.messages)) < 2_200
+
+
+@pytest.fixture
+def alone():
+    """Make a process group of this process alone, and return its mesh."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield init_device_mesh("cpu", (1,))
+    torch.distributed.destroy_process_group()
+
+
+def test_a_scalar_of_which_each_rank_holds_a_part_is_left_out(alone, caplog):
+    """A sharded model has such gradient norms. A part is another number, and putting it together is a collective."""
+    whole, part = (DTensor.from_local(torch.tensor(2.0), alone, [place]) for place in (Replicate(), Partial()))
+    drops = DropCounter()
+    assert InputReader(drops).read_numbers({"grad/norm": part, "loss": whole, "lr": 0.5}) == {"loss": 2.0, "lr": 0.5}
+    assert drops["scalars"] == 1
+    assert "log tensor.full_tensor()" in caplog.text
 
 
 def test_a_million_characters_of_an_error_are_not_logged(caplog):
