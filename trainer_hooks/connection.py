@@ -8,9 +8,9 @@ import msgspec
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor, NullMonitor
-from trainer_hooks.safe_text import describe_error
+from trainer_hooks.safe_text import describe_error, printable
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.wire import AlertNotice
+from trainer_hooks.wire import LONGEST_NAME_CHARS, AlertNotice
 
 __all__ = ["connect"]
 
@@ -51,7 +51,7 @@ def connect(
         on_alert: Called with each alert that fires, once, in a background thread, also where it was resolved before a
             receipt could name it; its errors are logged.
         actions: What to do about alerts; the trainer's callback or your loop carries it out (`Monitor.policy`).
-        source: What produces the records; shown with the run.
+        source: What produces the records; shown with the run, the first 200 characters of it.
         responses: Most sampled responses of each kind and step that are sent with their token ids; else
             `RLVITALS_RESPONSES`; else 2. 0 sends none.
         texts: Whether the texts of these responses are sent, where the rollouts have them; else `RLVITALS_TEXTS`;
@@ -85,7 +85,7 @@ def connect(
         settings,
         HttpTransport(settings.url, api_key=settings.api_key) if settings.url else None,
         config=_to_plain_values(config),
-        source=source,
+        source=printable(source)[:LONGEST_NAME_CHARS],
         on_alert=on_alert,
         policy=actions,
         redact=redact,

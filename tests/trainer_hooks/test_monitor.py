@@ -49,6 +49,15 @@ def test_a_configuration_that_cannot_be_sent_as_it_is_becomes_text(collector, co
     assert [record.step for record in collector.records] == [1]
 
 
+def test_a_source_that_no_collector_accepts_is_shortened_and_escaped(collector, connect):
+    """It only names what produced the records; the collector would refuse every batch for it."""
+    connect(source="two\nlines \ud83d " + "s" * 300)
+    collector.wait_for(lambda seen: bool(seen.batches))
+    source = collector.batches[0].source
+    assert source.startswith(r"two\nlines \ud83d s")
+    assert len(source) == 200
+
+
 def test_a_configuration_that_cannot_be_read_is_refused_before_training():
     """A configuration that holds itself has no end."""
     endless = {}
