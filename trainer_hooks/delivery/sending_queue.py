@@ -165,6 +165,8 @@ class SendingQueue:
     def _release_claims(self) -> None:
         if self._spool and not self._waiting:
             self._spool.release_claims()
+            if self._spool.has_more:
+                self.open()
 
     def _drop_excess(self) -> None:
         for kind, limit in self._limits.items():

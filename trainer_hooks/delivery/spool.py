@@ -29,6 +29,9 @@ BATCH = re.compile(r"\d{10}-(\d+)\.msgpack")
 UNFINISHED = re.compile(r"\d{10}-\d+\.tmp")
 # Other ranks may remove the empty run folder between two steps of this one; more often than this is not plausible.
 LOCK_ATTEMPTS = 100
+# Folders that are claimed at the same time. Each needs a descriptor, of which the training may have 1,024, and a launch
+# of many ranks leaves as many folders.
+MOST_CLAIMED = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,6 +174,9 @@ class Spool:
         run_folder: Holds the folders of all processes of the run.
         name: Start of the own folder's name; folders sort by age.
         capacity_bytes: Most bytes that may wait here.
+
+    Attributes:
+        has_more: Whether the last claim left folders for the next one.
     """
 
     def __init__(self, run_folder: Path, *, name: str, capacity_bytes: int) -> None:
@@ -179,9 +185,13 @@ class Spool:
         self._name = name
         self._own: SpoolFolder | None = None
         self._claimed: list[SpoolFolder] = []
+        self._looked_at = ""
+        self.has_more = False
 
     def claim(self, on_error: Callable[[OSError], object]) -> list[BatchOnDisk]:
-        """Claim the folders of dead processes of the run, and return their batches, oldest first.
+        """Claim some folders of dead processes of the run, and return their batches, oldest first.
+
+        The next call, after `release_claims`, goes on with the folders after these.
 
         Args:
             on_error: Called for each folder that cannot be claimed or read, such as another user's; it is left alone.
@@ -191,7 +201,16 @@ class Spool:
             ImportError: If the platform has no file locks.
         """
         batches: list[BatchOnDisk] = []
+        self.has_more = False
         for path in sorted(self._run_folder.glob("*/")):
+            if path.name <= self._looked_at:
+                continue
+            if len(self._claimed) == MOST_CLAIMED:
+                if batches:
+                    self.has_more = True
+                    break
+                self.release_claims()
+            self._looked_at = path.name
             try:
                 folder = SpoolFolder.claim(path) if FOLDER.fullmatch(path.name) else None
                 if folder is not None:

@@ -153,6 +153,24 @@ def test_a_dead_folder_that_cannot_be_claimed_keeps_none_of_the_others(tmp_path,
     assert "the spool cannot be read" in caplog.text
 
 
+def test_many_dead_folders_are_claimed_a_few_at_a_time(tmp_path, monkeypatch):
+    """Each claimed folder takes a descriptor from the training, and a launch of a thousand ranks leaves a thousand."""
+    monkeypatch.setattr("trainer_hooks.delivery.spool.MOST_CLAIMED", 2)
+    for name in "1234567":
+        dead = SendingQueue(DropCounter(), spool=spool(tmp_path, name))
+        dead.append(name.encode(), 1)
+        dead.close()
+    for path in (tmp_path / "run").glob("[345]-*/*.msgpack"):
+        path.unlink()  # folders without a batch count as well
+    queue = SendingQueue(DropCounter(), spool=spool(tmp_path, "8"))
+    queue.open()
+    assert len(queue.batches) == 2
+    queue.append(b"8", 1)
+    assert drained(queue) == [b"1", b"2", b"8", b"6", b"7"]
+    queue.close()
+    assert list((tmp_path / "run").glob("[1267]*")) == []
+
+
 def test_processes_that_start_and_end_at_once_get_a_folder_each(tmp_path):
     """Each makes the run's folder and removes it when it is empty, between two operations of another process."""
     failed = []
