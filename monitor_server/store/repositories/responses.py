@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from monitor_server.store.repositories.numbering import numbered
 from monitor_server.store.repositories.removed_attempts import is_kept
+from monitor_server.store.statements import in_parts
 from monitor_server.store.tables import alerts, responses
 from trainer_hooks import wire
 
@@ -69,13 +71,16 @@ class Responses:
     def thin(self, run_id: str, *, newest_step: int, whole_steps: int, limit: int) -> int:
         """Remove at most ``limit`` old responses, and return how many were removed: as many where there may be more.
 
-        Keep all of the newest ``whole_steps``; before them one step in 2ᵏ, at most as many; and around alerts all.
+        Keep all of the newest ``whole_steps`` that have any, up to the newest of the run; before them the first of
+        every 2ᵏ step numbers, about as many at most; and around alerts all.
 
         The steps kept of a longer run are among those kept of a shorter one, so thinning can be done at any time.
         """
+        old = self._old_steps(run_id, newest_step, whole_steps)
         stride = 1
         while newest_step // stride > whole_steps:
             stride *= 2
+        others = [step for before, step in pairwise(old) if before // stride == step // stride]
         opened = (
             select(alerts.c.opened_step)
             .where(alerts.c.run_id == run_id, alerts.c.severity != "info")
@@ -86,18 +91,29 @@ class Responses:
             responses.c.step.between(step - KEPT_BEFORE, step + KEPT_AFTER)
             for step in set(self._connection.execute(opened).scalars())
         ]
-        old = (
-            select(responses.c.number)
-            .where(
-                responses.c.run_id == run_id,
-                responses.c.step <= newest_step - whole_steps,
-                responses.c.step % stride != 0,
-                *(~near for near in around),
+        removed = 0
+        for some in in_parts(others):
+            found = (
+                select(responses.c.number)
+                .where(responses.c.run_id == run_id, responses.c.step.in_(some), *(~near for near in around))
+                .limit(limit - removed)
             )
-            .limit(limit)
-        )
-        here = (responses.c.run_id == run_id) & responses.c.number.in_(old)
-        return self._connection.execute(delete(responses).where(here)).rowcount
+            here = (responses.c.run_id == run_id) & responses.c.number.in_(found)
+            removed += self._connection.execute(delete(responses).where(here)).rowcount
+            if removed == limit:
+                break
+        return removed
+
+    def _old_steps(self, run_id: str, newest_step: int, whole_steps: int) -> list[int]:
+        """Return the steps before the newest ``whole_steps`` that have responses, in ascending order."""
+        query = select(responses.c.step).where(responses.c.run_id == run_id, responses.c.step <= newest_step).distinct()
+        first_kept = self._connection.execute(
+            query.order_by(responses.c.step.desc()).offset(whole_steps - 1).limit(1)
+        ).scalar()
+        if first_kept is None:
+            return []
+        old = query.where(responses.c.step < first_kept).order_by(responses.c.step)
+        return list(self._connection.execute(old).scalars())
 
     def page(
         self,

@@ -4,11 +4,17 @@ A trainer may count samples, or log every tenth step from the fifth on, and one 
 the ranges of numbers that hold a step are counted, and a range that holds one keeps it.
 """
 
-from sqlalchemy import Connection, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Select, func, literal, select
 
 from monitor_server.store.tables import steps
 
-__all__ = ["steps_to_remove", "thinning_stride"]
+__all__ = ["newest_steps", "steps_to_remove", "thinning_stride"]
+
+
+def newest_steps(run_id: ColumnElement[str] | str, attempt: ColumnElement[int] | int) -> Select[int]:
+    """Return the query of an attempt's complete steps, the newest first."""
+    here = (steps.c.run_id == run_id) & (steps.c.attempt == attempt)
+    return select(steps.c.step).where(here).order_by(steps.c.step.desc())
 
 
 def thinning_stride(connection: Connection, run_id: str, *, thinned_to: int, last: int, most: int) -> int:

@@ -190,6 +190,17 @@ def test_thinning_is_bounded_and_does_not_depend_on_when_it_is_done(store, lengt
         assert len(once) <= 2 * whole + 1
 
 
+@pytest.mark.parametrize(("first", "distance"), [(0, 500), (7, 10), (499, 500)])
+def test_thinning_keeps_responses_whatever_the_numbers_of_steps(store, first, distance):
+    """A trainer may count samples, or sample each tenth step: the newest with responses stay, and some older ones."""
+    with store.write() as repositories:
+        sent = [first + distance * place for place in range(100)]
+        kept = _left(repositories, "r", [sent[-1]], 16, distance=distance, first=first)
+    assert kept[:16] == sent[: -16 - 1 : -1]
+    assert 4 <= len(kept) - 16 <= 17
+    assert kept[-1] == first
+
+
 @pytest.fixture
 def counting(database_url):
     """What returns a function that counts the stored responses of a run, on one connection."""
@@ -226,7 +237,7 @@ def test_many_old_responses_are_thinned_a_few_at_a_time(start_collector, scripte
     assert left <= 3 * 17 + 2 * 20
 
 
-def _left(repositories, run_id, lengths, whole):
+def _left(repositories, run_id, lengths, whole, *, distance=1, first=0):
     repositories.runs.add(
         Run(
             id=run_id,
@@ -243,9 +254,9 @@ def _left(repositories, run_id, lengths, whole):
         )
     )
     held = msgspec.json.decode(json.dumps(response()), type=wire.Response)
-    begun = 0
+    begun = first
     for newest in lengths:
-        for step in range(begun, newest + 1):
+        for step in range(begun, newest + 1, distance):
             repositories.responses.add(run_id, attempt=1, step=step, rank=0, new=[held], max_per_step=1)
         begun = newest + 1
         while repositories.responses.thin(run_id, newest_step=newest, whole_steps=whole, limit=50):

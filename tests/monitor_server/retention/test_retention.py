@@ -83,6 +83,15 @@ def test_raw_records_of_old_steps_are_removed_and_the_run_goes_on(keeping, datab
     eventually(lambda: _bodies(database_url, run_id) == {(50, 0)})
 
 
+def test_the_newest_steps_keep_their_records_whatever_their_numbers(keeping, database_url):
+    """A trainer that counts samples: ten steps are ten steps, and not ten numbers."""
+    live = keeping(record_steps=10)
+    numbers = range(0, 50_000, 500)
+    run_id = live.run(run="r", records=[_step(step) for step in numbers])
+    eventually(lambda: len(_bodies(database_url, run_id)) < 10 + SPAN)
+    assert {(step, 0) for step in numbers[-10:]} <= _bodies(database_url, run_id)
+
+
 def test_a_step_that_waits_keeps_its_records(keeping, database_url):
     """What a rank has sent of a step stays until the other ranks have reported it."""
     live = keeping(record_steps=1)
