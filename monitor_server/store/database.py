@@ -17,6 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.database_file import DatabaseFile
 from monitor_server.store.faults import FaultCounts, fault_of, fault_of_disk, opening_advice
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres, unbounded
 from monitor_server.store.postgresql.listen_notify import Notifications
 from monitor_server.store.postgresql.silence import Silence
@@ -30,7 +31,6 @@ BUSY_TIMEOUT_SECONDS = 10.0
 # As long as a statement of PostgreSQL may take.
 TURN_LIMIT_SECONDS = 12.0
 READERS = 40  # as many as the server has threads for requests
-MIGRATION_LOCK = 7_239_021  # any number that no other program uses for a lock
 
 
 class Store:
@@ -307,8 +307,7 @@ def _decode(text: bytes) -> str:
 def _migrate(connection: Connection, url: str) -> None:
     connection = connection.execution_options(rlvitals_write=True)
     with connection.begin():
-        if connection.dialect.name == "postgresql":  # collectors that start at once migrate one after the other
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+        wait_for_lock(connection, AdvisoryLock.MIGRATION)  # collectors that start at once migrate one after the other
         current = schema_version(connection)
         if current != newest_schema():
             from monitor_server.store.schema import migrating  # noqa: PLC0415 - most starts need no Alembic

@@ -3,15 +3,15 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, text
+from sqlalchemy import Connection, delete, func, insert, select
 
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.tables import notification_documents
 
 __all__ = ["NotificationDocuments", "StoredDocument"]
 
-CHANGE_LOCK: Final = 7_239_024  # any number that nobody else uses
 
 _COLUMNS = notification_documents.c
 
@@ -43,8 +43,7 @@ class NotificationDocuments:
 
     def lock(self) -> None:
         """Let nobody else save a document until the transaction ends; of SQLite one transaction writes at a time."""
-        if self._connection.dialect.name == "postgresql":
-            self._connection.execute(text(f"SELECT pg_advisory_xact_lock({CHANGE_LOCK})"))
+        wait_for_lock(self._connection, AdvisoryLock.NOTIFICATION_DOCUMENTS)
 
     def newest_version(self) -> int:
         """Return the version in force; 0 where none was saved."""

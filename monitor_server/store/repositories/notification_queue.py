@@ -9,15 +9,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, try_lock
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import alerts, notification_events, notification_messages, runs
 
 __all__ = ["FAILING_ATTEMPTS", "FORMER", "NotificationEvent", "NotificationQueue", "OpenMessage", "WaitingEvents"]
 
-PLANNING_LOCK = 7_239_023  # any number that nobody else uses
 # More than are named in any message, so that an alert with several changes is named once.
 ROWS_READ = 400
 REMOVED_AT_ONCE = 1_000
@@ -83,9 +83,7 @@ class NotificationQueue:
 
     def lock(self) -> bool:
         """Return whether this transaction may form and claim messages; of several collectors one at a time may."""
-        if self._connection.dialect.name != "postgresql":
-            return True
-        return bool(self._connection.execute(text(f"SELECT pg_try_advisory_xact_lock({PLANNING_LOCK})")).scalar())
+        return try_lock(self._connection, AdvisoryLock.NOTIFICATION_PLANNING)
 
     def add(self, events: Sequence[NotificationEvent]) -> None:
         """Write events; one that is there already stays as it is."""

@@ -2,15 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from typing import Final
 
-from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy import Connection, delete, insert, select
 
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.tables import recorded_settings
 
 __all__ = ["RecordedSettings"]
-
-START_LOCK: Final = 7_239_026  # any number that nobody else uses
 
 
 class RecordedSettings:
@@ -21,8 +19,7 @@ class RecordedSettings:
 
     def lock(self) -> None:
         """Let no other collector record its settings until the transaction ends; of SQLite one writes at a time."""
-        if self._connection.dialect.name == "postgresql":
-            self._connection.execute(text(f"SELECT pg_advisory_xact_lock({START_LOCK})"))
+        wait_for_lock(self._connection, AdvisoryLock.RECORDED_SETTINGS)
 
     def read(self, role: str) -> dict[str, str] | None:
         """Return the settings of a role by their names, or None if none were recorded."""

@@ -18,12 +18,12 @@ from sqlalchemy import (
     func,
     or_,
     select,
-    text,
     tuple_,
     update,
 )
 
 from monitor_server.settings import Deadlines
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, try_lock
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.log.retention import LogRetention
 from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
@@ -51,7 +51,6 @@ from monitor_server.store.tables import (
 
 __all__ = ["Retention"]
 
-MAINTENANCE_LOCK = 7_239_022  # any number that nobody else uses
 # The tables that hold something of a run, those first that refer to others.
 _OF_A_RUN = [table for table in reversed(metadata.sorted_tables) if "run_id" in table.c]
 # Steps around alerts are not thinned: an explanation reads some 400 steps before an alert.
@@ -69,9 +68,7 @@ class Retention:
 
     def lock(self) -> bool:
         """Return whether this transaction may maintain the database; of several collectors one at a time may."""
-        if self._connection.dialect.name != "postgresql":
-            return True
-        return bool(self._connection.execute(text(f"SELECT pg_try_advisory_xact_lock({MAINTENANCE_LOCK})")).scalar())
+        return try_lock(self._connection, AdvisoryLock.MAINTENANCE)
 
     def begin_deletion(self, run_ids: Collection[str], *, now: float) -> None:
         """Hide runs from everybody; `remove_rows` then removes what they hold."""

@@ -1,15 +1,13 @@
 """The limits of retention that people have saved; those that the environment sets are not here."""
 
 from dataclasses import dataclass
-from typing import Final
 
-from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy import Connection, delete, insert, select
 
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.tables import retention_limits
 
 __all__ = ["RetentionLimits", "SavedLimit"]
-
-CHANGE_LOCK: Final = 7_239_025  # any number that nobody else uses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +28,7 @@ class RetentionLimits:
 
     def lock(self) -> None:
         """Let nobody else save a limit until the transaction ends; of SQLite one transaction writes at a time."""
-        if self._connection.dialect.name == "postgresql":
-            self._connection.execute(text(f"SELECT pg_advisory_xact_lock({CHANGE_LOCK})"))
+        wait_for_lock(self._connection, AdvisoryLock.RETENTION_LIMITS)
 
     def all(self) -> dict[str, SavedLimit]:
         """Return the saved limits by name."""

@@ -1,0 +1,34 @@
+"""Locks that one of several collectors on a PostgreSQL database holds until its transaction ends.
+
+A SQLite database needs none: one transaction writes at a time.
+"""
+
+from enum import IntEnum
+
+from sqlalchemy import Connection, text
+
+__all__ = ["AdvisoryLock", "try_lock", "wait_for_lock"]
+
+
+class AdvisoryLock(IntEnum):
+    """What may be done by one collector at a time, by numbers that no other program uses for a lock."""
+
+    MIGRATION = 7_239_021
+    MAINTENANCE = 7_239_022
+    NOTIFICATION_PLANNING = 7_239_023
+    NOTIFICATION_DOCUMENTS = 7_239_024
+    RETENTION_LIMITS = 7_239_025
+    RECORDED_SETTINGS = 7_239_026
+
+
+def wait_for_lock(connection: Connection, lock: AdvisoryLock) -> None:
+    """Wait until no other transaction holds a lock, and hold it until this one ends."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({lock:d})"))
+
+
+def try_lock(connection: Connection, lock: AdvisoryLock) -> bool:
+    """Hold a lock until the transaction ends, and return whether it does: not where another transaction holds it."""
+    if connection.dialect.name != "postgresql":
+        return True
+    return bool(connection.execute(text(f"SELECT pg_try_advisory_xact_lock({lock:d})")).scalar())
