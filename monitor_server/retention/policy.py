@@ -21,6 +21,11 @@ MAX_THINNED_RUNS = 4_096
 RETENTION = Caller(name="retention", scope=Scope.ADMIN)  # the author of what the settings remove
 
 
+Kind = Literal[
+    "deleted_run", "removed_attempts", "old_responses", "records", "responses", "steps", "audit_entries", "silences"
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """Something to remove, from one run where it has one.
@@ -36,9 +41,7 @@ class Task:
             tasks may take hours.
     """
 
-    kind: Literal[
-        "deleted_run", "removed_attempts", "old_responses", "records", "responses", "steps", "audit_entries", "silences"
-    ]
+    kind: Kind
     run_id: str = ""
     kept_steps: int = 0
     limits: Limits | None = None
@@ -110,18 +113,16 @@ class Policy:
             kept = limits.record_steps
             found = retention.with_more_steps(kept)
             tasks += [Task(kind="records", run_id=each, kept_steps=kept, limits=limits) for each in found]
-        if limits.record_days is not None:
-            since = now - limits.record_days * DAY_SECONDS
-            old = retention.with_records(silent_since=since)
-            tasks += [Task(kind="records", run_id=run_id, limits=limits, silent_since=since) for run_id in old]
-        if limits.response_days is not None:
-            since = now - limits.response_days * DAY_SECONDS
-            old = retention.with_responses(silent_since=since)
-            tasks += [Task(kind="responses", run_id=run_id, limits=limits, silent_since=since) for run_id in old]
-        if limits.step_days is not None:
-            since = now - limits.step_days * DAY_SECONDS
-            old = retention.with_steps(silent_since=since)
-            tasks += [Task(kind="steps", run_id=run_id, limits=limits, silent_since=since) for run_id in old]
+        of_days: tuple[tuple[Kind, float | None, Callable[..., list[str]]], ...] = (
+            ("records", limits.record_days, retention.with_records),
+            ("responses", limits.response_days, retention.with_responses),
+            ("steps", limits.step_days, retention.with_steps),
+        )
+        for kind, days, find_old in of_days:
+            if days is not None:
+                since = now - days * DAY_SECONDS
+                old = find_old(silent_since=since)
+                tasks += [Task(kind=kind, run_id=run_id, limits=limits, silent_since=since) for run_id in old]
         return tasks
 
     def remove_slice(self, repositories: Repositories, task: Task) -> Removed:
