@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -11,6 +10,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from monitor_server.store.repositories.numbering import numbered
 from monitor_server.store.repositories.removed_attempts import is_kept
+from monitor_server.store.repositories.step_thinning import beyond_first
 from monitor_server.store.statements import in_parts
 from monitor_server.store.tables import alerts, responses
 from trainer_hooks import wire
@@ -80,7 +80,7 @@ class Responses:
         stride = 1
         while newest_step // stride > whole_steps:
             stride *= 2
-        others = [step for before, step in pairwise(old) if before // stride == step // stride]
+        others = beyond_first(old, stride)
         opened = (
             select(alerts.c.opened_step)
             .where(alerts.c.run_id == run_id, alerts.c.severity != "info")

@@ -32,7 +32,7 @@ from monitor_server.store.repositories.run_status import is_active_column, statu
 from monitor_server.store.repositories.saved_views import SavedViews
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
-from monitor_server.store.repositories.step_thinning import newest_steps, steps_to_remove, thinning_stride
+from monitor_server.store.repositories.step_thinning import first_of_newest, steps_to_remove, thinning_stride
 from monitor_server.store.statements import MAX_PARAMETERS, in_parts
 from monitor_server.store.tables import (
     acknowledgements,
@@ -186,8 +186,7 @@ class Retention:
             return 0, False
         target = row.position
         if kept_steps:
-            newest = newest_steps(run_id, row.last_attempt).offset(kept_steps - 1).limit(1)
-            first_kept = self._connection.execute(newest).scalar() or 0
+            first_kept = self._connection.execute(first_of_newest(run_id, row.last_attempt, kept_steps)).scalar() or 0
             target = min(target, self._log.position_of(run_id, row.last_attempt, first_kept) - 1)
         removed, end, has_more = self._log.thin(run_id, after=row.records_thinned_to, up_to=target, limit=limit)
         if end > row.records_thinned_to:

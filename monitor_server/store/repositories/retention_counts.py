@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import is_active_column
-from monitor_server.store.repositories.step_thinning import newest_steps
+from monitor_server.store.repositories.step_thinning import first_of_newest
 from monitor_server.store.tables import records, responses, runs, steps
 from monitor_server.store.time_limit import Deadline, OutOfTimeError
 
@@ -39,7 +39,7 @@ class RetentionCounts:
         """Count the raw records of silent runs, or of all but the newest steps of every run."""
         here = (records.c.position > runs.c.records_thinned_to) & (records.c.position <= runs.c.position)
         if silent_since is None:
-            newest = newest_steps(runs.c.id, runs.c.last_attempt).offset((kept_steps or 1) - 1).limit(1)
+            newest = first_of_newest(runs.c.id, runs.c.last_attempt, kept_steps or 1)
             first_kept = func.coalesce(newest.correlate(runs).scalar_subquery(), 0)
             here &= (records.c.attempt < runs.c.last_attempt) | (records.c.step < first_kept)
         numbers = _numbers(records, func.sum(records.c.record_count))

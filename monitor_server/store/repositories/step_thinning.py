@@ -4,17 +4,25 @@ A trainer may count samples, or log every tenth step from the fifth on, and one 
 the ranges of numbers that hold a step are counted, and a range that holds one keeps it.
 """
 
+from collections.abc import Iterable
+from itertools import chain, pairwise
+
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, select
 
 from monitor_server.store.tables import steps
 
-__all__ = ["newest_steps", "steps_to_remove", "thinning_stride"]
+__all__ = ["beyond_first", "first_of_newest", "steps_to_remove", "thinning_stride"]
 
 
-def newest_steps(run_id: ColumnElement[str] | str, attempt: ColumnElement[int] | int) -> Select[int]:
-    """Return the query of an attempt's complete steps, the newest first."""
+def first_of_newest(run_id: ColumnElement[str] | str, attempt: ColumnElement[int] | int, kept: int) -> Select[int]:
+    """Return the query of the first of an attempt's newest ``kept`` complete steps, which finds none of fewer."""
     here = (steps.c.run_id == run_id) & (steps.c.attempt == attempt)
-    return select(steps.c.step).where(here).order_by(steps.c.step.desc())
+    return select(steps.c.step).where(here).order_by(steps.c.step.desc()).offset(kept - 1).limit(1)
+
+
+def beyond_first(numbers: Iterable[int], stride: int) -> list[int]:
+    """Return those of ascending step numbers that are not the first of their range of ``stride`` numbers."""
+    return [number for before, number in pairwise(numbers) if before // stride == number // stride]
 
 
 def thinning_stride(connection: Connection, run_id: str, *, thinned_to: int, last: int, most: int) -> int:
@@ -47,13 +55,8 @@ def steps_to_remove(connection: Connection, run_id: str, begin: int, end: int, *
     of_run = steps.c.run_id == run_id
     query = select(steps.c.step).where(of_run, steps.c.step >= begin, steps.c.step < end).distinct()
     before = connection.execute(select(func.max(steps.c.step)).where(of_run, steps.c.step < begin)).scalar()
-    held = -1 if before is None else before // stride
-    found = []
-    for step in connection.execute(query.order_by(steps.c.step)).scalars():
-        if step // stride == held:
-            found.append(step)
-        held = step // stride
-    return found
+    found = connection.execute(query.order_by(steps.c.step)).scalars()
+    return beyond_first(found if before is None else chain([before], found), stride)
 
 
 def _count_ranges(connection: Connection, run_id: str, stride: int, *, begin: int, end: int, most: int) -> int:
