@@ -4,15 +4,14 @@ A signal that a recording does not have is shown as a dash: it was not observed.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, median
 
 from trainer_hooks.reference.experiments.measures import accelerating_stretch, collapse_step, series
-from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
-from trainer_hooks.reference.experiments.tables.question import STAGES
-from trainer_hooks.reference.experiments.tables.ranges import median_and_range
+from trainer_hooks.reference.experiments.tables.question import stages
+from trainer_hooks.reference.experiments.tables.ranges import median_and_range, signed_whole
 
 __all__ = [
     "acceleration_table",
@@ -32,9 +31,9 @@ def gwhes_table(folder: Path, arms: Iterable[str]) -> str:
     """Format a row for each third of an arm's runs: probes, their median mean G (eq. 9), and how many exceed 0."""
     lines = ["| arm | third | probes | median G | lowest | highest | G > 0 |", "|---|---|---|---|---|---|---|"]
     for arm in arms:
-        for stage, values in _by_third(read_runs(folder, arm), GWHES).items():
+        for stage, values in stages(read_runs(folder, arm), GWHES).items():
             if values:
-                middle, low, high = (_signed(value) for value in (median(values), min(values), max(values)))
+                middle, low, high = (signed_whole(value) for value in (median(values), min(values), max(values)))
                 above = sum(value > 0 for value in values)
                 lines.append(f"| {arm} | {stage} | {len(values)} | {middle} | {low} | {high} | {above}/{len(values)} |")
     return "\n".join(lines)
@@ -49,10 +48,10 @@ def gwhes_action_table(folder: Path, arms: Iterable[str]) -> str:
     for arm in arms:
         seeds = read_runs(folder, arm)
         for action in range(ACTIONS_SHOWN):
-            for stage, values in _by_third(seeds, f"{GWHES}_action{action}").items():
+            for stage, values in stages(seeds, f"{GWHES}_action{action}").items():
                 if values:
                     above = sum(value > 0 for value in values)
-                    cells = f"{len(values)} | {_signed(median(values))} | {above}/{len(values)}"
+                    cells = f"{len(values)} | {signed_whole(median(values))} | {above}/{len(values)}"
                     lines.append(f"| {arm} | {action} | {stage} | {cells} |")
     return "\n".join(lines)
 
@@ -103,17 +102,6 @@ def acceleration_table(folder: Path, arms: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def _by_third(seeds: Mapping[int, Sequence[Row]], name: str) -> dict[str, list[float]]:
-    """Pool a signal over seeds by thirds of each run up to its collapse, or to its end where it has none."""
-    pooled: dict[str, list[float]] = {stage: [] for stage in STAGES}
-    for rows in seeds.values():
-        end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
-        for at, row in enumerate(rows[: end - 1]):
-            if name in row:
-                pooled[STAGES[len(STAGES) * at // (end - 1)]].append(row[name])
-    return pooled
-
-
 def _stretches(values: Sequence[float]) -> tuple[float, float, float] | None:
     """Compute the means of the first, the best and the last 20 steps in a row; None where nothing was observed."""
     present = [value for value in values if not math.isnan(value)]
@@ -121,10 +109,6 @@ def _stretches(values: Sequence[float]) -> tuple[float, float, float] | None:
         return None
     means = [fmean(present[at : at + BEST_STEPS]) for at in range(len(present) - BEST_STEPS + 1)]
     return means[0], max(means), means[-1]
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.0f}".replace("-", "−")
 
 
 def _small(value: float) -> str:

@@ -1,12 +1,13 @@
 """GWHES of single groups, over all actions and over the first alone, and whether their correct responses fell."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 from trainer_hooks.reference.experiments.tables.question import DISPLACEMENT, stages
+from trainer_hooks.reference.experiments.tables.ranges import signed_whole
 
 __all__ = ["fall_by_gwhes_table", "first_action_table"]
 
@@ -24,8 +25,8 @@ def first_action_table(folder: Path, arms: Iterable[str]) -> str:
         for stage, values in stages(read_runs(folder, arm), FIRST_ACTION).items():
             if values:
                 above = sum(value > 0 for value in values)
-                middle = f"{median(values):+.0f}".replace("-", "−")
-                lines.append(f"| {arm} | {stage} | {len(values)} | {middle} | {above} ({above / len(values):.0%}) |")
+                cells = f"{len(values)} | {signed_whole(median(values))} | {above} ({above / len(values):.0%})"
+                lines.append(f"| {arm} | {stage} | {cells} |")
     return "\n".join(lines)
 
 
@@ -50,9 +51,6 @@ def fall_by_gwhes_table(folder: Path, arms: Iterable[str]) -> str:
 
 def _falls(rows: Sequence[Row], name: str, *, is_above: bool) -> list[bool]:
     """Return for each group with G of one sign whether its correct responses fell."""
-    return [change < 0 for gwhes, change in _pairs(rows, name) if (gwhes > 0) == is_above]
-
-
-def _pairs(rows: Sequence[Row], name: str) -> Iterable[tuple[float, float]]:
-    held: Iterable[Mapping[str, list[float]]] = (row for row in rows if name in row and DISPLACEMENT in row)
-    return [pair for row in held for pair in zip(row[name], row[DISPLACEMENT], strict=True)]
+    held = (row for row in rows if name in row and DISPLACEMENT in row)
+    pairs = (pair for row in held for pair in zip(row[name], row[DISPLACEMENT], strict=True))
+    return [change < 0 for gwhes, change in pairs if (gwhes > 0) == is_above]

@@ -21,17 +21,18 @@ def is_probed(seeds: Mapping[int, Sequence[Row]]) -> bool:
 
 
 def stages(seeds: Mapping[int, Sequence[Row]], name: str = DISPLACEMENT) -> dict[str, list[float]]:
-    """Pool what was found of questions over seeds by thirds of each run up to its collapse, or to its end without one.
+    """Pool what was found over seeds by thirds of each run up to its collapse, or to its end where it has none.
 
     Args:
         seeds: The rows of each seed's run.
-        name: What was found of each question: by default Δ(x) of eq. 3.
+        name: What was found, a number of a step or a list over its questions: by default Δ(x) of eq. 3.
     """
     pooled: dict[str, list[float]] = {stage: [] for stage in STAGES}
     for rows in seeds.values():
         end = collapse_step(series(rows, "reward/mean")) or len(rows) + 1
         for at, row in enumerate(rows[: end - 1]):
-            pooled[STAGES[len(STAGES) * at // (end - 1)]] += row.get(name, [])
+            found = row.get(name, [])
+            pooled[STAGES[len(STAGES) * at // (end - 1)]] += found if isinstance(found, list) else [found]
     return pooled
 
 
