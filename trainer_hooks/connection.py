@@ -14,9 +14,9 @@ from trainer_hooks.wire import LONGEST_NAME_CHARS, AlertNotice
 
 __all__ = ["connect"]
 
-# Of msgpack. A tokenizer without a limit has a model_max_length of 10**30.
-SMALLEST_INTEGER: Final = -(2**63)
-LARGEST_INTEGER: Final = 2**64 - 1
+# The integers of msgpack. A tokenizer without a limit has a model_max_length of 10**30.
+MSGPACK_MINIMUM: Final = -(2**63)
+MSGPACK_MAXIMUM: Final = 2**64 - 1
 
 
 def connect(
@@ -108,7 +108,7 @@ def _to_sendable(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
     """Return a JSON tree whose texts are UTF-8 and whose integers are those of msgpack; others become text."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
-    if isinstance(value, int) and not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+    if isinstance(value, int) and not MSGPACK_MINIMUM <= value <= MSGPACK_MAXIMUM:
         return str(value)
     if isinstance(value, dict):
         return {_to_sendable(name): _to_sendable(item) for name, item in value.items()}
