@@ -113,10 +113,10 @@
   /* While the steps are zoomed, each panel's values are fitted to the steps in view. */
   function fittedAxes(graph, last) {
     const layout = {};
+    const inView = stepsInView(graph, last);
     for (const name of Object.keys(graph.layout).filter(isValueAxis)) {
       const axis = graph._fullLayout[name];
-      const isLog = axis.type === "log";
-      const range = graph.rlvitalsZoom ? fittedRange(graph.data, name, isLog, stepsInView(graph, last)) : null;
+      const range = graph.rlvitalsZoom ? fittedRange(graph.data, name, axis.type === "log", inView) : null;
       if (range) layout[`${name}.range`] = range;
       else if (!axis.autorange) layout[`${name}.autorange`] = true;
     }
