@@ -41,13 +41,20 @@
     return isCompared && !document.getElementById("waiting");
   }
 
+  /* The answer with the first charts of a comparison may be older than the event, and no other event may follow. */
+  function isDrawn() {
+    const body = document.getElementById("compare-body");
+    return !body || body.childElementCount > 0;
+  }
+
   function refresh() {
     if (refreshTimer || !live || NOT_LIVE.has(live.page)) return;
     const page = live.page;
     refreshTimer = setTimeout(function ask() {
       // Dash drops an answer if the question is asked again meanwhile.
       const { isAsking, longestMs } = window.rlvitals.requests;
-      if (isAsking() || Date.now() < lastRefresh + Math.min(REFRESH_SHARE * longestMs(), LONGEST_REST_MS)) {
+      const due = lastRefresh + Math.min(REFRESH_SHARE * longestMs(), LONGEST_REST_MS);
+      if (isAsking() || !isDrawn() || Date.now() < due) {
         refreshTimer = setTimeout(ask, QUICK_MS);
         return;
       }

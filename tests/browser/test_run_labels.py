@@ -5,6 +5,16 @@ from playwright.sync_api import expect
 
 from tests.live import eventually
 
+# A browser that takes two seconds to draw the first charts of a comparison after their answer has arrived.
+SLOW_FIRST_CHARTS = """
+    const read = Response.prototype.json;
+    Response.prototype.json = async function () {
+        const answer = await read.call(this);
+        if (answer?.response?.["compare-body"]) await new Promise((resolve) => setTimeout(resolve, 2000));
+        return answer;
+    };
+"""
+
 
 @pytest.fixture
 def collector(start_collector):
@@ -109,4 +119,15 @@ def test_a_comparison_without_one_of_its_runs_is_not_refreshed_before_it_is_draw
     collector.pool.request("DELETE", f"{collector.url}/api/v1/runs/{ids[0]}?force=true")
     expect(visit.page.locator("#compare-body")).to_contain_text("The runs cannot be compared")
     collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{ids[1]}", json={"title": "still here"})
+    expect(visit.page.locator("#page")).to_contain_text("No run has the id")
+
+
+def test_a_deletion_is_not_missed_while_the_charts_of_a_comparison_are_being_drawn(collector, visit):
+    """Their answer was read before the deletion and is drawn after its event has arrived; no other event follows."""
+    ids = [collector.run(run=name, records=[{"step": 0, "scalars": {"a": 1.0}}]) for name in ("gone", "kept")]
+    visit.page.add_init_script(SLOW_FIRST_CHARTS)
+    with visit.page.expect_response(lambda answer: "compare-body" in (answer.request.post_data or "")):
+        visit.page.goto(f"{collector.url}/compare?run={ids[0]}&run={ids[1]}")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    collector.pool.request("DELETE", f"{collector.url}/api/v1/runs/{ids[0]}?force=true")
     expect(visit.page.locator("#page")).to_contain_text("No run has the id")
