@@ -1,10 +1,12 @@
 """Copies a database while collectors write to it: one consistent snapshot, without what was deleted."""
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL, create_engine, make_url
@@ -34,11 +36,10 @@ def back_up(url: str, destination: Path) -> int:
     except ArgumentError as error:
         raise DatabaseUnusable(f"--database must be a URL such as sqlite:///rlvitals.db: {error}") from error
     try:
-        if destination.exists():
-            raise DatabaseUnusable(f"{destination} is there already; a backup needs a new file")
-        partial = destination.with_name(f"{destination.name}.partial")
-        partial.unlink(missing_ok=True)
-        _write(parsed, partial, destination)
+        _require_new(destination)
+        with _reserved(destination) as partial:
+            _write(parsed, partial)
+            partial.rename(destination)
     except UnicodeEncodeError as error:
         raise DatabaseUnusable(
             f"the names of a database and of its backup must be text in UTF-8, got {error.object!r}"
@@ -48,23 +49,46 @@ def back_up(url: str, destination: Path) -> int:
     return destination.stat().st_size
 
 
-def _write(parsed: URL, partial: Path, destination: Path) -> None:
-    """Write a backup beside its destination, and move it there when it is complete and on the disk."""
-    try:
-        if parsed.get_backend_name() == "sqlite":
-            _copy_sqlite(parsed, partial)
-        else:
-            _dump_postgres(parsed, partial)
-        state = inspect_database(parsed.render_as_string(hide_password=False))
-        if state is None or state.schema_version is None:
+def _require_new(destination: Path) -> None:
+    if destination.exists():
+        raise DatabaseUnusable(f"{destination} is there already; a backup needs a new file")
+
+
+@contextmanager
+def _reserved(destination: Path) -> Iterator[Path]:
+    """Yield an empty file beside the destination that no other backup writes to; it is removed where it was not moved.
+
+    What a backup that was killed has left is emptied: its lock has ended with it.
+    """
+    partial = destination.with_name(f"{destination.name}.partial")
+    with partial.open("ab") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             raise DatabaseUnusable(
-                f"the database {shown_url(str(parsed))} has no tables of rlvitals, and a backup of it would be of no "
-                "use; set RLVITALS_DATABASE_URL or --database to the one that the collector uses"
-            )
-        _flush(partial)
-        partial.rename(destination)
-    finally:
-        partial.unlink(missing_ok=True)
+                f"another backup is writing {destination}; wait until it has ended, or name another file"
+            ) from None
+        try:
+            _require_new(destination)  # the other backup may have ended meanwhile, and what is held is its file
+            held.truncate(0)
+            yield partial
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _write(parsed: URL, partial: Path) -> None:
+    """Write a backup that is complete and on the disk when it returns."""
+    if parsed.get_backend_name() == "sqlite":
+        _copy_sqlite(parsed, partial)
+    else:
+        _dump_postgres(parsed, partial)
+    state = inspect_database(parsed.render_as_string(hide_password=False))
+    if state is None or state.schema_version is None:
+        raise DatabaseUnusable(
+            f"the database {shown_url(str(parsed))} has no tables of rlvitals, and a backup of it would be of no "
+            "use; set RLVITALS_DATABASE_URL or --database to the one that the collector uses"
+        )
+    _flush(partial)
 
 
 def _copy_sqlite(url: URL, destination: Path) -> None:

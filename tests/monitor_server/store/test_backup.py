@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import sqlalchemy
 from monitor_server.commands.main import main
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.operations.backup import back_up
+from monitor_server.store.operations.inspection import inspect_database
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.conftest import ScriptedEngine
@@ -157,6 +159,29 @@ def test_a_database_of_others_is_not_backed_up(kind, request, tmp_path, capsys):
     assert main(["backup", str(tmp_path / "x.db"), "--database", url]) == 1
     assert "has no tables of rlvitals" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["empty.db"]
+
+
+@pytest.mark.usefixtures("postgres")
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the process in /proc")
+def test_two_backups_to_one_name_do_not_write_one_file(migrated_sqlite, tmp_path, capsys):
+    """The first waits for a server that never answers; the second is refused, and succeeds once the first is killed."""
+    ended = []
+    backup = tmp_path / "x.db"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql+psycopg://rlvitals@127.0.0.1:{silent.getsockname()[1]}/x?sslmode=disable"
+        thread = threading.Thread(target=lambda: ended.append(main(["backup", str(backup), "--database", url])))
+        thread.start()
+        dump = eventually(lambda: _child_of_this_process("pg_dump", "--format"))
+        source = migrated_sqlite(tmp_path)
+        assert main(["backup", str(backup), "--database", source]) == 1
+        assert "another backup is writing" in capsys.readouterr().err
+        os.kill(int(dump.name), signal.SIGKILL)
+        thread.join()
+    assert ended == [1]
+    assert not backup.exists()
+    backup.with_name("x.db.partial").write_bytes(b"what a backup that was killed has left")
+    assert main(["backup", str(backup), "--database", source]) == 0
+    assert inspect_database(f"sqlite:///{backup}").schema_version is not None
 
 
 @pytest.mark.usefixtures("postgres")
