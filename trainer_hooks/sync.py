@@ -25,7 +25,7 @@ class SyncResult:
         sent: Records that the collector has accepted.
         refused: Records that it does not accept; refused batches stay on disk.
         in_use: Folders left alone because their process lives.
-        unreadable: Folders that could not be read to their end, such as another user's.
+        unreadable: Folders, and batches in others, that could not be read, such as another user's.
         left_out: Signals of accepted records that were not stored.
     """
 
@@ -52,8 +52,7 @@ def sync(folder: Path, transport: Transport) -> SyncResult:
         try:
             _sync_folder(path, transport, result)
         except OSError as error:
-            print(f"rlvitals: {path} cannot be read and stays on disk: {error}", file=sys.stderr)  # noqa: T201 - a command
-            result.unreadable += 1
+            _note_unreadable(path, error, result)
     return result
 
 
@@ -71,7 +70,12 @@ def _sync_folder(path: Path, transport: Transport, result: SyncResult) -> None:
 def _send(folder: SpoolFolder, transport: Transport, result: SyncResult) -> None:
     for batch in folder.batches():
         try:
-            receipt = transport.send(batch.read())
+            body = batch.read()
+        except OSError as error:
+            _note_unreadable(batch.path, error, result)
+            continue
+        try:
+            receipt = transport.send(body)
         except RefusedError as error:
             print(f"rlvitals: {batch.path} was refused and stays on disk: {error}", file=sys.stderr)  # noqa: T201 - a command
             result.refused += batch.records
@@ -85,6 +89,11 @@ def _send(folder: SpoolFolder, transport: Transport, result: SyncResult) -> None
         result.sent += batch.records - len(receipt.rejected)
         result.refused += len(receipt.rejected)
         batch.remove()
+
+
+def _note_unreadable(path: Path, error: OSError, result: SyncResult) -> None:
+    print(f"rlvitals: {path} cannot be read and stays on disk: {error}", file=sys.stderr)  # noqa: T201 - a command
+    result.unreadable += 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -62,6 +62,17 @@ def test_a_folder_that_cannot_be_read_does_not_block_the_next(left, capsys):
     assert on_disk(left) == 1
 
 
+def test_a_batch_that_cannot_be_read_does_not_block_those_after_it(left, capsys):
+    """Here a folder has the name of a batch; it stays, and so does the folder of the process."""
+    (ours,) = (left / "run").glob("*/")
+    unreadable = ours / "0000000000-1.msgpack"
+    unreadable.mkdir()
+    synced = sync(left, Answers(*[Receipt(run_id="r", accepted=2)] * 2))
+    assert (synced.sent, synced.unreadable) == (4, 1)
+    assert f"{unreadable} cannot be read and stays on disk" in capsys.readouterr().err
+    assert list(ours.iterdir()) == [unreadable]
+
+
 def test_a_refused_record_is_printed_and_removed_with_its_batch(left, capsys):
     """A refused record is printed, and its batch is removed, because the other records are stored."""
     rejected = Receipt(run_id="r", accepted=1, rejected=[Rejection(index=0, error="E", detail="step must be ≥ 0")])
