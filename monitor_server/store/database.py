@@ -5,17 +5,13 @@ Knows nothing of what is stored.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
-from sqlite3 import Connection as SqliteConnection
 from typing import Any
-from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
-from monitor_server.store.database_file import DatabaseFile
 from monitor_server.store.faults import FaultCounts, fault_of, fault_of_disk, opening_advice
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres, unbounded
@@ -23,11 +19,18 @@ from monitor_server.store.postgresql.listen_notify import Notifications
 from monitor_server.store.postgresql.silence import Silence
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
 from monitor_server.store.schema.version import newest_schema, schema_version
-from monitor_server.store.write_turns import TurnOverdueError, Turns
+from monitor_server.store.sqlite.connections import (
+    database_path,
+    forbid_new_file,
+    is_in_memory,
+    prepare_sqlite,
+    set_temporary_store,
+)
+from monitor_server.store.sqlite.database_file import DatabaseFile
+from monitor_server.store.sqlite.write_turns import TurnOverdueError, Turns
 
 __all__ = ["Store", "shown_url"]
 
-BUSY_TIMEOUT_SECONDS = 10.0
 # As long as a statement of PostgreSQL may take.
 TURN_LIMIT_SECONDS = 12.0
 READERS = 40  # as many as the server has threads for requests
@@ -42,7 +45,7 @@ class Store:
         # One snapshot for all statements, as SQLite has it.
         self._reading = engine if self._turns else engine.execution_options(isolation_level="REPEATABLE READ")
         self._writing = engine.execution_options(rlvitals_write=True)
-        path = _database_path(engine)
+        path = database_path(engine)
         self._file = None if path is None else DatabaseFile(path)
         self.faults = FaultCounts()
         self._silence = Silence(self._ask)
@@ -68,14 +71,14 @@ class Store:
                 f"RLVITALS_DATABASE_URL must be a URL such as sqlite:///rlvitals.db, got {shown_url(url)!r}: {error}"
             ) from error
         if engine.dialect.name == "sqlite":
-            _prepare_sqlite(engine)
+            prepare_sqlite(engine)
         else:
             prepare_postgres(engine)
         try:
             with engine.connect() as connection:
-                _set_temporary_store(connection, "FILE")  # an index of a large table is sorted there
+                set_temporary_store(connection, "FILE")  # an index of a large table is sorted there
                 _migrate(connection, url)
-                _set_temporary_store(connection, "MEMORY")
+                set_temporary_store(connection, "MEMORY")
         except DBAPIError as error:
             engine.dispose()
             raise DatabaseUnusable(
@@ -85,9 +88,9 @@ class Store:
         except DatabaseNewer:
             engine.dispose()
             raise
-        file = _database_path(engine)
+        file = database_path(engine)
         if file is not None:
-            _create_no_file(engine, file)
+            forbid_new_file(engine, file)
         return cls(engine)
 
     @property
@@ -231,77 +234,17 @@ def shown_url(url: str) -> str:
     return parsed.set(query=dict.fromkeys(parsed.query, "***")).render_as_string(hide_password=True)
 
 
-def _database_path(engine: Engine) -> Path | None:
-    name = engine.url.database
-    if engine.dialect.name != "sqlite" or not name or name.startswith("file:"):
-        return None
-    return Path(name).absolute()
-
-
 def _require_file(url: URL) -> None:
-    """Refuse a database in memory: each connection would have one of its own, without tables and keys.
+    """Refuse a database in memory.
 
     Raises:
         DatabaseUnusable: If the address names no file.
     """
-    name = url.database or ""
-    if name in ("", ":memory:") or name.startswith("file::memory:") or url.query.get("mode") == "memory":
+    if is_in_memory(url):
         raise DatabaseUnusable(
             f"RLVITALS_DATABASE_URL must name a file, such as sqlite:///rlvitals.db, got {shown_url(str(url))!r}, "
             "a database in memory"
         )
-
-
-def _create_no_file(engine: Engine, path: Path) -> None:
-    """Let further connections fail where the file has gone; SQLite would make an empty one in its place."""
-
-    @event.listens_for(engine, "do_connect")
-    def on_do_connect(_: object, __: object, arguments: list[Any], options: dict[str, Any]) -> None:
-        arguments[:1] = [f"file:{quote(str(path))}?mode=rw"]
-        options["uri"] = True
-
-
-def _lower(text: str | bytes | float | None) -> str | bytes | float | None:
-    return text.lower() if isinstance(text, str) else text
-
-
-def _prepare_sqlite(engine: Engine) -> None:
-    @event.listens_for(engine, "connect")
-    def on_connect(connection: SqliteConnection, _: object) -> None:
-        # The driver would begin transactions late and break savepoints; on_begin does it instead.
-        connection.isolation_level = None
-        # SQLite takes any bytes as text; what another program has written must not make a row unreadable.
-        connection.text_factory = _decode
-        connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}")
-        connection.execute("PRAGMA journal_mode = WAL")
-        # FULL, not NORMAL: in WAL mode NORMAL may lose acknowledged commits when the power fails.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        # In pages of 4 KB: a log of 16 MB is copied into the database at once, and each page of it only once.
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")
-        # An insert of many rows keeps a copy of the pages that it changes, to undo it alone: in memory, and not in a
-        # temporary file for each commit.
-        connection.execute("PRAGMA temp_store = MEMORY")
-        # What is deleted is overwritten with zeros, so that a deleted run leaves nothing in the file.
-        connection.execute("PRAGMA secure_delete = ON")
-        # SQLite itself knows no letters but those of ASCII; PostgreSQL knows all.
-        connection.create_function("lower", 1, _lower, deterministic=True)
-
-    @event.listens_for(engine, "begin")
-    def on_begin(connection: Connection) -> None:
-        # IMMEDIATE takes the write lock at once, so that no transaction fails half way when upgrading its lock.
-        writes = connection.get_execution_options().get("rlvitals_write", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _set_temporary_store(connection: Connection, where: str) -> None:
-    """Let SQLite keep what it sorts or may have to undo in a file or in memory; outside of a transaction."""
-    if connection.dialect.name == "sqlite":
-        connection.connection.cursor().execute(f"PRAGMA temp_store = {where}")
-
-
-def _decode(text: bytes) -> str:
-    return text.decode(errors="replace")
 
 
 def _migrate(connection: Connection, url: str) -> None:

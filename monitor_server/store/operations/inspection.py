@@ -8,9 +8,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import shown_url
-from monitor_server.store.database_file import free_bytes
 from monitor_server.store.database_state import DatabaseState, read_state
 from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres
+from monitor_server.store.sqlite.database_file import free_bytes
 
 __all__ = ["inspect_database"]
 

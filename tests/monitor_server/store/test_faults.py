@@ -13,6 +13,7 @@ import sqlalchemy
 from monitor_server.errors import Unavailable
 from monitor_server.store import database
 from monitor_server.store.faults import LOST_SECONDS, FaultCounts, fault_of
+from monitor_server.store.sqlite import connections
 from tests.databases import sqlite_only
 from tests.namespaces import can_have_own
 
@@ -33,7 +34,7 @@ def _execute(store, *statements):
 def test_each_fault_of_a_file_has_its_name(store, database_url, monkeypatch):
     """Locked by another process, full, read-only, and removed."""
     path = sqlalchemy.make_url(database_url).database
-    monkeypatch.setattr(database, "BUSY_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr(connections, "BUSY_TIMEOUT_SECONDS", 0.0)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         store._engine.dispose()  # the time to wait is set when a connection is made

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from monitor_server.store.write_turns import TurnOverdueError, Turns
+from monitor_server.store.sqlite.write_turns import TurnOverdueError, Turns
 from tests.live import eventually
 
 

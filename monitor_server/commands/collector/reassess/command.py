@@ -19,7 +19,6 @@ from monitor_server.commands.collector.reassess.alarm_comparison import (
     page_episodes,
 )
 from monitor_server.commands.errors import CommandError
-from monitor_server.commands.logs.backtest import backtest
 from monitor_server.commands.terminal import error, printable, say, table
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.calibration import Calibration
@@ -30,6 +29,7 @@ from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
+from monitor_server.log_check.backtest import backtest
 
 __all__ = ["run"]
 

@@ -4,10 +4,10 @@ import gzip
 import json
 import math
 
-from monitor_server.commands.logs import backtest
 from monitor_server.commands.main import main
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
+from monitor_server.log_check.backtest import backtest
 
 
 def rows(dies_at=None):
@@ -97,4 +97,4 @@ def test_it_says_what_the_engine_says():
     ]
     engine = Engine()
     warned = [o.step for o in run_steps if any(f.severity != "info" for f in engine.update(o).findings)]
-    assert backtest.backtest("x", run_steps)["warn_step"] == min(warned) == 25
+    assert backtest("x", run_steps)["warn_step"] == min(warned) == 25

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from monitor_server.commands.logs.backtest import backtest
 from monitor_server.commands.main import main
 from monitor_server.importers.corpus import read_run
 from monitor_server.log_check import assert_healthy
+from monitor_server.log_check.backtest import backtest
 from tests.live import eventually
 
 RECORDED = Path(__file__).parents[4] / "docs/experiments/runs-stubborn/grpo-seed5.jsonl.gz"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from monitor_server.commands.logs.backtest import backtest
 from monitor_server.commands.main import main
 from monitor_server.importers.corpus import read_run
+from monitor_server.log_check.backtest import backtest
 
 RECORDED = Path(__file__).parents[4] / "docs/experiments/runs/grpo-seed0.jsonl.gz"
 

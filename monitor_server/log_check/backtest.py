@@ -1,0 +1,66 @@
+"""The backtest: what the live engine would have found in a finished run. It reads no labels and computes no score."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from monitor_server.detection.engine import Engine
+from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
+
+__all__ = ["backtest", "summarise"]
+
+
+def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None = None) -> dict[str, Any]:
+    """Run the engine over one run and collect its warnings, its critical alerts and its findings.
+
+    Args:
+        name: Of the run.
+        steps: In the order logged.
+        engine: A fresh engine; one with the built-in calibration if left out.
+
+    Returns:
+        ``run``; ``warn_step`` and ``page_step``, the first step with a finding at warning or above, at critical, or
+        None; ``warns`` and ``pages``, the steps at which an episode opens; ``rows``; ``capability``, the best that was
+        observed at any step; and ``findings``, the first of each episode of each kind and severity.
+    """
+    engine = engine or Engine()
+    warns: list[int] = []
+    pages: list[int] = []
+    opened: list[Finding] = []
+    held: set[tuple[str, Severity]] = set()
+    was_warned, was_paged, rows, capability = False, False, 0, Capability.METRICS
+    for observation in steps:
+        rows += 1
+        assessment = engine.update(observation)
+        found = assessment.findings
+        capability = min(capability, assessment.capability, key=list(Capability).index)
+        severities = {finding.severity for finding in found}
+        paged, warned = Severity.CRITICAL in severities, bool(severities - {Severity.INFO})
+        if warned and not was_warned:
+            warns.append(observation.step)
+        if paged and not was_paged:
+            pages.append(observation.step)
+        opened += [finding for finding in found if (finding.kind, finding.severity) not in held]
+        held = {(finding.kind, finding.severity) for finding in found}
+        was_warned, was_paged = warned, paged
+    return {
+        "run": name,
+        "warn_step": min(warns, default=None),
+        "page_step": min(pages, default=None),
+        "warns": warns,
+        "pages": pages,
+        "rows": rows,
+        "capability": capability,
+        "findings": [finding._asdict() for finding in opened],
+    }
+
+
+def summarise(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Count runs, rows, warned and paged runs, and episodes."""
+    return {
+        "runs": len(runs),
+        "rows": sum(entry["rows"] for entry in runs),
+        "warned": sum(entry["warn_step"] is not None for entry in runs),
+        "paged": sum(entry["page_step"] is not None for entry in runs),
+        "warn_episodes": sum(len(entry["warns"]) for entry in runs),
+        "page_episodes": sum(len(entry["pages"]) for entry in runs),
+    }
