@@ -9,7 +9,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from monitor_server.errors import AddressUnusable
-from monitor_server.http_server.connections import BoundedConfig, BoundedConnection, ConnectionLimits, Connections
+from monitor_server.http_server.connections import ConnectionLimits, Connections
+from monitor_server.http_server.http_protocol import BoundedConfig, BoundedHttpProtocol
 
 __all__ = ["AddressUnusable", "Server", "bind"]
 
@@ -58,7 +59,7 @@ class Server(uvicorn.Server):
     ) -> None:
         config = BoundedConfig(
             app,
-            http=BoundedConnection,
+            http=BoundedHttpProtocol,
             ws="none",
             lifespan="on",
             log_level=log_level,
@@ -67,7 +68,7 @@ class Server(uvicorn.Server):
             server_header=False,
             backlog=BACKLOG,
             proxy_headers=False,  # else a client could claim the address of a proxy that is trusted
-            timeout_keep_alive=int(limits.idle_seconds) + 1,  # the timer of BoundedConnection ends it first
+            timeout_keep_alive=int(limits.idle_seconds) + 1,  # the timer of BoundedHttpProtocol ends it first
             timeout_graceful_shutdown=grace_seconds,
         )
         config.connections = Connections(limits)

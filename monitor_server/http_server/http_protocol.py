@@ -1,0 +1,165 @@
+"""uvicorn's HTTP protocol with limits on the time that a connection may be silent, its head, and what it leaves unread.
+
+uvicorn closes a connection that is idle after an answer. It waits without limit for a first request, for the rest of a
+request, and for a client that has stopped reading. The timers here end those waits.
+"""
+
+import asyncio
+import json
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from monitor_server.http_server.connections import Connections, ReadingTime
+
+__all__ = ["BoundedConfig", "BoundedHttpProtocol"]
+
+# The head of a request, or what else arrives without a byte of a body; browsers send at most some 16 KiB.
+MAX_HEAD_BYTES: Final = 64 * 1024
+
+
+class BoundedConfig(uvicorn.Config):
+    """uvicorn's configuration, with the connections that every protocol of the server shares."""
+
+    connections: Connections
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """One connection of uvicorn, with limits on its silence, its head and its unread bytes."""
+
+    def __init__(
+        self,
+        config: BoundedConfig,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._all = config.connections
+        self._limits = config.connections.limits
+        self._arrival: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._answered: RequestResponseCycle | None = None
+        self._reading = ReadingTime(self._limits.write_seconds, self._limits.write_seconds)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection, or refuse it where there are too many."""
+        super().connection_made(transport)
+        if not self._all.admit(self):
+            transport.write(_response(503, "Unavailable", "too many connections are open; try again later"))
+            transport.close()
+            return
+        self._all.await_request(self)
+        self._expect(self._limits.idle_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection and its timers."""
+        self._all.discard(self)
+        self._disconnect()
+        for timer in (self._arrival, self._unread):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has arrived, unless a head without end is sent."""
+        if self.transport.is_closing():
+            return
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.transport.write(_response(431, "HeadTooLarge", f"a head must have at most {MAX_HEAD_BYTES} bytes"))
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        """Begin to wait for the body."""
+        self._head_bytes = 0
+        self._expect(self._limits.request_seconds)
+        super().on_headers_complete()
+        if not self.pipeline:
+            self._answered = self.cycle
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._head_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Stop waiting for the client: it is our turn, unless we have answered before it had finished."""
+        self._head_bytes = 0
+        super().on_message_complete()
+        if self.cycle is not None and self.cycle.response_complete:
+            self._await_request()
+            return
+        self._all.has_request(self)
+        if self._arrival is not None:
+            self._arrival.cancel()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request of a connection that is kept alive."""
+        following = self.pipeline[-1][0] if self.pipeline else None
+        super().on_response_complete()
+        self._answered = following
+        if following is None and not self.transport.is_closing():
+            self._await_request()
+
+    def pause_writing(self) -> None:
+        """Start the timer of a client that does not read."""
+        super().pause_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+        seconds = self._reading.pause(self.loop.time(), self.transport.get_write_buffer_size())
+        self._unread = self.loop.call_later(seconds, self.abandon)
+        self._all.await_reading(self)
+
+    def abandon(self) -> None:
+        """Close the connection at once; what the application still sends of its answer is dropped without an error."""
+        self._disconnect()
+        self.transport.abort()
+
+    def resume_writing(self) -> None:
+        """Stop that timer."""
+        super().resume_writing()
+        self._reading.resume(self.loop.time(), self.transport.get_write_buffer_size())
+        self._all.has_read(self)
+        if self._unread is not None:
+            self._unread.cancel()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP in the one shape of errors."""
+        self.transport.write(_response(400, "MalformedRequest", msg.rstrip(".").lower()))
+        self.transport.close()
+
+    def _disconnect(self) -> None:
+        """End the answer that is under way; uvicorn ends that of the request that came last, which may still wait."""
+        self.pipeline.clear()
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
+        self.flow.resume_writing()  # the application may wait for the client to read
+
+    def _await_request(self) -> None:
+        self._all.await_request(self)
+        self._expect(self._limits.idle_seconds)
+
+    def _expect(self, seconds: float) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+        self._arrival = self.loop.call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+def _response(status: int, error: str, detail: str) -> bytes:
+    phrases = {400: "Bad Request", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
+    body = json.dumps({"error": error, "detail": detail}).encode()
+    head = (
+        f"HTTP/1.1 {status} {phrases[status]}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        f"connection: close\r\n{'retry-after: 1' if status == 503 else 'x-content-type-options: nosniff'}\r\n\r\n"  # noqa: PLR2004
+    )
+    return head.encode() + body
