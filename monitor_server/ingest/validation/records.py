@@ -1,4 +1,4 @@
-"""Checks a record before it is stored: its fields, signals, summaries, actions and sampled responses.
+"""Reads a record before it is stored: measures its raw parts, decodes it once, and has what it holds checked.
 
 The parts of a msgpack record are measured while they are raw. Only a record whose parts are small enough is decoded,
 and it is decoded once. What is wrong with a record is a `RecordError`, which refuses this record alone.
@@ -10,17 +10,25 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from monitor_server.errors import InvalidRecord, RecordError, TooManySignals
+from monitor_server.errors import InvalidRecord, RecordError
 from monitor_server.ingest.limits import (
     ERROR_CHARS,
-    LARGEST_TIME,
-    LONGEST_REASON_CHARS,
     MAX_ACTION_BYTES,
-    MAX_ACTIONS,
     MAX_SCALARS_BYTES,
     MAX_SUMMARY_BYTES,
     header_count,
     text_bytes,
+)
+from monitor_server.ingest.validation.fields import (
+    MAX_CACHED_NAMES,
+    check_action_count,
+    check_actions,
+    check_data_version,
+    check_head,
+    check_signal_count,
+    check_time,
+    is_name,
+    shown,
 )
 from monitor_server.ingest.validation.layouts import Head, Layouts
 from monitor_server.ingest.validation.responses import BAD_NUMBER, ResponseReader
@@ -29,16 +37,12 @@ from monitor_server.settings import Settings
 from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
-__all__ = ["RecordReader", "ValidRecord", "is_name", "known_layouts", "record_caches"]
+__all__ = ["RecordReader", "ValidRecord", "known_layouts", "record_caches"]
 
 log = logging.getLogger(__name__)
 
 # Whatever it consists of, a record of this size costs little, and its error may name the field.
 SMALL_RECORD_BYTES = 64 * 1024
-# Trainers have a few hundred names for their signals, the same at each step.
-MAX_CACHED_NAMES = 8_192
-_is_clean = functools.lru_cache(maxsize=MAX_CACHED_NAMES)(wire.is_clean_name)
-
 
 _ABSENT = msgspec.Raw()
 
@@ -172,26 +176,24 @@ class RecordReader:
 
     def _check_counts(self, parts: _Parts) -> None:
         for signals in (parts.scalars, parts.summaries):
-            _check_signal_count(header_count(memoryview(signals)))
-        _check_action_count(header_count(memoryview(parts.actions)))
+            check_signal_count(header_count(memoryview(signals)))
+        check_action_count(header_count(memoryview(parts.actions)))
         responses, most = header_count(memoryview(parts.responses)), self._settings.max_records
         if responses > most:
             raise InvalidRecord(f"a record must have at most {most} responses, got {responses}")
 
     def _check(self, record: wire.Record) -> None:
-        _check_head(record)
+        check_head(record)
         longest = self._settings.max_name_chars
-        version = record.data_version
-        if version is not None and not (len(version) <= longest and version.isprintable()):
-            raise InvalidRecord(f"data_version must have at most {longest} printable characters, got {_shown(version)}")
-        _check_actions(record.actions, max_name_chars=longest)
-        _check_signal_count(len(record.scalars) + len(record.summaries))
+        check_data_version(record.data_version, max_chars=longest)
+        check_actions(record.actions, max_name_chars=longest)
+        check_signal_count(len(record.scalars) + len(record.summaries))
         self._check_names(record.scalars)
         if record.summaries:
             self._check_names(record.summaries)
             both = record.scalars.keys() & record.summaries.keys()
             if both:
-                raise InvalidRecord(f"a signal must be a scalar or a summary, got both for {_shown(min(both))}")
+                raise InvalidRecord(f"a signal must be a scalar or a summary, got both for {shown(min(both))}")
             for name, summary in record.summaries.items():
                 check_summary(name, summary)
 
@@ -201,7 +203,7 @@ class RecordReader:
         longest = self._settings.max_name_chars
         wrong = next((name for name in names if not is_name(name, max_chars=longest)), None)
         if wrong is not None:
-            raise InvalidRecord(f"a signal's name must have 1 to {longest} printable characters, got {_shown(wrong)}")
+            raise InvalidRecord(f"a signal's name must have 1 to {longest} printable characters, got {shown(wrong)}")
         if len(self._valid_names) + len(names) > MAX_CACHED_NAMES:
             self._valid_names.clear()
         if len(names) <= MAX_CACHED_NAMES:
@@ -210,7 +212,7 @@ class RecordReader:
 
 def _with_known_layout(index: int, head: Head, names: Sequence[str], body: bytes) -> ValidRecord:
     """Return a record whose names are those of a valid one, and which has nothing but scalars."""
-    _check_time(head.time)
+    check_time(head.time)
     return ValidRecord(
         index=index,
         seq=head.step if head.seq is None else head.seq,
@@ -220,28 +222,10 @@ def _with_known_layout(index: int, head: Head, names: Sequence[str], body: bytes
     )
 
 
-def _check_head(record: wire.Record) -> None:
-    for field in ("step", "seq", "policy_version"):
-        number = getattr(record, field)
-        if number is not None and not 0 <= number <= wire.LARGEST_INTEGER:
-            raise InvalidRecord(f"{field} must lie in 0 to 2**53, got {number}")
-    _check_time(record.time)
-
-
-def _check_time(time: float | None) -> None:
-    if time is not None and not 0 <= time <= LARGEST_TIME:  # NaN lies nowhere
-        raise InvalidRecord(f"time must lie in 0 to {LARGEST_TIME} seconds since the epoch, got {time}")
-
-
 def record_caches(settings: Settings) -> dict[str, Callable[[], int]]:
     """Return what returns the number of entries of each cache that reading records fills."""
     names, layouts = _valid_names(settings.max_name_chars), known_layouts(settings)
     return {"valid_names": lambda: len(names), "record_layouts": lambda: len(layouts)}
-
-
-def is_name(name: str, *, max_chars: int) -> bool:
-    """Whether a signal, run or project may be called this: printable, not empty, without outer blanks."""
-    return len(name) <= max_chars and _is_clean(name)
 
 
 def known_layouts(settings: Settings) -> Layouts:
@@ -283,41 +267,3 @@ def _check_each_signal_once(record: wire.Record, parts: _Parts) -> None:
     ):
         if header_count(memoryview(raw)) != len(signals):
             raise InvalidRecord(f"{field} must name each signal once")
-
-
-def _check_signal_count(count: int) -> None:
-    if count > wire.MAX_RECORD_SIGNALS:
-        raise TooManySignals(
-            f"a record must have at most {wire.MAX_RECORD_SIGNALS} signals, got {count}; send fewer names"
-        )
-
-
-def _check_action_count(count: int) -> None:
-    if count > MAX_ACTIONS:
-        raise InvalidRecord(f"a record must have at most {MAX_ACTIONS} actions, got {count}")
-
-
-def _check_actions(reports: Sequence[wire.ActionReport], *, max_name_chars: int) -> None:
-    _check_action_count(len(reports))
-    for report in reports:
-        if not is_name(report.alert_id, max_chars=max_name_chars):
-            raise InvalidRecord(f"an action's alert_id must be the id of an alert, got {_shown(report.alert_id)}")
-        if report.request_id is not None and not is_name(report.request_id, max_chars=max_name_chars):
-            raise InvalidRecord(f"an action's request_id must be the id of a request, got {_shown(report.request_id)}")
-        if max(len(report.reason), len(report.detail)) > LONGEST_REASON_CHARS:
-            raise InvalidRecord(f"an action's reason and detail must have at most {LONGEST_REASON_CHARS} characters")
-        if "\0" in report.reason or "\0" in report.detail:
-            raise InvalidRecord("an action's reason and detail must not contain NUL, which PostgreSQL cannot store")
-        _check_forks(report.forks, max_name_chars=max_name_chars)
-
-
-def _check_forks(forks: Sequence[wire.ForkResult], *, max_name_chars: int) -> None:
-    for fork in forks:
-        if not is_name(fork.name, max_chars=max_name_chars):
-            raise InvalidRecord(f"a fork's name must be a name, got {_shown(fork.name)}")
-        if not 0 <= fork.steps <= wire.LARGEST_INTEGER:
-            raise InvalidRecord(f"a fork's steps must be from 0 to {wire.LARGEST_INTEGER}, got {fork.steps}")
-
-
-def _shown(name: str) -> str:
-    return repr(printable(name, longest=40))
