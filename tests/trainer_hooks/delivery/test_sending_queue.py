@@ -7,7 +7,7 @@ import pytest
 
 from trainer_hooks.delivery import DropCounter, SendingQueue, Spool
 from trainer_hooks.delivery.sending_queue import BatchInMemory
-from trainer_hooks.delivery.spool import BLOCK_BYTES, SpoolFolder
+from trainer_hooks.delivery.spool_folder import BLOCK_BYTES, SpoolFolder
 
 
 def spool(folder, name="1", capacity_bytes=1 << 30):

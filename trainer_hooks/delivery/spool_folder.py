@@ -1,0 +1,194 @@
+"""One folder of the spool: one process fills it with batches, and another may claim it after that process has died.
+
+A batch is put in its place by a rename, so a file is whole or absent whenever the process is killed. It survives
+kill -9 without fsync, because the page cache belongs to the kernel; a machine that loses power may lose the last
+seconds. The folder belongs to the process that holds the lock on the file beside it. The kernel releases the lock when
+the process dies.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+__all__ = ["FOLDER", "BatchOnDisk", "SpoolFolder"]
+
+# The smallest space that a file takes on most disks; counting it also bounds the number of files.
+BLOCK_BYTES = 4096
+# A user may send any folder by hand; only folders and files with exactly these names are sent and removed.
+FOLDER = re.compile(r"(\d+-){2,}[0-9a-f]{8}")
+BATCH = re.compile(r"\d{10}-(\d+)\.msgpack")
+UNFINISHED = re.compile(r"\d{10}-\d+\.tmp")
+# Other ranks may remove the empty run folder between two steps of this one; more often than this is not plausible.
+LOCK_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchOnDisk:
+    """A batch in a file of its own."""
+
+    path: Path
+    records: int
+    nbytes: int
+
+    def read(self) -> bytes:
+        """Read the encoded batch.
+
+        Raises:
+            OSError: If somebody has deleted it.
+        """
+        return self.path.read_bytes()
+
+    def remove(self) -> None:
+        """Delete the file."""
+        self.path.unlink(missing_ok=True)
+
+
+class SpoolFolder:
+    """A folder of the spool: one process fills it, and another may claim it after that process has died.
+
+    Args:
+        path: The folder.
+        lock: Descriptor of the locked file beside the folder.
+    """
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self._path = path
+        # A bare descriptor: a forked child's copy of this object then has no finaliser that could harm its parent.
+        self._lock: int | None = lock
+        self._written = 0
+
+    @classmethod
+    def create(cls, run_folder: Path, name: str) -> Self:
+        """Lock and make a folder, in this order, so that nobody can claim it in between.
+
+        Raises:
+            OSError: If it cannot be made.
+            ImportError: If the platform has no file locks; nothing is made then.
+        """
+        _require_locks()
+        path = run_folder / name
+        lock = _open_new_lock(path)
+        try:
+            _acquire(lock)
+            path.mkdir(mode=0o700)
+        except OSError:
+            # On a full disk each attempt would leave an empty file, because a new name needs no space.
+            with contextlib.suppress(OSError):
+                _lock_path(path).unlink()
+            os.close(lock)
+            raise
+        return cls(path, lock)
+
+    @staticmethod
+    def find(path: Path) -> list[Path]:
+        """Return the folders at and below a path that hold batches, oldest first."""
+        batches = (batch for batch in path.absolute().rglob("*.msgpack") if BATCH.fullmatch(batch.name))
+        return sorted({batch.parent for batch in batches if FOLDER.fullmatch(batch.parent.name)})
+
+    @classmethod
+    def claim(cls, path: Path) -> Self | None:
+        """Take over a folder whose process is dead; return None where it lives or another process was faster.
+
+        Raises:
+            OSError: If the disk fails.
+            ImportError: If the platform has no file locks; nothing is made then.
+        """
+        _require_locks()
+        try:
+            # A folder without a lock file was copied here: a process locks its folder before it makes it.
+            lock = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            return None
+        try:
+            _acquire(lock)
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        except OSError:
+            os.close(lock)
+            raise
+        return cls(path, lock)
+
+    def batches(self) -> Iterator[BatchOnDisk]:
+        """Yield the batches in the order in which they were written; foreign files are left alone."""
+        for path in sorted(self._path.glob("*.msgpack")):
+            if batch := BATCH.fullmatch(path.name):
+                yield BatchOnDisk(path, int(batch[1]), _round_up_to_blocks(path.stat().st_size))
+
+    def write(self, body: bytes, records: int) -> BatchOnDisk:
+        """Write a batch to a file.
+
+        Raises:
+            OSError: If the disk is full or gone; nothing is left of the file then.
+        """
+        path = self._path / f"{self._written:010d}-{records}.msgpack"
+        unfinished = path.with_suffix(".tmp")
+        try:
+            unfinished.write_bytes(body)
+            unfinished.rename(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            raise
+        self._written += 1
+        return BatchOnDisk(path, records, _round_up_to_blocks(len(body)))
+
+    def release(self) -> None:
+        """Release the lock, and remove the folder if it holds no batch any more."""
+        if self._lock is None:
+            return
+        with contextlib.suppress(OSError):
+            for path in self._path.glob("*.tmp"):
+                if UNFINISHED.fullmatch(path.name):
+                    path.unlink()
+            self._path.rmdir()
+        with contextlib.suppress(OSError):
+            if not self._path.exists():
+                _lock_path(self._path).unlink()
+            self._path.parent.rmdir()  # fails where another process of the run has something there
+        self.close_lock()
+
+    def close_lock(self) -> None:
+        """Close the descriptor of the lock; a process that shares the descriptor still holds the lock."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
+
+def _open_new_lock(path: Path, *, attempts: int = LOCK_ATTEMPTS) -> int:
+    """Open a new lock file. Its folder is made if necessary; other processes remove that folder when it is empty."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
+    except (FileNotFoundError, FileExistsError):
+        if attempts == 1:
+            raise
+        return _open_new_lock(path, attempts=attempts - 1)
+
+
+def _require_locks() -> None:
+    """Raise an ImportError, before any file is made, where the platform has no file locks; batches stay in memory."""
+    import fcntl  # noqa: F401, PLC0415 - POSIX only, and the SDK imports everywhere
+
+
+def _acquire(lock: int) -> None:
+    """Lock an open file against every other process and every other descriptor.
+
+    Raises:
+        BlockingIOError: If another descriptor holds the lock.
+    """
+    import fcntl  # noqa: PLC0415 - as in `_require_locks`
+
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _round_up_to_blocks(nbytes: int) -> int:
+    return -(-nbytes // BLOCK_BYTES) * BLOCK_BYTES
