@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer_hooks.delivery import Transport
-from trainer_hooks.delivery.spool_folder import SpoolFolder
+from trainer_hooks.delivery.spool import SpoolFolder
 from trainer_hooks.errors import ConfigurationError, RefusedError, UnavailableError
 from trainer_hooks.settings import ConnectionSettings, spool_dir
 

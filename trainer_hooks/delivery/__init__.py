@@ -5,8 +5,7 @@ A record passes these modules in order:
 1. `record_queue`: the training thread puts what it measured into a bounded queue in memory.
 2. `batch_processor`: a background thread encodes the records and groups them into batches.
 3. `sending_queue`: encoded batches wait here until the collector has answered for them. They wait on disk, in the
-   `spool` (the persistent part of this queue, of which each process fills one `spool_folder`), or in memory where the
-   disk does not work.
+   `spool` (the persistent part of this queue), or in memory where the disk does not work.
 4. `exporter`: a second background thread sends the oldest batch first.
 5. `transport`: what carries a batch, and the backoff that delays the next attempt after a failure. `http` posts the
    batch to the collector.

@@ -5,8 +5,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from trainer_hooks.delivery.drop_counter import DropCounter
-from trainer_hooks.delivery.spool import Spool
-from trainer_hooks.delivery.spool_folder import BatchOnDisk
+from trainer_hooks.delivery.spool import BatchOnDisk, Spool
 
 __all__ = ["BatchInMemory", "SendingQueue", "WaitingBatch"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from trainer_hooks.delivery import DropCounter, SendingQueue, Spool
 from trainer_hooks.delivery.sending_queue import BatchInMemory
-from trainer_hooks.delivery.spool_folder import BLOCK_BYTES, SpoolFolder
+from trainer_hooks.delivery.spool.folder import BLOCK_BYTES, SpoolFolder
 
 
 def spool(folder, name="1", capacity_bytes=1 << 30):
@@ -155,7 +155,7 @@ def test_a_dead_folder_that_cannot_be_claimed_keeps_none_of_the_others(tmp_path,
 
 def test_many_dead_folders_are_claimed_a_few_at_a_time(tmp_path, monkeypatch):
     """Each claimed folder takes a descriptor from the training, and a launch of a thousand ranks leaves a thousand."""
-    monkeypatch.setattr("trainer_hooks.delivery.spool.MOST_CLAIMED", 2)
+    monkeypatch.setattr("trainer_hooks.delivery.spool.spool.MOST_CLAIMED", 2)
     for name in "1234567":
         dead = SendingQueue(DropCounter(), spool=spool(tmp_path, name))
         dead.append(name.encode(), 1)

@@ -1,19 +1,11 @@
-"""The spool: the part of the sending queue that is on disk and survives the process that wrote it.
-
-    <spool>/<run id>/<attempt>-<rank>-<pid>-<random>/<number>-<records>.msgpack
-
-A file is one encoded batch, byte for byte the body of a request. When the process that fills a folder has died, the
-next process of the run, or `trainer_hooks.sync`, may claim the folder. Sending a file twice does no harm, because the
-collector identifies a record by run, attempt, rank and sequence number. This module sends nothing and does not read the
-contents of a batch.
-"""
+"""What one process of a run has on disk: its own folder of the spool, and the folders of dead processes."""
 
 import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from trainer_hooks.delivery.spool_folder import FOLDER, BatchOnDisk, SpoolFolder
+from trainer_hooks.delivery.spool.folder import FOLDER, BatchOnDisk, SpoolFolder
 
 __all__ = ["Spool"]
 
@@ -23,7 +15,7 @@ MOST_CLAIMED = 32
 
 
 class Spool:
-    """What one process of a run has on disk: its own folder, made when first needed, and the folders it has claimed.
+    """The spool of one process: its own folder, which is made when it is first needed, and the folders it has claimed.
 
     Args:
         run_folder: Holds the folders of all processes of the run.
