@@ -1,14 +1,13 @@
 """Trainers in processes of their own, which tests can kill, and the records in a collector's database."""
 
 import contextlib
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from monitor_server.store.repositories.log.blocks import block_steps
+from tests.faults.stored_records import stored_records
 from tests.faults.trainer_process import Trainer
 
 
@@ -32,16 +31,4 @@ def start_trainer(tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture
 def stored(tmp_path: Path) -> Any:
     """Return what `start_collector`'s database holds: (attempt, rank, step) of each record."""
-
-    def stored() -> list[tuple[int, int, int]]:
-        with contextlib.closing(sqlite3.connect(tmp_path / "rlvitals.db")) as database:
-            blocks = database.execute(
-                "select attempt, rank, seq, step, entries from records order by attempt, rank, seq"
-            )
-            return [
-                (attempt, rank, each)
-                for attempt, rank, seq, step, entries in blocks
-                for each in block_steps(entries, seq=seq, step=step)
-            ]
-
-    return stored
+    return lambda: stored_records(tmp_path / "rlvitals.db")

@@ -4,16 +4,14 @@ At a pace of 1 the cut takes a minute and the trainer's times are its own; at 15
 backs off for 0.2 s at most.
 """
 
-import contextlib
 import os
-import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from monitor_server.store.repositories.log.blocks import block_steps
 from tests.faults.collector import start
+from tests.faults.stored_records import stored_records
 from tests.faults.trainer_process import Trainer
 from tests.live import eventually
 
@@ -31,9 +29,7 @@ def main(folder: Path, pace: int) -> None:
     """Log a hundred steps before, during and after the cut."""
 
     def stored() -> list[int]:
-        with contextlib.closing(sqlite3.connect(folder / "rlvitals.db")) as database:
-            blocks = database.execute("select entries, seq, step from records order by seq")
-            return [each for entries, seq, step in blocks for each in block_steps(entries, seq=seq, step=step)]
+        return [step for _, _, step in stored_records(folder / "rlvitals.db")]
 
     wire("up")
     with start(folder / "rlvitals.db", PORT, is_warm=False) as collector:

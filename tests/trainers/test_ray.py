@@ -1,7 +1,6 @@
 import contextlib
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 import trainer_hooks
 from tests.faults.collector import start
+from tests.faults.stored_records import stored_records
 from trainer_hooks.callbacks import bootstrap
 
 pytest.importorskip("ray", reason="Ray has an environment of its own: make test-trainers")
@@ -52,12 +52,7 @@ def collector(tmp_path, unused_port):
 @pytest.fixture
 def stored(tmp_path):
     """A function that gives what the collector's database holds: (attempt, rank, step) of each record."""
-
-    def stored():
-        with contextlib.closing(sqlite3.connect(tmp_path / "rlvitals.db")) as database:
-            return sorted(database.execute("select attempt, rank, step from records"))
-
-    return stored
+    return lambda: sorted(stored_records(tmp_path / "rlvitals.db"))
 
 
 def test_a_killed_actors_records_are_sent_by_its_successor_and_each_is_there_once(cluster, collector, stored):
