@@ -5,7 +5,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -33,13 +33,19 @@ def fetch_json(
     parts = urlsplit(address)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=SECONDS)
+    # Of their own: the connection forgets its socket where the provider says that the answer ends it.
+    sockets: list[socket.socket] = []
     is_late = threading.Event()
-    deadline = threading.Timer(SECONDS, _end, (connection, is_late))
+    deadline = threading.Timer(SECONDS, _end, (sockets, is_late))
     deadline.daemon = True
     deadline.start()
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         sent = {"Accept": "application/json", "User-Agent": "rlvitals", "Connection": "close"} | dict(headers or {})
+        connection.connect()
+        sockets.append(connection.sock)
+        if is_late.is_set():  # too soon for the deadline to find the socket
+            raise _failure(_too_slow())
         connection.request(method, target, body=body, headers=sent)
         with connection.getresponse() as answer:  # the answer holds the socket, also where only a part of it is read
             status, data = answer.status, answer.read(MOST_BYTES + 1)
@@ -61,10 +67,9 @@ def fetch_json(
     return status, decoded
 
 
-def _end(connection: http.client.HTTPConnection, is_late: threading.Event) -> None:
+def _end(sockets: Sequence[socket.socket], is_late: threading.Event) -> None:
     is_late.set()
-    held = connection.sock
-    if held is not None:
+    for held in sockets:
         with contextlib.suppress(OSError):
             held.shutdown(socket.SHUT_RDWR)
 

@@ -319,15 +319,16 @@ def test_a_provider_that_does_not_answer_costs_a_sign_in_and_nobody_else(provide
     assert browser.who() is None
 
 
-def test_an_answer_that_drips_ends_with_the_time_of_a_request(monkeypatch):
-    """However often a byte of it comes."""
+@pytest.mark.parametrize("head", [b"", b"Connection: close\r\n"], ids=["kept", "closed"])
+def test_an_answer_that_drips_ends_with_the_time_of_a_request(monkeypatch, head):
+    """However often a byte of it comes, and whatever is to become of the connection afterwards."""
     monkeypatch.setattr(fetching, "SECONDS", 0.5)
     has_ended = threading.Event()
 
     def drip(server):
         connection, _ = server.accept()
         with connection:
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{")
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" + head + b"Content-Length: 1000000\r\n\r\n{")
             while not has_ended.wait(0.02):
                 try:
                     connection.sendall(b" ")
