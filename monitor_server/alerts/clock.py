@@ -91,6 +91,7 @@ class SteadyClock:
         if steady.distrusts_newest:
             with store.write() as repositories:
                 repositories.runs.limit_times(steady())
+                repositories.notifications.limit_times(steady())
         return steady
 
     def __call__(self) -> float:

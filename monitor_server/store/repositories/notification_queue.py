@@ -285,6 +285,13 @@ class NotificationQueue:
         self._connection.execute(delete(notification_messages).where(_MESSAGE.id.in_(found)))
         return len(found)
 
+    def limit_times(self, now: float) -> None:
+        """Set every time to ``now`` that lies ahead of it and that a delay counts from; what was delayed stays so."""
+        begun_later = {"due_at": _EVENT.due_at - (_EVENT.at - now), "at": now}
+        self._connection.execute(update(notification_events).where(_EVENT.at > now).values(begun_later))
+        for name in ("created_at", "next_attempt_at", "claimed_until", "sent_at", "given_up_at"):
+            self._connection.execute(update(notification_messages).where(_MESSAGE[name] > now), {name: now})
+
     def statuses(self, *, now: float) -> dict[str, dict[str, Any]]:
         """Return by channel what waits, since when, and how its messages went; channels without rows are left out."""
         query = (

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.notifications.delivery.webhook import signature
 from tests.live import eventually
-from tests.monitor_server.notifications.receivers import SECRET, receiving, webhook
+from tests.monitor_server.notifications.receivers import SECRET, receiving, webhook, written
 
 AT_ONCE = "[grouping]\nwait_seconds = 0\nwindow_seconds = 0\n"
 ROUTE = '[[routes]]\nchannels = ["hook"]\n'
@@ -175,3 +176,21 @@ def test_a_stop_ends_a_delivery_that_hangs_and_the_next_start_repeats_it(
     again = start_collector(engine=scripted, notifications=tmp_path / "notifications.toml")
     eventually(lambda: statuses(again)["hook"]["last_sent_at"])
     assert len({body for _, body in receiver.received}) == 1
+
+
+def test_a_clock_that_was_days_ahead_holds_nothing_back_once_it_is_right(  # noqa: PLR0917 - fixtures
+    notifying, start_collector, scripted, receiver, tmp_path, clock
+):
+    """Neither what waited for the next message when the collector ended, nor what happens afterwards."""
+    clock.now = time.time() + 3 * DAY_SECONDS
+    live = notifying("[grouping]\nwait_seconds = 0\nwindow_seconds = 3600\n", ROUTE, clock=clock)
+    step(live, 0, run="a", page=1.0)
+    eventually(lambda: statuses(live)["hook"]["last_sent_at"])
+    step(live, 0, run="b", page=1.0)
+    live.server.should_exit = True
+    eventually(lambda: not live.app.state.collector.notifier._thread.is_alive())
+    file = written(tmp_path, webhook("hook", receiver.url), AT_ONCE, ROUTE)
+    again = start_collector(engine=scripted, notifications=file)
+    eventually(lambda: [run for run, _ in receiver.changes] == ["a", "b"])
+    step(again, 0, run="c", page=1.0)
+    eventually(lambda: [run for run, _ in receiver.changes] == ["a", "b", "c"])
