@@ -9,11 +9,12 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.entries import commit_change
+from monitor_server.access.callers import Caller
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CHANNEL_FAILED, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
-from monitor_server.errors import ChannelFailed, InvalidField, StartupError, UnknownChannel
+from monitor_server.errors import ChannelFailed, InvalidField, StartupError, Unavailable, UnknownChannel
 from monitor_server.notifications.configuration.checking import check_text
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
@@ -119,7 +120,17 @@ def check(body: FileText) -> CheckedFile:
 
 @router.post("/channels/{name}/test", responses=NOT_FOUND | CHANNEL_FAILED)
 async def test_channel(name: Annotated[str, Path(max_length=40)], collector: Serving, asking: Asking) -> ChannelTest:
-    """Send a test message to a channel now, and answer once its receiver has accepted it."""
+    """Send a test message to a channel now, and answer once its receiver has accepted it.
+
+    A collector does two tests at a time; others are answered with 503 and Retry-After.
+    """
+    if collector.channel_tests.locked():
+        raise Unavailable("two channels are being tested, and a collector does two at a time; send it again later")
+    async with collector.channel_tests:
+        return await _test(name, collector, asking)
+
+
+async def _test(name: str, collector: Collector, asking: Caller) -> ChannelTest:
     file = await asyncio.to_thread(_in_force, collector)
     if name not in file.channels:
         raise UnknownChannel(f"no channel has the name {name!r}; GET /api/v1/notifications/channels lists them")

@@ -42,6 +42,8 @@ MAX_LARGE_BATCHES = 2
 # Views that are shown, per second, with ten seconds' worth at once: people read each, and pages that follow load it.
 VIEWS_PER_CALLER = 0.2
 VIEWS_ALTOGETHER = 1.0
+# A receiver that hangs holds a thread for up to 45 s, and receipts of trainers need the same few threads.
+MAX_CHANNEL_TESTS = 2
 
 Result = TypeVar("Result")
 
@@ -78,6 +80,7 @@ class Collector:
     dry_runs: DryRuns = field(default_factory=DryRuns)
     # Of those who save settings one at a time is checked: Apprise needs a process and a thread for it.
     settings_turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+    channel_tests: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CHANNEL_TESTS))
     shown_views: AddressLimits = field(
         default_factory=lambda: AddressLimits(
             "views were shown", per_address=VIEWS_PER_CALLER, altogether=VIEWS_ALTOGETHER

@@ -2,7 +2,10 @@
 
 import json
 import re
+import threading
 from pathlib import Path
+
+import urllib3
 
 from monitor_server.commands.main import main
 from tests.databases import sqlite_only
@@ -140,3 +143,28 @@ def test_a_message_that_is_never_accepted_is_given_up_and_says_so(notifying, rec
     receiver.answer = lambda _: 200
     live.send(run="b", records=[{"step": 0, "scalars": {"page": 1.0}}])
     eventually(lambda: not live.get("/notifications/channels")["items"][0]["is_failing"])
+
+
+def test_tests_of_a_channel_that_hangs_delay_no_trainer(notifying, receiver):
+    """However many people press the button: two are tried, and the others are told to come back."""
+    is_released, statuses = threading.Event(), []
+    receiver.answer = lambda _: is_released.wait(60) and 200
+    live = notifying()
+
+    def press():
+        address = f"{live.url}/api/v1/notifications/channels/hook/test"
+        statuses.append(urllib3.request("POST", address, timeout=60).status)
+
+    people = [threading.Thread(target=press) for _ in range(40)]
+    for each in people:
+        each.start()
+    try:
+        eventually(lambda: len(receiver.received) == 2)
+        live.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+        eventually(lambda: len(statuses) == 38)
+        assert set(statuses) == {503}
+    finally:
+        is_released.set()
+        for each in people:
+            each.join()
+    assert statuses[38:] == [200, 200]
