@@ -91,15 +91,16 @@ class Enforcement:
         finally:
             CURSOR_SECRET.reset(token)
 
-    def rechecking(self, scope: Scope) -> Callable[[], str | None]:
+    def rechecking(self, scope: Scope, *, is_stream: bool = True) -> Callable[[], str | None]:
         """Return what tells, during a long answer, why its request would not be let in any more, or None.
 
         The reason is that the key or the session has ended, that the rights of its holder have changed, that keys are
-        needed by now, or that a user of a proxy was let in more than `PROXY_USER_SECONDS` ago.
+        needed by now, or that a user of a proxy was let in more than `PROXY_USER_SECONDS` ago. The latter does not
+        concern an answer that is no stream, which nobody could open again where it ended.
         """
         access, _ = find_access(scope["method"], scope["path"])
         caller: Caller = scope[CALLER]
-        is_proxy_user = caller.name is not None and caller.key_id is None
+        is_proxy_user = is_stream and caller.name is not None and caller.key_id is None
         until = monotonic() + PROXY_USER_SECONDS
 
         def refusal() -> str | None:
@@ -110,7 +111,7 @@ class Enforcement:
             except CollectorError as error:
                 return printable(error, longest=300)
             if found is None or (found.key_id, found.project) != (caller.key_id, caller.project):
-                return "what the key or the session may read has changed; open the stream again"
+                return "what the key or the session may read has changed; open it again"
             if is_proxy_user and monotonic() >= until:
                 return "the proxy is asked again who you are; open the stream again"
             return None

@@ -1,19 +1,24 @@
 """Downloads of runs and projects."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
+from starlette.types import Send
 
+from monitor_server.access.enforcement import ENFORCEMENT
 from monitor_server.api.dependencies import Serving
 from monitor_server.api.error_handlers import NOT_FOUND
 from monitor_server.api.export import export_jsonl, export_parquet
-from monitor_server.errors import UnknownProject, UnknownRun
+from monitor_server.errors import CollectorError, KeyRequired, UnknownProject, UnknownRun
 from monitor_server.store.database import Store
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["router"]
+
+log = logging.getLogger(__name__)
 
 router = APIRouter()
 
@@ -26,35 +31,63 @@ _FILE = {
 
 
 @router.get("/runs/{run_id}/export", response_class=StreamingResponse, responses={200: _FILE, **NOT_FOUND})
-def export_run(run_id: str, collector: Serving, *, form: Format = "jsonl") -> StreamingResponse:
+def export_run(run_id: str, request: Request, collector: Serving, *, form: Format = "jsonl") -> StreamingResponse:
     """Download the steps, acknowledgements, phases and alerts of a run; `rlvitals check` and `replay` read the file."""
     with collector.store.read() as reading:
         if not reading.runs.exists(run_id):
             raise UnknownRun.by_id(run_id)
-    return _file(collector.store, [run_id], form, name=run_id)
+    return _file(collector.store, [run_id], form, name=run_id, refusal=_refusal(request))
 
 
 @router.get("/export", response_class=StreamingResponse, responses={200: _FILE, **NOT_FOUND})
-def export_project(project: str, collector: Serving, *, form: Format = "jsonl") -> StreamingResponse:
+def export_project(project: str, request: Request, collector: Serving, *, form: Format = "jsonl") -> StreamingResponse:
     """Download all runs of a project in one file."""
     now, deadlines = collector.clock(), collector.settings.deadlines
     with collector.store.read() as reading:
         found = reading.retention.statuses(now=now, deadlines=deadlines, project=project)
     if not found:
         raise UnknownProject.by_name(project)
-    return _file(collector.store, list(found), form, name="project")
+    return _file(collector.store, list(found), form, name="project", refusal=_refusal(request))
 
 
-def _file(store: Store, run_ids: Sequence[str], form: str, *, name: str) -> StreamingResponse:
+def _file(
+    store: Store, run_ids: Sequence[str], form: str, *, name: str, refusal: Callable[[], str | None] = lambda: None
+) -> StreamingResponse:
     parts = (export_parquet if form == "parquet" else export_jsonl)(store, run_ids)
     # What cannot begin is an error, and not a broken download. A run that was deleted meanwhile has no line.
     first = next(parts, b"")
-    return StreamingResponse(
-        _with_first(first, parts),
+    return _Download(
+        _allowed(first, parts, refusal),
         media_type=MEDIA_TYPES[form],
         headers={"Content-Disposition": f'attachment; filename="{name}.{form}"'},
     )
 
 
-def _with_first(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
-    return chain([first], others)
+def _refusal(request: Request) -> Callable[[], str | None]:
+    """Return what tells why the sender of a request may not read on, or None."""
+    refusal: Callable[[], str | None] = request.scope[ENFORCEMENT].rechecking(request.scope, is_stream=False)
+    return refusal
+
+
+def _allowed(first: bytes, others: Iterator[bytes], refusal: Callable[[], str | None]) -> Iterator[bytes]:
+    """Yield the parts of a file while its reader may have them.
+
+    Raises:
+        KeyRequired: If not.
+    """
+    yield first
+    for part in others:
+        if (reason := refusal()) is not None:
+            raise KeyRequired(reason)
+        yield part
+
+
+class _Download(StreamingResponse):
+    """A file whose transfer breaks off where an error ends it, so that nobody takes it for whole."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the file; the server closes the connection of an answer that has no end."""
+        try:
+            await super().stream_response(send)
+        except CollectorError as error:
+            log.warning("a download has broken off: %s", printable(error))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from urllib3.exceptions import ProtocolError
 
 from monitor_server.access import enforcement
 from tests.databases import sqlite_only
@@ -73,3 +74,26 @@ def test_a_stream_goes_on_while_other_keys_end(guarded, scope):
         guarded.live.pool.headers.clear()
         run = guarded.send(admin, steps=1)
         assert next(data["run_id"] for kind, data in events if kind == "step") == run
+
+
+@pytest.mark.parametrize("change", ["revoked", "demoted"])
+def test_a_download_ends_when_its_key_does(guarded, change):
+    """It may last for hours, and what it has not yet read of the store is not sent; the reader sees that it is cut."""
+    guarded.key("admin")
+    secret = guarded.key("read", project="ours")
+    sending, collector = guarded.key("ingest"), guarded.live.app.state.collector
+    config = {"text": "x" * 100_000}
+    for number in range(200):  # more than what the sockets between both hold
+        body = {"schema_version": 1, "run": f"r{number}", "project": "ours", "config": config, "records": []}
+        assert guarded.ask("POST", "/api/v1/ingest", sending, body=body).status == 200
+    answer = guarded.ask("GET", "/api/v1/export?project=ours", secret, preload_content=False)
+    assert answer.status == 200
+    key = collector.keys.recognise(secret)
+    with collector.store.write() as repositories:
+        if change == "revoked":
+            repositories.api_keys.revoke(key.id, now=collector.clock())
+        else:
+            repositories.api_keys.renew(replace(key, project="theirs"))
+    collector.keys.read()
+    with pytest.raises(ProtocolError):
+        answer.read()
