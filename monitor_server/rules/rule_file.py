@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.configuration_files.reading import UnusableFileError, read_toml
 from monitor_server.configuration_files.watching import WatchedFile
-from monitor_server.errors import CollectorError, InvalidField, StartupError, Unavailable
+from monitor_server.errors import CollectorError, InvalidField, StartupError, Unavailable, UnknownRun
 from monitor_server.rules.administration import COLLECTORS_SET, Author, apply_rules
 from monitor_server.rules.definition import WrittenRule, describe_problems
 from monitor_server.store.database import Store
@@ -72,7 +72,7 @@ class AppliedFile:
         clock: Callable[[], float],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Apply the file for the first time.
+        """Apply the file for the first time; one that names a run that is gone changes nothing.
 
         Raises:
             StartupError: If the file cannot be used.
@@ -83,6 +83,9 @@ class AppliedFile:
         self._watched = WatchedFile(path, monotonic=monotonic)
         try:
             self._apply()
+        except UnknownRun as error:
+            # A run that was deleted, perhaps for its age, must not keep the collector from being started again.
+            log.error("the file of rules cannot be used, and its rules stay as they were: %s", printable(error))  # noqa: TRY400
         except CollectorError as error:
             raise StartupError(f"RLVITALS_RULES_FILE: {error}") from error
 

@@ -163,3 +163,20 @@ def test_a_file_that_could_not_be_read_is_applied_once_it_can(store, file, clock
         assert tick() == ["gone", "kl"]
     file.chmod(0o600)
     assert tick() == ["away", "kl"]
+
+
+@pytest.mark.parametrize(
+    "named", ['run_id = "{}"', 'project = "default"\ncondition = "comparison"\nother_run_id = "{}"']
+)
+def test_a_run_that_was_deleted_does_not_keep_a_collector_from_starting(start_collector, file, caplog, named):
+    """The other rules stay as they were, and the log names the run."""
+    live = start_collector()
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"kl/ref": 1.0}}], end="finished")
+    rule = f'[[rules]]\nname = "last-week"\nsignal = "kl/ref"\noperator = ">"\nvalue = 1.0\n{named.format(run_id)}\n'
+    file.write_text(RULES + (rule if "condition" in rule else f'{rule}condition = "threshold"\n'))
+    live = start_collector(rules_file=file)
+    assert {item["kind"] for item in live.get("/rules")["items"]} == {"rule:kl", "rule:gone", "rule:last-week"}
+    assert live.pool.request("DELETE", f"{live.url}/api/v1/runs/{run_id}").status == 200
+    live = start_collector(rules_file=file)
+    assert {item["kind"] for item in live.get("/rules")["items"]} >= {"rule:kl", "rule:gone"}
+    assert run_id in caplog.text
