@@ -232,8 +232,14 @@ class NotificationWorker:
                 if self._links is not None:
                     self._links.remove_old(repositories, now=now)
                 self._next_cleaning = time.monotonic() + CLEANING_SECONDS
-        for message in claimed:
-            self._begin(message)
+        for place, message in enumerate(claimed):
+            try:
+                self._begin(message)
+            except RuntimeError:  # the process may have no more threads for now
+                with self._store.write() as repositories:
+                    for left in claimed[place:]:
+                        repositories.notifications.release(left.id)
+                raise
         return look_again
 
     def _begin(self, message: OpenMessage) -> None:
@@ -241,9 +247,9 @@ class NotificationWorker:
         thread = threading.Thread(
             target=self._deliver, args=(message, cancellation), name=f"rlvitals-notify-{message.channel}", daemon=True
         )
-        with self._lock:
+        with self._lock:  # which `_deliver` needs at its end
+            thread.start()
             self._deliveries[message.channel] = _Delivery(thread, cancellation)
-        thread.start()
 
     def _deliver(self, message: OpenMessage, cancellation: Cancellation) -> None:
         try:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import threading
 import time
 
 import pytest
@@ -194,3 +195,22 @@ def test_a_clock_that_was_days_ahead_holds_nothing_back_once_it_is_right(  # noq
     eventually(lambda: [run for run, _ in receiver.changes] == ["a", "b"])
     step(again, 0, run="c", page=1.0)
     eventually(lambda: [run for run, _ in receiver.changes] == ["a", "b", "c"])
+
+
+def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying, receiver, caplog):
+    """The container limits them, say: neither this message nor the channel is forgotten."""
+
+    def refuse_and_take_all_threads(_):
+        threading.stack_size(1 << 47)  # so that a new thread needs more memory than there is
+        return 500
+
+    receiver.answer = refuse_and_take_all_threads
+    live = notifying(AT_ONCE, ROUTE)
+    try:
+        step(live, 1, page=1.0)
+        eventually(lambda: "can't start new thread" in caplog.text)
+    finally:
+        receiver.answer = lambda _: 200
+        threading.stack_size(0)
+    eventually(lambda: statuses(live)["hook"]["last_sent_at"])
+    assert len({body for _, body in receiver.received}) == 1
