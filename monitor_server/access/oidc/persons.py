@@ -5,6 +5,7 @@ a person who has signed in: scope, project, limits, the end of streams, the audi
 """
 
 import hashlib
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from monitor_server.text_safety.printable import printable
 __all__ = ["Person", "open_session"]
 
 LONGEST_NAME: Final = 200
+SUBJECT: Final = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_NAME}}}")  # what every database can store
 CREATED_BY: Final = "OpenID Connect"
 
 
@@ -53,7 +55,7 @@ class Person:
                 matches one that is not verified, or the person has no id.
         """
         subject = claims.get("sub")
-        if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_NAME:
+        if not isinstance(subject, str) or not SUBJECT.fullmatch(subject):
             raise SignInRefused("invalid", f"the ID token must name a person by 1 to {LONGEST_NAME} characters")
         name = _name(claims, configuration)
         groups = _groups(claims.get(configuration.groups_claim))

@@ -18,7 +18,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from monitor_server.access.oidc.configuration import OidcConfiguration
+from monitor_server.access.oidc.configuration import OidcConfiguration, is_safe_address
 from monitor_server.access.oidc.fetching import fetch_json
 from monitor_server.access.oidc.pending_sign_ins import PendingSignIn
 from monitor_server.durations import HOUR_SECONDS
@@ -78,10 +78,15 @@ class Provider:
         """Return the address at which a person signs in.
 
         Raises:
-            SignInRefused: If the provider does not describe itself.
+            SignInRefused: If the provider does not describe itself, or names no address that a browser may be sent to.
         """
         given = self._configuration
         address = self._describe()["authorization_endpoint"]
+        if not (is_safe_address(address) and address.isascii() and address.isprintable()):
+            shown = printable(address, longest=200)
+            raise SignInRefused(
+                "provider", f"an authorization_endpoint of the provider must begin with https://, got {shown}"
+            )
         return str(
             prepare_grant_uri(
                 address,
@@ -205,5 +210,6 @@ class Provider:
 
 
 def _client_authentication(description: Mapping[str, Any]) -> str:
-    supported = description.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
-    return "client_secret_basic" if "client_secret_basic" in supported else "client_secret_post"
+    supported = description.get("token_endpoint_auth_methods_supported")
+    is_posted = isinstance(supported, list) and supported and "client_secret_basic" not in supported
+    return "client_secret_post" if is_posted else "client_secret_basic"

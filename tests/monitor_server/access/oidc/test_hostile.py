@@ -56,6 +56,7 @@ def database_url(migrated_sqlite, tmp_path):
         {"sub": ""},
         {"sub": 7},
         {"sub": "x" * 201},
+        {"sub": "a\0b"},
         {"at_hash": "wrong"},
     ],
     ids=lambda claims: ", ".join(f"{name}={str(value)[:20]}" for name, value in claims.items()),
@@ -277,6 +278,11 @@ def test_a_page_is_a_path_of_this_site(page):
     [
         {"issuer": "https://elsewhere.example"},
         {"authorization_endpoint": 7},
+        {"authorization_endpoint": ""},
+        {"authorization_endpoint": "https://["},
+        {"authorization_endpoint": "https://sso.example/\ud800"},
+        {"authorization_endpoint": "http://elsewhere.example/"},
+        {"authorization_endpoint": "javascript:alert(1)"},
         {"token_endpoint": None},
     ],
 )
@@ -284,6 +290,13 @@ def test_a_provider_that_describes_itself_wrongly_is_not_asked(provider, browser
     """It could be another one."""
     provider.description = description
     assert browser.open(START).headers["Location"] == "/sign-in?refused=provider"
+
+
+@pytest.mark.parametrize("methods", [None, 7, [], "client_secret_basic"])
+def test_a_provider_that_does_not_say_how_a_client_signs_in_is_asked_as_the_standard_says(provider, browser, methods):
+    """Whatever stands where the list of its methods must be."""
+    provider.description = {"token_endpoint_auth_methods_supported": methods}
+    assert browser.sign_in() == "/"
 
 
 @pytest.mark.parametrize("name", ["token_endpoint", "jwks_uri"])
