@@ -20,7 +20,7 @@ def form_message(
     now: float,
     links: LinkIssuer | None = None,
 ) -> None:
-    """Put all events that are due on a channel into a message with its body.
+    """Put all events that are due on a channel into a message with its body; without any there is no message.
 
     Args:
         repositories: An open transaction.
@@ -32,6 +32,8 @@ def form_message(
     queue, message_id = repositories.notifications, uuid.uuid4().hex
     severity = most_severe(waiting.rank)
     number = queue.form(message_id, waiting.channel, severity=severity, now=now)
+    if not number:
+        return
     alerts = alert_items(queue.details(message_id), public_url=public_url)
     statuses = queue.statuses(now=now)
     failing = {

@@ -147,7 +147,7 @@ class NotificationQueue:
         return [(at, severity) for at, severity in self._connection.execute(query.order_by(_MESSAGE.created_at))]
 
     def form(self, message_id: str, channel: str, *, severity: str, now: float) -> int:
-        """Put all events that are due on a channel into a new message, and return their number.
+        """Put all events that are due on a channel into a new message, and return their number; 0 if there is none.
 
         Its body follows by `set_body` in the same transaction.
         """
@@ -157,7 +157,10 @@ class NotificationQueue:
         }  # fmt: skip
         self._connection.execute(insert(notification_messages), message)
         due = _WAITS & (_EVENT.channel == channel) & (_EVENT.due_at <= now)
-        return self._connection.execute(update(notification_events).where(due), {"message_id": message_id}).rowcount
+        number = self._connection.execute(update(notification_events).where(due), {"message_id": message_id}).rowcount
+        if not number:  # another transaction has removed meanwhile what waited
+            self._connection.execute(delete(notification_messages).where(_MESSAGE.id == message_id))
+        return number
 
     def add_notice(self, message_id: str, channel: str, body: bytes, *, severity: str, now: float) -> None:
         """Write a message that is about no alert, with its body."""

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+import sqlalchemy
 
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.notifications.delivery.webhook import signature
@@ -214,3 +215,24 @@ def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying
         threading.stack_size(0)
     eventually(lambda: statuses(live)["hook"]["last_sent_at"])
     assert len({body for _, body in receiver.received}) == 1
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_no_message_is_sent_about_what_was_silenced_as_it_was_formed(notifying, receiver, database_url):
+    """The silence commits between the look at what waits and the message, which would be about nothing."""
+    live = notifying("[grouping]\nwait_seconds = 1\nwindow_seconds = 0\n", ROUTE)
+    engine = sqlalchemy.create_engine(database_url)
+    waits = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE notification_e%'"
+    )
+    with engine.connect() as silencing, engine.connect() as watching:
+        step(live, 0, run="a", warn=1.0)
+        silencing.execute(sqlalchemy.text("DELETE FROM notification_events"))
+        at_once = watching.execution_options(isolation_level="AUTOCOMMIT")
+        eventually(lambda: at_once.execute(sqlalchemy.text(waits)).scalar_one())
+        silencing.commit()
+    engine.dispose()
+    step(live, 0, run="b", warn=1.0)
+    eventually(lambda: receiver.received)
+    assert receiver.changes == [("b", ("opened",))]
+    assert len(receiver.received) == 1
