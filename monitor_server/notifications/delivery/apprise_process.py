@@ -28,10 +28,11 @@ WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def main() -> None:
-    """Check addresses (``check``), or send a message (``url``, ``title``, ``body``, ``format``, ``type``, ``picture``).
+    """Check addresses (``check``), or send a message: ``url, title, bodies, format, type, picture``.
 
-    The picture is a PNG in Base64, or null; services that take no files get the message without it. With ``networks``
-    the process is confined: addresses of Apprise can name files to read, and hosts of the collector's own network.
+    The first body that the service takes is sent; where it takes none, the last is sent in parts. The picture is a PNG
+    in Base64, or null; services that take no files get the message without it. With ``networks`` the process is
+    confined: addresses of Apprise can name files to read, and hosts of the collector's own network.
     """
     given: dict[str, Any] = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -59,13 +60,15 @@ def main() -> None:
     else:
         service = apprise.Apprise(asset=asset)
         if service.add(given["url"]):
+            if "overflow=" not in given["url"]:
+                service[0].overflow_mode = apprise.OverflowMode.SPLIT
             png = given.get("picture")
             picture = None
             if png is not None:
                 content = base64.b64decode(png)
                 picture = AttachMemory(content, name="run.png", mimetype="image/png")  # type: ignore[no-untyped-call]
             result = service.notify(
-                body=given["body"],
+                body=choose_body(given["bodies"], given["title"], service[0]),
                 title=given["title"],
                 notify_type=given["type"],
                 body_format=given["format"],
@@ -75,6 +78,12 @@ def main() -> None:
         else:
             answer = {"is_sent": False, "status": "the URL is not one of Apprise's"}
     json.dump(answer, sys.stdout)
+
+
+def choose_body(bodies: Sequence[str], title: str, service: Any) -> str:  # noqa: ANN401 - of Apprise
+    """Return the first text that is no longer than a service takes; the last if none is, which Apprise then divides."""
+    longest = service.body_maxlen - (0 if service.title_maxlen > 0 else len(title) + 2)
+    return next((body for body in bodies if len(body) <= longest), bodies[-1])
 
 
 def confine(added: Sequence[str]) -> Sequence[object]:

@@ -14,7 +14,7 @@ from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile, WebhookChannel
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed, post_webhook
-from monitor_server.notifications.messages.content import markdown, text, title
+from monitor_server.notifications.messages.content import MAX_SHOWN, markdown, text, title
 
 __all__ = ["CLAIM_SECONDS", "check_channels", "deliver"]
 
@@ -51,11 +51,15 @@ def deliver(
     if isinstance(channel, WebhookChannel):
         post_webhook(channel, message_id=message["id"], body=body, cancellation=cancellation, networks=networks)
         return
-    written = markdown(message) if channel.format == "markdown" else text(message)
+    write = markdown if channel.format == "markdown" else text
+    named = min(len(message["alerts"]), MAX_SHOWN)
     given = {
         "url": channel.url.get_secret_value(),
         "title": title(message),
-        "body": f"{written}\n\nReference: {message['id']}",
+        # Services take texts of 1,000 to 35,000 characters: the first that fits is sent.
+        "bodies": [
+            f"{write(message, most_alerts=most)}\n\nReference: {message['id']}" for most in range(max(named, 1), 0, -1)
+        ],
         "format": channel.format,
         "type": _type(message),
         "picture": None if picture is None else base64.b64encode(picture).decode(),

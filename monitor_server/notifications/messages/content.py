@@ -14,7 +14,17 @@ from monitor_server.attribution.remedies import remedies
 from monitor_server.detection.protocol import Severity
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["BODY_VERSION", "MAX_ALERTS", "alert_items", "build_body", "harmless", "markdown", "text", "title"]
+__all__ = [
+    "BODY_VERSION",
+    "MAX_ALERTS",
+    "MAX_SHOWN",
+    "alert_items",
+    "build_body",
+    "harmless",
+    "markdown",
+    "text",
+    "title",
+]
 
 BODY_VERSION: Final = 1
 MAX_ALERTS: Final = 100  # of the body; the others are counted
@@ -114,14 +124,14 @@ def title(body: Mapping[str, Any]) -> str:
     return f"[{prefix}] {counts['alerts']} alerts in {_runs(counts['runs'])}: {kinds}"
 
 
-def text(body: Mapping[str, Any]) -> str:
-    """Return a message as plain text."""
-    return _written(body, escape=str, heading=str, link=lambda url: url)
+def text(body: Mapping[str, Any], *, most_alerts: int = MAX_SHOWN) -> str:
+    """Return a message as plain text, which names so many alerts and counts the others."""
+    return _written(body, most_alerts, escape=str, heading=str, link=lambda url: url)
 
 
-def markdown(body: Mapping[str, Any]) -> str:
-    """Return a message as Markdown."""
-    return _written(body, escape=_escaped, heading=lambda line: f"**{line}**", link=lambda url: f"<{url}>")
+def markdown(body: Mapping[str, Any], *, most_alerts: int = MAX_SHOWN) -> str:
+    """Return a message as Markdown, likewise."""
+    return _written(body, most_alerts, escape=_escaped, heading=lambda line: f"**{line}**", link=lambda url: f"<{url}>")
 
 
 def harmless(given: object, *, longest: int = LONGEST_NAME) -> str:
@@ -131,7 +141,12 @@ def harmless(given: object, *, longest: int = LONGEST_NAME) -> str:
 
 
 def _written(
-    body: Mapping[str, Any], *, escape: Callable[[str], str], heading: Callable[[str], str], link: Callable[[str], str]
+    body: Mapping[str, Any],
+    most_alerts: int,
+    *,
+    escape: Callable[[str], str],
+    heading: Callable[[str], str],
+    link: Callable[[str], str],
 ) -> str:
     blocks = []
     if body["test"]:
@@ -142,7 +157,7 @@ def _written(
     for channel, reason in body["failing_channels"].items():
         line = f"The channel {channel} fails, and its alerts come here: {harmless(reason, longest=200)}"
         blocks.append(heading(escape(line)))
-    shown = body["alerts"][:MAX_SHOWN]
+    shown = body["alerts"][:most_alerts]
     blocks += ["\n".join(_lines(alert, escape=escape, heading=heading, link=link)) for alert in shown]
     missing = body["counts"]["alerts"] - len(shown)
     if missing > 0:

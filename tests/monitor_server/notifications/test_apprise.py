@@ -5,6 +5,7 @@ import email
 import email.policy
 import io
 import json
+import re
 import threading
 
 import pytest
@@ -199,3 +200,34 @@ def test_the_picture_shows_the_signal_of_the_alert_first(start_collector, script
     with Image.open(io.BytesIO(picture.get_content())) as image:
         image.load()
         assert image.size == (720, 40 + 2 * 120 + 30)
+
+
+@sqlite_only
+@pytest.mark.parametrize(
+    ("address", "longest", "parts"), [("mmost://{}/abcdefghijkl", 4_000, 1), ("rocket://web/hook1@{}/", 1_000, 2)]
+)
+def test_a_message_about_many_alerts_fits_the_service(  # noqa: PLR0917 - fixtures
+    start_collector, scripted, receiver, tmp_path, clock, address, longest, parts
+):
+    """It names as many alerts as fit, and counts the others; what is still too long comes in parts."""
+
+    def refuse_what_is_longer(_):
+        return 200 if all(len(body["text"]) <= longest for body in receiver.bodies) else 400
+
+    receiver.answer = refuse_what_is_longer
+    url = address.format(receiver.url.removeprefix("http://"))
+    channel = f'[channels.app]\nurl = "{url}"\n[[routes]]\nchannels = ["app"]\n[grouping]\nwait_seconds = 1\n'
+    live = start_collector(
+        engine=scripted,
+        notifications=written(tmp_path, channel),
+        clock=clock,
+        public_url=f"https://{'x' * 300}.example",
+    )
+    for number in range(20):
+        live.send(run=f"run {number}", records=[{"step": 0, "scalars": {"page": 1.0}}])
+    clock.now += 2
+    eventually(lambda: live.get("/notifications/channels")["items"][0]["last_sent_at"])
+    assert len(receiver.received) == parts
+    shown = "".join(body["text"] for body in receiver.bodies)
+    (missing,) = re.findall(r"(\d+) more alerts are not named here", shown)
+    assert 0 < int(missing) < 20
