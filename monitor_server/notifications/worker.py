@@ -44,6 +44,7 @@ LOOK_SECONDS: Final = 0.5  # how soon what another process has written is found
 CLEANING_SECONDS: Final = 60.0
 KEPT_DAYS: Final = 30.0
 STOP_SECONDS: Final = 5.0
+STORE_SECONDS: Final = 1.0  # after which a result that could not be stored is stored again
 FILE: Final = Caller(name="whoever wrote the file", scope=Scope.ADMIN)  # the author of what a changed file changes
 
 
@@ -252,6 +253,7 @@ class NotificationWorker:
             self._deliveries[message.channel] = _Delivery(thread, cancellation)
 
     def _deliver(self, message: OpenMessage, cancellation: Cancellation) -> None:
+        claimed_until = time.monotonic() + CLAIM_SECONDS
         try:
             body = self._complete_body(message)
             picture = self._draw(message)
@@ -261,20 +263,7 @@ class NotificationWorker:
                 failure = _failure(lambda: self._attempt(channel, body, picture, cancellation))
                 if failure is not None:
                     span.fail(failure)
-            with self._store.write() as repositories:
-                if failure is None:
-                    repositories.notifications.mark_sent(message.id, now=self._clock())
-                    result = "sent"
-                elif self._is_stopping.is_set():
-                    repositories.notifications.release(message.id)
-                    return
-                else:
-                    result = self._record_failure(repositories, message, failure)
-                changed: Sequence[tuple[Run, Alert]] = ()
-                if FORMER not in message.channel:  # whether a channel that is gone works concerns nobody
-                    changed = update_channel_alert(repositories, message.channel, error=failure, now=self._clock())
-            self._on_result(message.channel.partition(FORMER)[0], result)
-            self._on_alerts(changed)
+            self._record(message, failure, until=claimed_until)
         except Unavailable as error:
             # The claim ends by itself, and the message is then sent again with the same key.
             log.warning("the result of a notification to %s could not be stored: %s", message.channel, error)
@@ -284,6 +273,40 @@ class NotificationWorker:
             with self._lock:
                 self._deliveries.pop(message.channel, None)
             self._wake.set()
+
+    def _record(self, message: OpenMessage, failure: str | None, *, until: float) -> None:
+        """Store what came of an attempt, again and again until the claim on the message ends.
+
+        Raises:
+            Unavailable: If it could not be stored until then, or the collector stops.
+        """
+        while True:
+            try:
+                with self._store.write() as repositories:
+                    result, changed = self._write_result(repositories, message, failure)
+                break
+            except Unavailable:
+                if time.monotonic() >= until or self._is_stopping.wait(STORE_SECONDS):
+                    raise
+        if result:
+            self._on_result(message.channel.partition(FORMER)[0], result)
+            self._on_alerts(changed)
+
+    def _write_result(
+        self, repositories: Repositories, message: OpenMessage, failure: str | None
+    ) -> tuple[str, Sequence[tuple[Run, Alert]]]:
+        """Write what came of an attempt; return it, and the alerts about channels that have changed."""
+        if failure is None:
+            repositories.notifications.mark_sent(message.id, now=self._clock())
+            result = "sent"
+        elif self._is_stopping.is_set():
+            repositories.notifications.release(message.id)
+            return "", ()
+        else:
+            result = self._record_failure(repositories, message, failure)
+        if FORMER in message.channel:  # whether a channel that is gone works concerns nobody
+            return result, ()
+        return result, update_channel_alert(repositories, message.channel, error=failure, now=self._clock())
 
     def _complete_body(self, message: OpenMessage) -> bytes:
         """Return the body with what is not stored in it: the links by which its readers act."""

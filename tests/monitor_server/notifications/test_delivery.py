@@ -11,7 +11,9 @@ import sqlalchemy
 
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.notifications.delivery.webhook import signature
-from tests.live import eventually
+from monitor_server.store import database
+from tests.databases import blocked_writes
+from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.notifications.receivers import SECRET, receiving, webhook, written
 
 AT_ONCE = "[grouping]\nwait_seconds = 0\nwindow_seconds = 0\n"
@@ -235,4 +237,23 @@ def test_no_message_is_sent_about_what_was_silenced_as_it_was_formed(notifying, 
     step(live, 0, run="b", warn=1.0)
     eventually(lambda: receiver.received)
     assert receiver.changes == [("b", ("opened",))]
+    assert len(receiver.received) == 1
+
+
+def test_a_message_is_not_repeated_because_the_database_was_away_for_a_moment(
+    notifying, receiver, database_url, monkeypatch
+):
+    """The receiver has accepted it, and that is written once it can be."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_SECONDS", 0.0)
+    is_away = threading.Event()
+    receiver.answer = lambda _: is_away.wait(60) and 200
+    live = notifying(AT_ONCE, ROUTE)
+    faults = live.app.state.collector.store.faults
+    step(live, 1, page=1.0)
+    eventually(lambda: receiver.received)
+    with blocked_writes(database_url):
+        before = faults.counts()
+        is_away.set()
+        eventually(lambda: faults.counts() != before)
+    eventually(lambda: statuses(live)["hook"]["last_sent_at"], seconds=2 * PATIENCE_SECONDS)
     assert len(receiver.received) == 1
