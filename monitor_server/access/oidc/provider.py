@@ -54,7 +54,8 @@ class Provider:
 
     Args:
         configuration: Which, and as whom it is asked.
-        clock: Returns seconds since the epoch.
+        clock: Returns seconds since the epoch: the machine's clock, because it is compared with the provider's. The
+            collector's own stands still while its machine sleeps.
         monotonic: Returns seconds that no jump of the machine's clock moves.
     """
 
@@ -62,7 +63,7 @@ class Provider:
         self,
         configuration: OidcConfiguration,
         *,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._configuration = configuration

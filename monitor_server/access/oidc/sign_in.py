@@ -65,7 +65,7 @@ class OidcSignIn:
             from monitor_server.access.oidc.provider import Provider  # noqa: PLC0415 - the extra may not be installed
         except ModuleNotFoundError as error:
             raise StartupError(f"RLVITALS_OIDC_ISSUER needs a library: {error}; install rlvitals[oidc]") from error
-        return cls(configuration, Provider(configuration, clock=clock), clock=clock)
+        return cls(configuration, Provider(configuration), clock=clock)
 
     async def begin(self, page: str) -> tuple[str, PendingSignIn]:
         """Return the address at which a person signs in, and what the browser keeps meanwhile.

@@ -1,6 +1,7 @@
 """People sign in at an OpenID Connect provider; the groups that it names decide what they may do."""
 
 import re
+import time
 
 import pytest
 
@@ -127,9 +128,20 @@ def test_a_session_is_revoked_like_a_key(guarded, browser, another_browser):
 
 
 @sqlite_only
-def test_a_session_ends_with_its_time(start_collector, provider, settings, clock):
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0], ids=["behind", "ahead"])
+def test_people_sign_in_at_a_collector_whose_clock_is_not_that_of_its_machine(
+    start_collector, settings, clock, seconds
+):
+    """Its machine slept, or its clock was set; the token is as old as the machine says."""
+    clock.now = time.time() + seconds
+    browser = Browser(Guarded(start_collector(clock=clock, **settings)))
+    assert browser.sign_in() == "/"
+    assert browser.who()["name"] == "anna@example.org"
+
+
+@sqlite_only
+def test_a_session_ends_with_its_time(start_collector, settings, clock):
     """Whatever the browser keeps."""
-    provider.clock = clock
     browser = Browser(Guarded(start_collector(clock=clock, session_seconds=100.0, **settings)))
     browser.sign_in()
     clock.now += 98
