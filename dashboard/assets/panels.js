@@ -225,6 +225,7 @@
     groups.innerHTML = groups.dataset.places;
     known = new Set([...groups.querySelectorAll("[data-panel]")].map((panel) => panel.dataset.panel));
     forgetOld();
+    again(); // an answer to the last page does not come
   }
 
   function configure({ smoothing, axis, scale, outliers }) {

@@ -7,11 +7,14 @@
   const PAUSE_MS = 3000; // until a question is asked again
   const UNSENT_MS = 10000; // the bar says for so long that a click was not sent
   const FAILING_MS = 20000; // the bar says so for as long after the last answer that failed
+  const PAGE = "page.children"; // the output of what draws a page
+  const FRAME = /^page\.children$|^(\.\.)?(palette|show)-/; // outputs that belong to no page: they stay when another is drawn
   const FAILING = "rlvitals-collector"; // as in dashboard/page_delivery/callback_requests.py
   const AWAY = new Set([502, 503, 504]); // what a proxy answers in place of a collector that is away
 
   const newest = new Map(); // output of a callback -> its newest request
   let asked = 0; // requests that are not answered yet
+  let pages = 0; // that were drawn
   let slow = 0; // those of them that take long
   let answerMs = 0; // the longest answer since it was forgotten
   let failingTimer = null;
@@ -19,6 +22,7 @@
   let isLeaving = false; // for the sign-in page: what is refused meanwhile is no failure of this one
 
   const never = new Promise(() => {});
+  const nothing = () => new Response(null, { status: 204 }); // Dash changes nothing
   const send = window.fetch;
   window.fetch = (address, options) => {
     const path = String(address.url || address);
@@ -29,9 +33,13 @@
   async function askCounted(address, options) {
     const { output, changedPropIds: changed } = JSON.parse(options.body);
     const isClick = (changed || []).some((name) => name.endsWith("_clicks")); // it may write, and is not repeated
+    const page = pages;
     asked += 1;
     try {
-      return await ask(address, options, output, isClick);
+      const answer = await ask(address, options, output, isClick);
+      if (page !== pages && !FRAME.test(output)) return nothing(); // Dash would write it into the page that is drawn now
+      if (output.startsWith(PAGE) && answer.status === 200) pages += 1;
+      return answer;
     } finally {
       asked -= 1;
     }
@@ -54,7 +62,7 @@
       }
       showFailing();
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-      if (newest.get(question) !== request) return new Response(null, { status: 204 }); // Dash changes nothing
+      if (newest.get(question) !== request) return nothing();
     }
   }
 
