@@ -11,11 +11,16 @@
   const AGAIN_MS = 3000; // what the collector did not answer is asked again so much later
   const HIDDEN_MS = 10000; // a page nobody sees for this long stops listening
   const LEAVING_MS = 10000; // the last page's stream takes one of a browser's six connections for no longer than this
+  const OPENING_MS = 1000; // a page waits for its stream no longer than this
   const TURN = "rlvitals-notifying"; // held by the one page of a browser that listens though nobody sees it
 
   const NOT_LIVE = new Set(["responses", "settings"]); // drawn when something is chosen
 
-  let live = null;
+  let live = null; // what the page that is drawn shows; none while another one is asked for
+  let run = null; // that the address names
+  let hasBegun = false;
+  let hasMissed = false; // an event that the page does not show yet
+  let goOn = () => {}; // ends the wait for the stream
   let source = null;
   let leaving = null; // the stream of the last page, until that of this page is open: a view between them would be lost
   let steps = [];
@@ -33,6 +38,11 @@
   function showState(state) {
     const element = document.querySelector(".live-state");
     if (element) element.dataset.live = state;
+  }
+
+  /* The stream is heard, and what it tells is shown. */
+  function showLive() {
+    if (live && source?.readyState === EventSource.OPEN) showState("live");
   }
 
   /* A page in whose place stands a message asks for itself, and the example of a comparison reads nothing. */
@@ -77,10 +87,10 @@
   }
 
   function refreshForecast() {
-    const run = live.run;
+    const { run: shown } = live;
     forecastTimer ??= setTimeout(() => {
       forecastTimer = null;
-      if (live && live.page === "run" && live.run === run) {
+      if (live && live.page === "run" && live.run === shown) {
         window.dash_clientside.set_props("run-forecast-refresh", { data: Date.now() });
       }
     }, FORECAST_MS);
@@ -129,19 +139,25 @@
   }
 
   /* Whether the page shows a run; the fleet and the settings are drawn anew whatever an event is about. */
-  function isShown(run) {
-    if (live.page === "compare") return new URLSearchParams(location.search).getAll("run").includes(run);
-    return !live.run || run === live.run;
+  function isShown(id) {
+    if (location.pathname.startsWith("/compare")) return new URLSearchParams(location.search).getAll("run").includes(id);
+    return !run || id === run;
+  }
+
+  /* What the page does not show is read, or will be once the page is drawn. */
+  function catchUp() {
+    if (live) refresh();
+    else hasMissed = true;
   }
 
   function onEvent(event) {
-    const { id, run_id: run } = JSON.parse(event.data); // an event about a run is the run itself
-    if (isShown(run ?? id)) refresh();
+    const { id, run_id: about } = JSON.parse(event.data); // an event about a run is the run itself
+    if (isShown(about ?? id)) catchUp();
   }
 
   function onStep(step) {
-    if (live.page === "compare") {
-      if (isShown(step.run_id)) refresh();
+    if (!live || live.page === "compare") {
+      if (isShown(step.run_id)) catchUp();
       return;
     }
     if (live.page === "fleet") {
@@ -175,52 +191,75 @@
     closeLeaving();
     leaving = source;
     setTimeout(closeLeaving, LEAVING_MS);
-    const query = live.run && !document.hidden ? `?run_id=${encodeURIComponent(live.run)}` : ""; // it notifies of all runs
+    const query = run && !document.hidden ? `?run_id=${encodeURIComponent(run)}` : ""; // it notifies of all runs
     const stream = new EventSource(`/api/v1/stream${query}`);
     source = stream;
-    const listen = (kind, act) => stream.addEventListener(kind, (event) => stream === source && act(event));
+    const hear = (kind, act) => stream.addEventListener(kind, (event) => stream === source && act(event));
     stream.onopen = () => {
       if (stream !== source) return;
       closeLeaving();
-      showState("live");
-      if (wasLost) refresh();
+      showLive();
+      if (wasLost) catchUp();
       wasLost = false;
+      goOn();
     };
     stream.onerror = () => {
       if (stream !== source) return;
       closeLeaving();
       showState("waiting");
       wasLost = true;
+      goOn();
       if (stream.readyState === EventSource.CLOSED) {
         window.rlvitals.checkSession(); // the stream is refused when the session has ended
-        setTimeout(() => live && !document.hidden && open(), 3000);
+        setTimeout(() => stream === source && !document.hidden && open(), AGAIN_MS);
       }
     };
-    listen("step", (event) => onStep(JSON.parse(event.data)));
-    listen("alert", (event) => {
+    hear("step", (event) => onStep(JSON.parse(event.data)));
+    hear("alert", (event) => {
       window.rlvitals.notify(JSON.parse(event.data));
       onEvent(event);
     });
-    listen("action", onEvent);
-    listen("run", onEvent);
-    listen("deleted", onEvent);
+    hear("action", onEvent);
+    hear("run", onEvent);
+    hear("deleted", onEvent);
     stream.addEventListener("view", (event) => window.rlvitals.showView(JSON.parse(event.data)));
-    listen("dropped", refresh); // we were too slow for the stream
-    listen("ended", () => window.rlvitals.checkSession()); // we may no longer read it
+    hear("dropped", catchUp); // we were too slow for the stream
+    hear("ended", () => window.rlvitals.checkSession()); // we may no longer read it
+  }
+
+  /* Called before a page is asked for: its stream is opened first, so that what happens after it was read is heard. */
+  function listen() {
+    goOn();
+    live = null;
+    hasBegun = true;
+    hasMissed = false;
+    run = location.pathname.match(/^\/runs\/([^/]+)/)?.[1] ?? null;
+    steps = [];
+    clearTimeout(refreshTimer); // it is the last page's, and would keep this one from its own
+    refreshTimer = null;
+    document.title = "rlvitals";
+    wasLost = document.hidden;
+    if (document.hidden) return fallSilent();
+    open();
+    const stream = source;
+    return new Promise((resolve) => {
+      goOn = resolve;
+      setTimeout(() => {
+        if (stream.readyState === EventSource.CONNECTING) wasLost = true; // the page is read before
+        resolve();
+      }, OPENING_MS);
+    });
   }
 
   /* Called with what the page shows, when it is drawn and whenever the server draws it anew. */
   function connect(next) {
     if (!next) return "";
-    const isSamePage = live && live.page === next.page && live.run === next.run;
     window.rlvitals.notePage();
     live = next;
     document.title = `${live.title} · rlvitals`;
-    if (!isSamePage) {
-      steps = [];
-      if (document.hidden) fallSilent();
-      else open();
-    }
+    showLive();
+    if (hasMissed) refresh();
+    hasMissed = false;
     scheduleFlush();
     return "Whether new steps are pushed to this page";
   }
@@ -244,25 +283,25 @@
     if (turn || !window.rlvitals.notifies()) return;
     const waiting = new AbortController();
     turn = () => waiting.abort();
-    const listen = () => {
+    const takeTurn = () => {
       open();
       return new Promise((resolve) => (turn = resolve));
     };
-    navigator.locks.request(TURN, { signal: waiting.signal }, listen).catch(() => {}); // the page is shown before its turn
+    navigator.locks.request(TURN, { signal: waiting.signal }, takeTurn).catch(() => {}); // the page is shown before its turn
   }
 
   function listenAgain() {
     const isForAll = Boolean(turn);
     if (turn) turn();
     turn = null;
-    if (!live) return;
+    if (!hasBegun) return;
     if (!source || isForAll) open();
     scheduleFlush();
   }
 
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiddenTimer);
-    if (document.hidden) hiddenTimer = setTimeout(() => live && fallSilent(), HIDDEN_MS);
+    if (document.hidden) hiddenTimer = setTimeout(() => hasBegun && fallSilent(), HIDDEN_MS);
     else listenAgain();
   });
   /* Other people change these lists too, and no event tells of it. */
@@ -271,10 +310,13 @@
       if (document.getElementById(`${name}-list`)) window.dash_clientside.set_props(`${name}-seen`, { data: Date.now() });
     }
   });
-  window.addEventListener("pagehide", close);
+  window.addEventListener("pagehide", () => {
+    close();
+    wasLost = true; // the button Back may show this page as it is now
+  });
   window.addEventListener("pageshow", (event) => event.persisted && !document.hidden && listenAgain()); // by the button Back
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { askAgain, limitPoints });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { askAgain, limitPoints, listen });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { connect, retry });
 })();

@@ -36,6 +36,7 @@
     const page = pages;
     asked += 1;
     try {
+      if (output === PAGE) await window.rlvitals.listen();
       const answer = await ask(address, options, output, isClick);
       if (page !== pages && !FRAME.test(output)) return nothing(); // Dash would write it into the page that is drawn now
       if (output.startsWith(PAGE) && answer.status === 200) pages += 1;
