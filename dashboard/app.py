@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
-from dash import ClientsideFunction, Dash, Input, Output, State, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 from dash.development.base_component import Component
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
@@ -210,12 +210,17 @@ def _log_error(error: Exception) -> NoReturn:
     raise error
 
 
+def _newest(asked: str | None, href: str) -> str:
+    """Return the address of the page, which is `asked` where only its query has changed (assets/address.js)."""
+    return asked if asked and ctx.triggered_id == frame_ids.ASKED_ADDRESS else href
+
+
 def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
-    async def page(pathname: str, href: str) -> Component:  # noqa: PLR0911 - one a page
+    async def page(pathname: str, asked: str | None, href: str) -> Component:  # noqa: PLR0911 - one a page
         found = PAGES.fullmatch(pathname)
         if found is None:
             return message("No such page", f"Nothing is at {pathname}.")
-        address = urlsplit(href)
+        address = urlsplit(_newest(asked, href))
         if found["compare"]:
             return await compare.compare_page(api_url, address.query)
         if found["settings"]:
@@ -232,11 +237,14 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
 
     async def again(retry: dict[str, Any] | None, pathname: str) -> object:
         """Draw the page that the collector did not answer for; its message stays as long as that is so."""
-        drawn = await page(pathname, retry["href"]) if retry else None
+        drawn = await page(pathname, None, retry["href"]) if retry else None
         return no_update if drawn is None or getattr(drawn, "id", "") == frame_ids.WAITING else drawn
 
     app.callback(
-        Output(frame_ids.PAGE, "children"), Input(frame_ids.ADDRESS, "pathname"), State(frame_ids.ADDRESS, "href")
+        Output(frame_ids.PAGE, "children"),
+        Input(frame_ids.ADDRESS, "pathname"),
+        Input(frame_ids.ASKED_ADDRESS, "data"),
+        State(frame_ids.ADDRESS, "href"),
     )(page)
     app.callback(
         Output(frame_ids.PAGE, "children", allow_duplicate=True),

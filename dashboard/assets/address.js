@@ -13,5 +13,23 @@
     return "";
   }
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { rememberQuery });
+  /* Opens a page without loading the document anew. */
+  function openAddress(address) {
+    window.history.pushState({}, "", address);
+    window.dispatchEvent(new CustomEvent("_dashprivate_pushstate")); // as Dash's own links do
+    window.scrollTo(0, 0);
+  }
+
+  let path = window.location.pathname;
+
+  /* Dash draws a page where the path has changed. Where only the query has, the page is asked for here. */
+  function drawAnew() {
+    const { pathname, href } = window.location;
+    if (pathname === path) window.dash_clientside.set_props("asked-address", { data: href });
+    path = pathname;
+  }
+
+  for (const event of ["popstate", "_dashprivate_pushstate"]) window.addEventListener(event, drawAnew);
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, { openAddress, rememberQuery });
 })();

@@ -14,18 +14,11 @@
     return name && element("span", { className: `badge ${family}`, [`data-${family}`]: name }, text || name);
   }
 
-  /* Opens a page without loading the document anew. */
-  function openAddress(address) {
-    window.history.pushState({}, "", address);
-    window.dispatchEvent(new CustomEvent("_dashprivate_pushstate")); // as Dash's own links do
-    window.scrollTo(0, 0);
-  }
-
   /* A click with a key is left to the browser. */
   function openRun(event) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    openAddress(event.currentTarget.getAttribute("href"));
+    window.rlvitals.openAddress(event.currentTarget.getAttribute("href"));
   }
 
   function duration(seconds) {
@@ -98,6 +91,4 @@
         ...SEVERITIES.map((name) => data.counts[name] > 0 && badge("severity", name, `${data.counts[name]} ${name}`)),
       )),
   });
-
-  window.rlvitals = Object.assign(window.rlvitals || {}, { openAddress });
 })();

@@ -4,8 +4,6 @@
   "use strict";
 
   const FOLLOW = "rlvitals-follow"; // kept for this tab, also while it is loaded anew
-  const FOLLOWED = "rlvitals-followed"; // what the page that a tab has followed to says
-  const LONGEST_MS = 30000; // a page that is drawn later was opened by somebody
   const FIELDS = "input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable]";
   const FORMS = "main :is(.label-form, .life-forms, .judgement-form, .settings-form, .form-row)";
   const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
@@ -92,8 +90,9 @@
     if (!follows() || isBusy()) say(view, false);
     else if (isHere(view)) say(view, true);
     else {
-      keep(FOLLOWED, JSON.stringify({ view, at: Date.now() }));
-      location.assign(view.address);
+      window.rlvitals.openAddress(view.address); // the stream goes on, so that a view that follows at once is heard
+      notePage();
+      say(view, true);
     }
   }
 
@@ -135,9 +134,6 @@
     if (!document.getElementById("shown-view")) return;
     observer.disconnect();
     showChoice();
-    const followed = JSON.parse(kept(FOLLOWED) || "null");
-    keep(FOLLOWED, null);
-    if (followed && Date.now() - followed.at < LONGEST_MS) say(followed.view, true);
   }).observe(document.documentElement, { subtree: true, childList: true });
 
   window.rlvitals = Object.assign(window.rlvitals || {}, { notePage, showView });

@@ -36,6 +36,7 @@ def shell(main: Component | None = None) -> Component:
         className="shell",
         children=[
             dcc.Location(id=frame_ids.ADDRESS, refresh="callback-nav"),
+            dcc.Store(id=frame_ids.ASKED_ADDRESS),
             html.Header(
                 className="bar",
                 children=[

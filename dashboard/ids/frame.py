@@ -3,6 +3,7 @@
 from typing import Final
 
 ADDRESS: Final = "address"
+ASKED_ADDRESS: Final = "asked-address"
 PAGE: Final = "page"
 RETRY: Final = "retry"
 RETRY_NOW: Final = "retry-now"

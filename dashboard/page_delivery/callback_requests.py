@@ -52,6 +52,10 @@ def _is_address(value: object) -> bool:
         return False
 
 
+def _is_address_or_none(value: object) -> bool:
+    return value is None or _is_address(value)
+
+
 def _is_retry(value: object) -> bool:
     """Whether a value is what `frame_ids.RETRY_NOW` holds: nothing, or a mapping with the address of the page."""
     return value is None or (isinstance(value, dict) and _is_address(value.get("href")))
@@ -79,6 +83,7 @@ def _is_count(value: object) -> bool:
 EXPECTED: Final[Mapping[tuple[str, str], Callable[[object], bool]]] = {
     (frame_ids.ADDRESS, "pathname"): _is_text,
     (frame_ids.ADDRESS, "href"): _is_address,
+    (frame_ids.ASKED_ADDRESS, "data"): _is_address_or_none,
     (frame_ids.LIVE, "data"): _is_page,
     (frame_ids.RETRY_NOW, "data"): _is_retry,
     (frame_ids.SHOW_ADDRESS, "data"): _is_text,

@@ -14,10 +14,11 @@ from monitor_server.settings import Settings
 from tests.browser.test_standalone_sign_in import serving_dashboard
 from tests.live import serving
 
+ASKED = {"id": "asked-address", "property": "data", "value": None}
 PAGE = {
     "output": "page.children",
     "outputs": {"id": "page", "property": "children"},
-    "inputs": [{"id": "address", "property": "pathname", "value": "/"}],
+    "inputs": [{"id": "address", "property": "pathname", "value": "/"}, ASKED],
     "state": [{"id": "address", "property": "href", "value": "http://127.0.0.1:8600/"}],
     "changedPropIds": ["address.pathname"],
 }
@@ -42,7 +43,7 @@ def update(live, body, **headers):
 
 
 def at(pathname):
-    return PAGE | {"inputs": [{"id": "address", "property": "pathname", "value": pathname}]}
+    return PAGE | {"inputs": [{"id": "address", "property": "pathname", "value": pathname}, ASKED]}
 
 
 @pytest.mark.parametrize("path", ["/assets/..%2f", "/assets/%2e%2e%2fapp.py", "/assets/", "/assets/none.js"])
@@ -63,6 +64,15 @@ def test_an_address_that_is_none_is_refused(mounted, href):
     assert answer.json()["error"] == "InvalidField"
 
 
+@pytest.mark.parametrize("asked", ["http://[", 5, {}])
+def test_another_query_is_asked_for_by_an_address_alone(mounted, asked):
+    """The page itself is drawn for the query of such an address."""
+    body = PAGE | {"inputs": [PAGE["inputs"][0], ASKED | {"value": asked}], "changedPropIds": ["asked-address.data"]}
+    assert update(mounted, body).status == 422
+    body["inputs"][1]["value"] = f"{mounted.url}/?run=of-this-name"
+    assert "of-this-name" in update(mounted, body).data.decode()
+
+
 @pytest.mark.parametrize("retry", [5, "/", {}, {"href": None}, {"href": "http://["}, ["http://127.0.0.1/"]])
 def test_a_page_is_asked_for_again_by_its_address_alone(mounted, retry):
     """Anything else is refused before a page reads it."""
@@ -72,7 +82,7 @@ def test_a_page_is_asked_for_again_by_its_address_alone(mounted, retry):
         "output": callback["output"],
         "outputs": PAGE["outputs"],
         "inputs": [{"id": "retry-now", "property": "data", "value": retry}],
-        "state": PAGE["inputs"],
+        "state": PAGE["inputs"][:1],
         "changedPropIds": ["retry-now.data"],
     }
     assert update(mounted, asked).status == 422

@@ -137,7 +137,10 @@ def test_a_proxy_that_is_trusted_names_the_user(start_collector, scripted):
     assert (acknowledged["run_id"], acknowledged["acknowledged_by"]) == (run, "anna")
     update = {
         "output": "page.children", "outputs": {"id": "page", "property": "children"},
-        "inputs": [{"id": "address", "property": "pathname", "value": f"/runs/{run}"}],
+        "inputs": [
+            {"id": "address", "property": "pathname", "value": f"/runs/{run}"},
+            {"id": "asked-address", "property": "data", "value": None},
+        ],
         "state": [{"id": "address", "property": "href", "value": f"{guarded.live.url}/runs/{run}"}],
         "changedPropIds": ["address.pathname"],
     }  # fmt: skip
