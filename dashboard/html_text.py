@@ -98,10 +98,12 @@ def _sparkline(values: Sequence[float | None]) -> str:
     finite = [value for value in values if value is not None]
     if not finite:
         return ""
-    low, span, width = min(finite), (max(finite) - min(finite)) or 1.0, max(len(values) - 1, 1)
+    low, width = min(finite) / 2, max(len(values) - 1, 1)
+    span = max(finite) / 2 - low or 1.0  # halves: the whole may be beyond the largest float
     parts, is_down = [], False
     for index, value in enumerate(values):
         if value is not None and math.isfinite(value):
-            parts.append(f"{'L' if is_down else 'M'}{index / width * 98 + 1:.1f} {22 - (value - low) / span * 20:.1f}")
+            x, y = index / width * 98 + 1, 22 - (value / 2 - low) / span * 20
+            parts.append(f"{'L' if is_down else 'M'}{x:.1f} {y:.1f}")
         is_down = value is not None
     return f'<svg viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true"><path d="{"".join(parts)}"/></svg>'

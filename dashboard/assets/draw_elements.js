@@ -30,11 +30,11 @@
   function sparklineSvg(values) {
     const finite = values.filter((value) => value !== null);
     if (!finite.length) return "";
-    const low = Math.min(...finite);
-    const span = Math.max(...finite) - low || 1;
+    const low = Math.min(...finite) / 2;
+    const span = Math.max(...finite) / 2 - low || 1; // halves: the whole may be beyond the largest number
     const place = (value, index) => {
       const x = values.length > 1 ? (index / (values.length - 1)) * 98 + 1 : 99;
-      return `${x.toFixed(1)} ${(22 - ((value - low) / span) * 20).toFixed(1)}`;
+      return `${x.toFixed(1)} ${(22 - ((value / 2 - low) / span) * 20).toFixed(1)}`;
     };
     let path = "";
     let isPenDown = false;

@@ -5,6 +5,7 @@ instead of ticks.
 """
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
@@ -25,7 +26,7 @@ def static_figure(figure: Figure) -> str:
     """Return a figure of `run_figure` as HTML."""
     layout = figure["layout"]
     ends = layout["xaxis"]["autorangeoptions"]
-    first, last = float(ends["clipmin"]), float(ends["clipmax"])
+    first, last = ends["clipmin"], ends["clipmax"]  # as integers they differ, however large they are
     lines = [trace for trace in figure["data"] if trace["meta"]["role"] == "line"]
     marks = "".join(_band(shape, first, last) for shape in layout["shapes"] if shape["xref"] == "x")
     notes = "".join(_title(note) for note in layout["annotations"] if note["name"] == "panel-title")
@@ -49,11 +50,12 @@ def _panel(
         return "", ""
     scaled = math.log10 if is_log else float
     low, high = scaled(min(values)), scaled(max(values))
-    pad = (high - low or abs(low) or 1.0) * FLAT_SHARE
-    bottom, height = domain[0], (domain[1] - domain[0]) / (high - low + 2 * pad)
+    half = high / 2 - low / 2  # the range itself may be beyond the largest float
+    bottom, height = domain[0], (domain[1] - domain[0]) / (1 + 2 * FLAT_SHARE)
 
     def place(x: float, y: float) -> str:
-        share = bottom + (scaled(y) - low + pad) * height
+        inside = (scaled(y) / 2 - low / 2) / half if half >= sys.float_info.min else 0.5
+        share = bottom + (inside + FLAT_SHARE) * height
         return f"{(x - first) / (last - first) * SIDE:.1f} {(1 - share) * SIDE:.1f}"
 
     drawn = ""

@@ -482,3 +482,12 @@ def test_a_row_in_view_follows_its_run_among_ten_thousand(tmp_path, visit):
         expect(visit.page.locator(".summary .badge")).to_have_count(1)
         expect(visit.page).to_have_title(re.compile("^[▲●] "))
         assert max(answer.request.sizes()["responseBodySize"] for answer in read) < 100_000
+
+
+def test_the_small_curve_of_the_largest_numbers_is_drawn(start_collector, visit):
+    """Their distance is no number, and a curve that cannot be drawn is a complaint."""
+    live = start_collector(dashboard="dashboard.app:attach")
+    live.run(run="r", records=[{"step": at, "scalars": {"reward/mean": (-1) ** at * 1.7e308}} for at in range(3)])
+    open_fleet(live, visit)
+    curve = visit.page.locator("#fleet-grid .sparkline path").first
+    expect(curve).to_have_attribute("d", "M1.0 2.0L50.0 22.0L99.0 2.0")

@@ -91,6 +91,11 @@ def test_elements_are_written_without_ids_and_controls():
     )
 
 
+def test_a_sparkline_of_the_largest_numbers_stays_within_its_place():
+    """Their distance is no number."""
+    assert 'd="M1.0 2.0L50.0 22.0L99.0 12.0"' in html_text(sparkline([1.7e308, -1.7e308, 0.0], signal="reward/mean"))
+
+
 def test_a_sparkline_has_a_gap_where_a_value_is_not_finite():
     """The pen is lifted."""
     assert html_text(sparkline([1.0, float("nan"), 2.0, 3.0], signal="reward/mean")).count("M") == 2
@@ -100,3 +105,21 @@ def test_only_components_can_be_written():
     """An object that is none is a mistake of the page."""
     with pytest.raises(TypeError, match="content must be a component"):
         html_text({"not": "a component"})
+
+
+@pytest.mark.parametrize("values", [[5e-324] * 3, [5e-324, 1e-323], [1.7e308, -1.7e308, 0.0], [-1e308], ["NaN", 1.0]])
+@pytest.mark.parametrize("first", [0, 2**53 - 2])
+def test_a_run_of_the_smallest_and_largest_numbers_is_drawn_too(mounted, run_name, values, first):
+    """Each line stands within the chart, for the document of the page ends with it."""
+    records = [{"step": first + at, "scalars": {"reward/mean": value}} for at, value in enumerate(values)]
+    view = view_of(mounted, f"/runs/{mounted.run(run=run_name, records=records)}")
+    (line,) = re.findall(r'class="still-line" d="([^"]+)"', view)
+    places = [float(place) for place in re.findall(r"[\d.]+", line)]
+    assert places
+    assert all(0 <= place <= 1000 for place in places)
+
+
+def test_a_run_of_the_largest_step_alone_is_drawn_too(mounted, run_name):
+    """No later step can be told from it."""
+    records = [{"step": 2**53, "scalars": {"reward/mean": 0.5}}]
+    assert "still-line" in view_of(mounted, f"/runs/{mounted.run(run=run_name, records=records)}")
