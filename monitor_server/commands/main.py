@@ -79,12 +79,6 @@ class CommandGroup(TyperGroup):
         except BrokenPipeError:  # the reader of the output has seen enough
             _discard_output()
             status = 1
-        except OSError as failure:
-            if failure.errno != errno.ENOSPC or failure.filename is not None:
-                raise
-            _discard_output()
-            error(f"the output must be written to a place that has room: {failure.strerror}")
-            status = 1
         except KeyboardInterrupt:
             status = 0
         except (CommandError, _startup_error()) as failure:
@@ -137,6 +131,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         typer.main.get_command(app).main(None if arguments is None else list(arguments), prog_name="rlvitals")
     except SystemExit as end:
         return int(end.code or 0)
+    except OSError as failure:  # also of the help page, which is no subcommand's
+        if failure.errno != errno.ENOSPC or failure.filename is not None:
+            raise
+        _discard_output()
+        error(f"the output must be written to a place that has room: {failure.strerror}")
+        return 1
     return 0
 
 

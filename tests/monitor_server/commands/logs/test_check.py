@@ -340,9 +340,10 @@ def test_an_interrupted_check_does_not_pass(tmp_path):
     assert errors == "rlvitals: interrupted before the logs were read; there is no verdict\n"
 
 
-def test_a_full_disk_is_reported_in_one_line():
-    """The report of a check may be written to a file."""
-    command = [sys.executable, "-m", "monitor_server", "check", "--sample"]
+@pytest.mark.parametrize("arguments", [("check", "--sample"), ("--help",)], ids=" ".join)
+def test_a_full_disk_is_reported_in_one_line(arguments):
+    """The report of a check, or the help, may be written to a file."""
+    command = [sys.executable, "-m", "monitor_server", *arguments]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert done.returncode == 1
