@@ -256,6 +256,7 @@
     if (!next) return "";
     window.rlvitals.notePage();
     live = next;
+    steps = steps.filter((held) => held.attempt <= live.attempt); // a reset has removed the attempts after it
     document.title = `${live.title} · rlvitals`;
     showLive();
     if (hasMissed) refresh();

@@ -47,7 +47,7 @@ class ActionReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunChanged:
-    """A run is new, or has another status or other labels; ``view`` is its row of `RunViews`."""
+    """A run is new or was reset, or has another status or other labels; ``view`` is its row of `RunViews`."""
 
     run_id: str
     view: Mapping[str, Any]

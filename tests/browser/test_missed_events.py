@@ -105,3 +105,29 @@ def test_a_page_that_the_browser_kept_for_the_button_back_shows_what_changed_mea
     expect(page.locator("#run-header h1")).to_have_text("second")
     assert page.evaluate("window.isKept")
     browser.close()
+
+
+def test_a_page_shows_no_step_of_an_attempt_that_a_reset_has_removed(collector, visit):
+    """Also not from what was pushed to it before."""
+    page = visit.page
+
+    def send(first, end, attempt):
+        records = [{"step": step, "scalars": {"reward/mean": 0.1 * step}} for step in range(first, end)]
+        return collector.run(run="r", attempt=attempt, records=records)
+
+    def expect_steps(end):
+        drawn = "window.rlvitals.figure.find()?.data.find((trace) => trace.meta.role === 'line')?.x.join()"
+        page.wait_for_function(f"() => {drawn} === '{','.join(map(str, range(end)))}'")
+
+    run_id = send(0, 3, attempt=1)
+    page.goto(f"{collector.url}/runs/{run_id}")
+    expect_live(page)
+    for step in range(3, 9):
+        send(step, step + 1, attempt=99 if step > 5 else 1)
+    expect_steps(9)
+    expect(page.locator(".facts")).to_contain_text("attempt2")
+    collector.pool.request("POST", f"{collector.url}/api/v1/runs/{run_id}/reset", json={"attempt": 1})
+    expect(page.locator(".facts")).to_contain_text("attempt1")
+    expect_steps(6)
+    send(6, 7, attempt=1)
+    expect_steps(7)

@@ -1,13 +1,15 @@
 """A person resets a run, or deletes runs."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
 from monitor_server.api.services.collector import Collector
 from monitor_server.errors import InvalidField
 from monitor_server.ingest.reset import reset_run
-from monitor_server.step_processing.events import RunDeleted
+from monitor_server.step_processing.events import RunChanged, RunDeleted
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["delete_runs", "reset_stored_run"]
@@ -17,6 +19,8 @@ async def reset_stored_run(
     collector: Collector, run_id: str, *, author: Caller, attempt: int | None = None, world_size: int | None = None
 ) -> None:
     """Reset a run's newest attempt or the number of its ranks, and try it again if it is quarantined.
+
+    Those who listen are told, because what they show of a removed attempt is gone.
 
     Raises:
         UnknownRun: If there is no such run.
@@ -39,6 +43,13 @@ async def reset_stored_run(
     if collector.retention is not None:
         collector.retention.notify()
     await collector.verdict_wait.until_projected(run_id, position)
+    if (row := await asyncio.to_thread(_view, collector, run_id)) is not None:
+        collector.relay.publish([RunChanged(run_id=run_id, view=row)])
+
+
+def _view(collector: Collector, run_id: str) -> Mapping[str, Any] | None:
+    with collector.store.read() as reading:
+        return reading.run_views.find(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
 
 
 async def delete_runs(
