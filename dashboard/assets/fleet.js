@@ -137,7 +137,7 @@
     if (view) setProps("fleet-view", { value: view.id });
     restoreFilters(asked);
     await window.rlvitals.load(library);
-    if (!document.getElementById("fleet-table")) return; // the reader has gone to another page meanwhile
+    if (openedFor !== table || !document.getElementById("fleet-table")) return; // another page is shown by now
     setProps("fleet-table", { children: table });
     opened(await window.dash_ag_grid.getApiAsync(GRID), asked);
   }

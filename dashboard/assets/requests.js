@@ -112,6 +112,9 @@
     mark("data-failing", false);
   }
 
+  /* The button Back may show the page as it was left, after somebody has signed in anew; it asks nothing any more. */
+  window.addEventListener("pageshow", (event) => event.persisted && isLeaving && window.location.reload());
+
   const requests = {
     isAsking: () => asked > 0,
     longestMs: () => answerMs,

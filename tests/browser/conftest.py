@@ -129,6 +129,22 @@ def visit(profile: BrowserContext, request: pytest.FixtureRequest) -> Iterator[V
     assert seen.outside == []
 
 
+@pytest.fixture
+def kept(chromium: Browser) -> Iterator[Page]:
+    """A page of a browser that keeps pages for the button Back, as neither the headless shell nor Playwright by default."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("chromium is needed: apt-get install chromium")
+    without = ["--disable-back-forward-cache"]
+    browser = chromium.browser_type.launch(executable_path=path, args=ARGUMENTS, ignore_default_args=without)
+    page = browser.new_page()
+    page.set_default_timeout(WAIT_MILLISECONDS)
+    expect.set_options(timeout=WAIT_MILLISECONDS)
+    page.add_init_script("addEventListener('pageshow', (event) => (window.isKept = event.persisted))")
+    yield page
+    browser.close()
+
+
 def is_outside(url: str) -> bool:
     """Say whether a request left this machine."""
     return not url.startswith(("http://127.0.0.1:", "data:", "blob:"))

@@ -201,3 +201,29 @@ def test_a_link_that_is_followed_while_the_collector_is_away_leads_there_once_it
         is_over(visit)
         visit.page.goto("about:blank")
     visit.complaints[:] = [text for text in visit.complaints if "net::ERR_" not in text]
+
+
+def test_the_table_of_runs_is_drawn_once_its_script_has_come(settings, visit):
+    """Also where the reader has left the page and come back before."""
+    page, refused = visit.page, []
+
+    def refuse_twice(route):
+        refused.append(route.request.url)
+        if len(refused) > 2:
+            route.continue_()
+        else:
+            route.abort()
+
+    with serving(settings) as live:
+        run_id = live.run(run="kept", records=steps(0, 3))
+        page.route("**/dash_ag_grid/**", refuse_twice)
+        page.goto(live.url)
+        expect(page.locator(".fleet-counts")).to_contain_text("1 running")
+        page.get_by_role("navigation", name="pages").get_by_role("link", name="Rules").click()
+        expect(page.locator("#rules-list")).to_be_visible()
+        page.get_by_role("link", name="rlvitals").click()
+        page.locator("#fleet-grid .fleet-row").click()
+        page.wait_for_url(f"**/runs/{run_id}")
+        page.goto("about:blank")
+    assert len(refused) > 2
+    visit.complaints[:] = [text for text in visit.complaints if "net::ERR_FAILED" not in text]

@@ -1,11 +1,8 @@
 """Events that come while a page is asked for, drawn or left: it shows what they tell, though no other follows."""
 
-import shutil
-
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import ARGUMENTS, WAIT_MILLISECONDS
 from tests.browser.test_late_answers import OPEN
 
 
@@ -87,16 +84,9 @@ def test_a_message_in_place_of_a_page_is_not_updated_with_the_events_of_the_last
     expect(page).to_have_title("second · rlvitals")
 
 
-def test_a_page_that_the_browser_kept_for_the_button_back_shows_what_changed_meanwhile(collector, chromium, run_id):
-    """The browser shows it as it was left, with its stream closed; its headless shell keeps none."""
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.skip("chromium is needed: apt-get install chromium")
-    kept = ["--disable-back-forward-cache"]  # by which Playwright leaves it out
-    browser = chromium.browser_type.launch(executable_path=path, args=ARGUMENTS, ignore_default_args=kept)
-    page = browser.new_page()
-    expect.set_options(timeout=WAIT_MILLISECONDS)
-    page.add_init_script("addEventListener('pageshow', (event) => (window.isKept = event.persisted))")
+def test_a_page_that_the_browser_kept_for_the_button_back_shows_what_changed_meanwhile(collector, kept, run_id):
+    """The browser shows it as it was left, with its stream closed."""
+    page = kept
     page.goto(f"{collector.url}/runs/{run_id}")
     expect_live(page)
     page.goto(f"{collector.url}/healthz")
@@ -104,7 +94,6 @@ def test_a_page_that_the_browser_kept_for_the_button_back_shows_what_changed_mea
     page.evaluate("() => void setTimeout(() => history.back())")
     expect(page.locator("#run-header h1")).to_have_text("second")
     assert page.evaluate("window.isKept")
-    browser.close()
 
 
 def test_a_page_shows_no_step_of_an_attempt_that_a_reset_has_removed(collector, visit):

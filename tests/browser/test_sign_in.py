@@ -196,3 +196,20 @@ def test_a_person_without_a_group_is_told_why(start_collector, visit, provider, 
     assert visit.page.context.cookies() == []
     visit.page.goto(f"{live.url}/sign-in?refused=constructor")
     expect(visit.page.get_by_role("alert")).to_be_empty()
+
+
+def test_a_page_that_the_browser_kept_works_after_somebody_has_signed_in_anew(guarded, kept):
+    """When its session had ended, the page stopped asking."""
+    page = kept
+    run = guarded.send(guarded.secrets[0], run="ours", page=1.0)
+    page.goto(f"{guarded.live.url}/runs/{run}")
+    sign_in(page, guarded.key("read"))
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+    page.context.clear_cookies()
+    page.get_by_role("navigation", name="pages").get_by_role("link", name="Settings").click()
+    sign_in(page, guarded.key("read"))
+    expect(page.locator(".settings-page")).to_be_visible()
+    page.evaluate("() => void setTimeout(() => history.back())")
+    page.wait_for_function("() => window.isKept !== undefined && !document.querySelector('.sign-in')")
+    page.get_by_role("navigation", name="pages").get_by_role("link", name="Runs").click()
+    expect(page.locator(".fleet-row .name")).to_have_text("ours")
