@@ -1,3 +1,5 @@
+import functools
+import gc
 import inspect
 import itertools
 import math
@@ -627,6 +629,25 @@ def test_training_twice_gives_each_step_once(tmp_path, connect, collector):
     trainer.train()
     assert monitor.flush(PATIENCE_SECONDS)
     assert [record.step for record in collector.records] == [1, 2, 1, 2]
+
+
+def test_a_wrapper_around_ours_keeps_no_tokens_of_a_second_training(tmp_path, connect):
+    """If something else wraps our wrappers and stays, a second training keeps no tensor of an earlier step alive."""
+    alive = []
+
+    class Wrapping(TrainerCallback):
+        def on_train_begin(self, *_, **__):
+            trainer.compute_loss = functools.partial(trainer.compute_loss)
+
+        def on_step_end(self, *_, **__):
+            gc.collect()
+            alive.append(sum(isinstance(value, torch.Tensor) for value in gc.get_objects()))
+
+    trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(connect()), Wrapping()])
+    trainer.train()
+    trainer.train()
+    second = alive[4:]
+    assert second == [second[0]] * 4
 
 
 def test_without_an_address_nothing_is_touched(tmp_path):
