@@ -81,6 +81,10 @@ class VitalsCallback(Callback):
             # A sharded norm cannot be read without a collective.
             is_sharded = any(hasattr(gradient, "full_tensor") for gradient in gradients)
             self._grad_norm = torch.nn.utils.get_total_norm(gradients) if gradients and not is_sharded else None
+            scaler = getattr(trainer.precision_plugin, "scaler", None)
+            # Lightning leaves it to a fused optimiser to divide by the scale.
+            if self._grad_norm is not None and scaler and getattr(optimizer, "_step_supports_amp_scaling", False):
+                self._grad_norm = self._grad_norm / scaler.scale(torch.ones_like(self._grad_norm))
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Drop the batches of a step that the end of an epoch cut off, because Lightning drops their gradients."""

@@ -161,16 +161,19 @@ class LoopWatch:
             self._monitor.log_step(self._step, scalars, rollouts=rollouts, policy_version=self._step - 1)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+        # A fused optimiser divides by the scale of a GradScaler itself, which hands it over as this attribute.
+        scale = getattr(optimizer, "grad_scale", None)
         with self._guard:
             if self._model_monitors is not None:
-                self._model_monitors.measure_gradients()
+                self._model_monitors.measure_gradients(scale)
         with self._guard:
             groups = optimizer.param_groups
             self._scalars.setdefault("lr", float(groups[0]["lr"]))
             gradients = [weight.grad for group in groups for weight in group["params"] if weight.grad is not None]
             is_sharded = any(hasattr(gradient, "full_tensor") for gradient in gradients)
             if "grad/norm" not in self._scalars and gradients and not is_sharded:
-                self._scalars["grad/norm"] = torch.nn.utils.get_total_norm(gradients)
+                norm = torch.nn.utils.get_total_norm(gradients)
+                self._scalars["grad/norm"] = norm if scale is None else norm / scale
 
     def _after_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         scalars, rollouts = self._scalars, self._rollouts

@@ -88,10 +88,15 @@ class ModelMonitors:
         if self._is_due and self._measures_routers:
             self._routers = RouterMonitor(self.model)
 
-    def measure_gradients(self) -> None:
-        """Measure the gradients as they are now; only the first call of a step has an effect."""
+    def measure_gradients(self, scale: Tensor | None = None) -> None:
+        """Measure the gradients as they are now; only the first call of a step has an effect.
+
+        Args:
+            scale: Factor by which the gradients are too large, shape ``()``; 1 unless given.
+        """
         if self._is_due and self._measures_gradients and not self._norms and self.model is not None:
-            self._norms = module_norms(self.model)
+            norms = module_norms(self.model)
+            self._norms = norms if scale is None else {name: norm / scale for name, norm in norms.items()}
 
     def end_step(self) -> dict[str, float]:
         """Remove the hooks, and return the signals of the step and of its weights, with one copy from the device."""

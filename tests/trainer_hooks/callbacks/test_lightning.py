@@ -1,6 +1,7 @@
 import lightning.pytorch as pl
 import pytest
 import torch
+from lightning.pytorch.plugins import MixedPrecision
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import trainer_hooks
@@ -76,6 +77,25 @@ def test_each_optimiser_step_arrives_with_its_tokens(connect, collector):
 def test_final_weights_are_the_same_to_the_last_bit(connect):
     """Training with the callback must end in the weights of training without it."""
     assert torch.equal(fit([VitalsCallback(connect())]).layer.weight, fit().layer.weight)
+
+
+@pytest.mark.parametrize("is_fused", [False, True], ids=["plain", "fused"])
+def test_the_gradient_norm_has_no_scale_of_mixed_precision(is_fused, connect, collector):
+    """The norm of scaled float16 training is that of training without a scale, up to the precision of float16."""
+
+    class Adam(Tiny):
+        def configure_optimizers(self):
+            """Create an optimiser that may divide by the scale itself."""
+            return torch.optim.AdamW(self.parameters(), fused=is_fused)
+
+    monitor = connect()
+    options = {"module": Adam, "batches": 2, "gradient_clip_val": None}
+    scaled = MixedPrecision("16-mixed", "cpu", scaler=torch.amp.GradScaler("cpu", init_scale=8.0))
+    fit([VitalsCallback(monitor)], **options)
+    fit([VitalsCallback(monitor)], plugins=[scaled], **options)
+    assert monitor.flush(PATIENCE_SECONDS)
+    plain, mixed = (record.scalars["grad/norm"] for record in collector.records)
+    assert mixed == pytest.approx(plain, rel=1e-2)
 
 
 def test_a_training_that_dies_is_stopped_and_not_finished(collector):

@@ -7,6 +7,7 @@ from tests.live import PATIENCE_SECONDS
 from trainer_hooks import ConfigurationError
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.torch_loop import LoopWatch
+from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.wire import AlertNotice, Receipt
 
 
@@ -99,6 +100,23 @@ def test_an_action_is_recorded_as_handed_to_the_loop(optimizer, connect, collect
         assert [decision.action for decision in watch.decisions] == ["notify", "stop"]
     reports = [(report.action, report.outcome, report.detail) for report in collector.records[0].actions]
     assert reports == [("notify", "taken", ""), ("stop", "taken", "handed to the loop, which carries it out itself")]
+
+
+@pytest.mark.parametrize("is_fused", [False, True], ids=["plain", "fused"])
+def test_the_gradient_norm_has_no_scale_of_mixed_precision(is_fused, connect, collector):
+    """A GradScaler's scale, by which a fused optimiser divides only while it steps, is in no gradient norm."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 1))
+    optimizer = torch.optim.AdamW(model.parameters(), fused=is_fused)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    with LoopWatch(optimizer, connect(), model_monitors=ModelMonitors(model, every=1)):
+        loss = model(torch.ones(3, 2)).square().mean()
+        expected = torch.nn.utils.get_total_norm(torch.autograd.grad(loss, model.parameters(), retain_graph=True))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+    (record,) = collector.records
+    assert record.scalars["grad/norm"] == pytest.approx(expected.item())
+    assert record.scalars["grad/norm/0"] == pytest.approx(expected.item())
 
 
 def test_a_noted_gradient_norm_wins(optimizer, connect, collector):
