@@ -131,7 +131,7 @@ def visit(profile: BrowserContext, request: pytest.FixtureRequest) -> Iterator[V
 
 @pytest.fixture
 def kept(chromium: Browser) -> Iterator[Page]:
-    """A page of a browser that keeps pages for the button Back; the headless shell and Playwright do so by option."""
+    """A page of the whole Chromium that keeps pages for the button Back, which Playwright forbids by default."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("chromium is needed: apt-get install chromium")
