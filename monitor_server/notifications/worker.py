@@ -109,6 +109,8 @@ class NotificationWorker:
         self._is_stopping = threading.Event()
         self._lock = threading.Lock()
         self._deliveries: dict[str, _Delivery] = {}
+        # Of the open message of each channel; a restart forgets it, and all recipients then have the message again.
+        self._accepted: dict[str, tuple[str, Channel | None, set[int]]] = {}
         self._next_cleaning = 0.0
         self._failures = FailureLog(
             says="notifications could not be read or written, which is tried again", work="checks of notifications"
@@ -260,7 +262,7 @@ class NotificationWorker:
             attributes = {"rlvitals.channel": message.channel, "rlvitals.message_id": message.id}
             channel = self._channel(message)
             with self._span("notify", attributes) as span:
-                failure = _failure(lambda: self._attempt(channel, body, picture, cancellation))
+                failure = _failure(lambda: self._attempt(message, channel, body, picture, cancellation))
                 if failure is not None:
                     span.fail(failure)
             self._record(message, failure, until=claimed_until)
@@ -289,6 +291,8 @@ class NotificationWorker:
                 if time.monotonic() >= until or self._is_stopping.wait(STORE_SECONDS):
                     raise
         if result:
+            if result != "failed":
+                self._accepted.pop(message.channel, None)
             self._on_result(message.channel.partition(FORMER)[0], result)
             self._on_alerts(changed)
 
@@ -323,8 +327,19 @@ class NotificationWorker:
             return None
         return draw_picture(self._store, json.loads(message.body))
 
-    def _attempt(self, channel: Channel, body: bytes, picture: bytes | None, cancellation: Cancellation) -> None:
-        deliver(channel, body, picture=picture, cancellation=cancellation, networks=self._networks)
+    def _attempt(
+        self, message: OpenMessage, channel: Channel, body: bytes, picture: bytes | None, cancellation: Cancellation
+    ) -> None:
+        accepted = self._accepted_by(message, channel)
+        deliver(channel, body, picture=picture, accepted=accepted, cancellation=cancellation, networks=self._networks)
+
+    def _accepted_by(self, message: OpenMessage, channel: Channel) -> set[int]:
+        """Return the recipients of a channel who have accepted a message, for as long as its address stays the same."""
+        id_, to, accepted = self._accepted.get(message.channel, ("", None, set()))
+        if (id_, to) != (message.id, channel):
+            accepted = set()
+            self._accepted[message.channel] = (message.id, channel, accepted)
+        return accepted
 
     def _channel(self, message: OpenMessage) -> Channel:
         return self._former.get(message.channel) or self._file.channels[message.channel]

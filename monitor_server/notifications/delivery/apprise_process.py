@@ -11,7 +11,7 @@ import mimetypes
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 MEMORY_BYTES: Final = 1024 * 1024 * 1024
@@ -28,11 +28,12 @@ WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def main() -> None:
-    """Check addresses (``check``), or send a message: ``url, title, bodies, format, type, picture``.
+    """Check addresses (``check``), or send a message: ``url, title, bodies, format, type, picture, accepted``.
 
-    The first body that the service takes is sent; where it takes none, the last is sent in parts. The picture is a PNG
-    in Base64, or null; services that take no files get the message without it. With ``networks`` the process is
-    confined: addresses of Apprise can name files to read, and hosts of the collector's own network.
+    ``accepted`` are the recipients who have the message already, by their places in the URL. The first body that the
+    service takes is sent; where it takes none, the last is sent in parts. The picture is a PNG in Base64, or null;
+    services that take no files get the message without it. With ``networks`` the process is confined: addresses of
+    Apprise can name files to read, and hosts of the collector's own network.
     """
     given: dict[str, Any] = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -67,17 +68,42 @@ def main() -> None:
             if png is not None:
                 content = base64.b64decode(png)
                 picture = AttachMemory(content, name="run.png", mimetype="image/png")  # type: ignore[no-untyped-call]
-            result = service.notify(
-                body=choose_body(given["bodies"], given["title"], service[0]),
-                title=given["title"],
-                notify_type=given["type"],
-                body_format=given["format"],
-                attach=picture,
-            )
-            answer = {"is_sent": bool(result), "status": result.status.name, "is_refused": bool(refused)}
+            accepted, failed = set(given["accepted"]), []
+            for number in take_recipients(service[0]):
+                if number in accepted:
+                    continue
+                result = service.notify(
+                    body=choose_body(given["bodies"], given["title"], service[0]),
+                    title=given["title"],
+                    notify_type=given["type"],
+                    body_format=given["format"],
+                    attach=picture,
+                )
+                if result:
+                    accepted.add(number)
+                else:
+                    failed.append(result.status.name)
+            answer = {
+                "is_sent": not failed, "status": ", ".join(sorted(set(failed))), "accepted": sorted(accepted),
+                "is_refused": bool(refused),
+            }  # fmt: skip
         else:
             answer = {"is_sent": False, "status": "the URL is not one of Apprise's"}
     json.dump(answer, sys.stdout)
+
+
+def take_recipients(service: Any) -> Iterator[int]:  # noqa: ANN401 - of Apprise
+    """Let a service have one recipient after the other, and yield their numbers.
+
+    Apprise says that it failed where one of several recipients has failed, and a repeat would reach the others again.
+    """
+    named = getattr(service, "targets", None)
+    recipients = list(named) if isinstance(named, list) and len(named) > 1 else []
+    for number, recipient in enumerate(recipients):
+        service.targets = [recipient]
+        yield number
+    if not recipients:
+        yield 0
 
 
 def choose_body(bodies: Sequence[str], title: str, service: Any) -> str:  # noqa: ANN401 - of Apprise

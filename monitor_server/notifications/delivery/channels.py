@@ -31,6 +31,7 @@ def deliver(
     body: bytes,
     *,
     picture: bytes | None = None,
+    accepted: set[int] | None = None,
     cancellation: Cancellation,
     networks: Networks | None = None,
 ) -> None:
@@ -41,6 +42,8 @@ def deliver(
         body: From `messages.build_body`, as JSON. A repeat has the same bytes.
         picture: A PNG for services that show files; a webhook receives none. Where the service does not accept the
             message with it, the message is sent once more without it.
+        accepted: The recipients of a URL of Apprise who have accepted the message before, by their places; they are
+            left out, and those are added who accept it now.
         cancellation: Ends the delivery early.
         networks: Where the delivery may connect to; anywhere if None.
 
@@ -65,11 +68,15 @@ def deliver(
         "picture": None if picture is None else base64.b64encode(picture).decode(),
         "networks": None if networks is None else networks.added,
     }
+    held = set() if accepted is None else accepted
     deadline = time.monotonic() + APPRISE_SECONDS
-    answer = _run_apprise(given, cancellation=cancellation)
+    answer = _run_apprise(given | {"accepted": sorted(held)}, cancellation=cancellation)
+    held.update(answer.get("accepted", ()))
     left = deadline - time.monotonic()
     if not answer["is_sent"] and picture is not None and left >= SHORTEST_SECONDS:
-        answer = _run_apprise(given | {"picture": None}, cancellation=cancellation, seconds=left)
+        without = given | {"picture": None, "accepted": sorted(held)}
+        answer = _run_apprise(without, cancellation=cancellation, seconds=left)
+        held.update(answer.get("accepted", ()))
     if not answer["is_sent"]:
         if answer.get("is_refused"):
             raise DeliveryFailed(

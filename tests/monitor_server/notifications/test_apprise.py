@@ -231,3 +231,27 @@ def test_a_message_about_many_alerts_fits_the_service(  # noqa: PLR0917 - fixtur
     shown = "".join(body["text"] for body in receiver.bodies)
     (missing,) = re.findall(r"(\d+) more alerts are not named here", shown)
     assert 0 < int(missing) < 20
+
+
+@sqlite_only
+def test_a_recipient_who_is_gone_costs_the_others_no_repeat(start_collector, scripted, mailbox, tmp_path):
+    """The server refuses one address of three: the others have the mail once, and the message is tried again."""
+    asked = []
+
+    async def refuse_who_is_gone(_server, _session, envelope, address, _options):
+        asked.append(address)
+        if address.startswith("gone"):
+            return "550 no such user"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    mailbox.handle_RCPT = refuse_who_is_gone
+    url = (
+        f"mailto://127.0.0.1:{mailbox.port}/?from=rlvitals@example.org&to=a@example.org,gone@example.org,b@example.org"
+    )
+    channel = f'[channels.mail]\nurl = "{url}&mode=insecure"\n[[routes]]\nchannels = ["mail"]\n'
+    live = start_collector(engine=scripted, notifications=written(tmp_path, channel, AT_ONCE))
+    live.send(run="r", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    eventually(lambda: asked.count("gone@example.org") > 2)
+    assert sorted(recipients for recipients, _ in mailbox.mails) == [["a@example.org"], ["b@example.org"]]
+    eventually(lambda: live.get("/notifications/channels")["items"][0]["is_failing"])
