@@ -92,6 +92,7 @@ class SteadyClock:
             with store.write() as repositories:
                 repositories.runs.limit_times(steady())
                 repositories.notifications.limit_times(steady())
+                repositories.silences.limit_times(steady())
         return steady
 
     def __call__(self) -> float:

@@ -157,6 +157,12 @@ class Silences:
         """Remove the silences of a project whose last run is deleted."""
         self._connection.execute(delete(silences).where(_SILENCE.project == project))
 
+    def limit_times(self, now: float) -> None:
+        """Let the silences that were made ahead of ``now`` be made now, and last as long as they were to last."""
+        ahead = _SILENCE.created_at - now
+        values = {"starts_at": _SILENCE.starts_at - ahead, "ends_at": _SILENCE.ends_at - ahead, "created_at": now}
+        self._connection.execute(update(silences).where(_SILENCE.created_at > now).values(values))
+
     def end_of_alert(self, alert_id: str, *, now: float) -> None:
         """End the silences of one alert, which is resolved."""
         here = _IN_FORCE & (_SILENCE.alert_id == alert_id)

@@ -1,7 +1,10 @@
 """Nobody is notified of an alert that a silence covers; what still fires when the silence ends is sent."""
 
+import time
+
 import pytest
 
+from monitor_server.durations import DAY_SECONDS
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import receiving, webhook
 
@@ -88,3 +91,15 @@ def test_a_pending_alert_is_sent_when_it_fires(notifying, receiver):
     eventually(lambda: receiver.changes == [("s", ("opened",))])
     step(live, 3, run="s")
     eventually(lambda: receiver.changes == [("s", ("opened",)), ("s", ("resolved",))])
+
+
+def test_a_silence_that_was_made_by_a_clock_days_ahead_lasts_no_longer(live, start_collector, scripted, clock):
+    """Ten minutes stay ten minutes once the clock is right and the collector was started again."""
+    clock.now = time.time() + 3 * DAY_SECONDS
+    step(live, 1, page=1.0)
+    assert silence(live, kind="scripted")["ends_at"] == clock.now + 600
+    live.server.should_exit = True
+    eventually(lambda: not live.app.state.collector.notifier._thread.is_alive())
+    (item,) = start_collector(engine=scripted).get("/silences")["items"]
+    assert (item["state"], item["ends_at"] - item["starts_at"]) == ("active", 600)
+    assert item["ends_at"] < time.time() + DAY_SECONDS
