@@ -80,7 +80,8 @@ async def reload(collector: Serving, asking: Asking) -> ReloadedFile:
     if not isinstance(current, CurrentFile):
         raise UnknownChannel("no file of notifications is set: RLVITALS_NOTIFICATIONS names it at the start")
     try:
-        file = await asyncio.to_thread(current.reload)
+        async with collector.settings_turns:
+            file = await asyncio.to_thread(current.reload)
     except StartupError as error:
         raise InvalidField(str(error)) from None
     detail = f"{len(file.channels)} channels, {len(file.routes)} routes"

@@ -78,7 +78,7 @@ class Collector:
     oidc: OidcSignIn | None = None
     waiting_reads: WaitingReads = field(default_factory=WaitingReads)
     dry_runs: DryRuns = field(default_factory=DryRuns)
-    # Of those who save settings one at a time is checked: Apprise needs a process and a thread for it.
+    # Of those who save or reload settings one at a time is checked: Apprise needs a process and a thread for it.
     settings_turns: asyncio.Lock = field(default_factory=asyncio.Lock)
     channel_tests: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CHANNEL_TESTS))
     shown_views: AddressLimits = field(

@@ -1,6 +1,9 @@
 """The file of channels and routes is read anew without a restart; one that cannot be used changes nothing."""
 
+import threading
 from pathlib import Path
+
+import urllib3
 
 from monitor_server.commands.main import main
 from monitor_server.configuration_files.watching import SETTLED_SECONDS
@@ -123,3 +126,22 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path, caplog):
     assert caplog.text.count("it is broken") == 1
     path.unlink()
     assert not current.refresh()
+
+
+def test_reloads_at_once_delay_no_trainer(notifying):
+    """One is checked at a time, however many ask for it; the others hold no thread meanwhile."""
+    live = notifying()
+    address, answers = f"{live.url}/api/v1/notifications/reload", []
+
+    def ask():
+        answers.append(urllib3.request("POST", address, timeout=60).status)
+
+    asking = [threading.Thread(target=ask) for _ in range(40)]
+    with live.app.state.collector.notifications._lock:  # as a check that takes long holds it
+        for each in asking:
+            each.start()
+        eventually(live.app.state.collector.settings_turns.locked)
+        live.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    for each in asking:
+        each.join()
+    assert answers == [200] * 40
