@@ -8,7 +8,8 @@
   const HEADING = "Newest rewards";
 
   let signal = ""; // empty: the rewards, which the rows hold
-  let curves = new Map(); // id of a run -> newest values of the signal, or null while they are read
+  let curves = new Map(); // id of a run -> newest values of the signal
+  const asked = new Set(); // ids of the runs whose values are read, or were
   let timer = null;
 
   const grid = () => window.dash_ag_grid && document.getElementById("fleet-grid") && window.dash_ag_grid.getApi("fleet-grid");
@@ -21,6 +22,12 @@
     signal = next || "";
     curves = new Map();
     draw();
+    readAgain();
+  }
+
+  /* Steps were missed: the curves are read anew, and stay as they are until then. */
+  function readAgain() {
+    asked.clear();
     lookSoon();
   }
 
@@ -33,10 +40,10 @@
     const runs = [];
     for (let at = api.getFirstDisplayedRowIndex(); at <= api.getLastDisplayedRowIndex() && runs.length < MAX_RUNS; at += 1) {
       const row = api.getDisplayedRowAtIndex(at);
-      if (row && row.data && !row.data.is_head && !curves.has(row.data.id)) runs.push([row.data.id, row.data.step]);
+      if (row && row.data && !row.data.is_head && !asked.has(row.data.id)) runs.push([row.data.id, row.data.step]);
     }
     if (!runs.length) return;
-    runs.forEach(([id]) => curves.set(id, null));
+    runs.forEach(([id]) => asked.add(id));
     window.dash_clientside.set_props("fleet-curves-wanted", { data: { signal, runs, at: Date.now() } });
   }
 
@@ -56,7 +63,7 @@
     const api = grid();
     if (!api || !read || read.signal !== signal) return window.dash_clientside.no_update;
     for (const [id, values] of Object.entries(read.curves)) {
-      if (values === null) curves.delete(id); // it could not be read, and is asked for when the rows are looked at again
+      if (values === null) asked.delete(id); // it could not be read, and is asked for when the rows are looked at again
       else curves.set(id, values);
     }
     draw();
@@ -79,7 +86,7 @@
     if (grid()) grid().refreshCells({ rowNodes, columns: ["sparkline"], force: true });
   }
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { curves: { append, choose, of, watch } });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { curves: { append, choose, of, readAgain, watch } });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { fleetCurvesRead });
 })();

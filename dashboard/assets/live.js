@@ -150,6 +150,12 @@
     else hasMissed = true;
   }
 
+  /* The stream was away, or too slow. */
+  function catchUpOnSteps() {
+    window.rlvitals.curves.readAgain();
+    catchUp();
+  }
+
   function onEvent(event) {
     const { id, run_id: about } = JSON.parse(event.data); // an event about a run is the run itself
     if (isShown(about ?? id)) catchUp();
@@ -199,7 +205,7 @@
       if (stream !== source) return;
       closeLeaving();
       showLive();
-      if (wasLost) catchUp();
+      if (wasLost) catchUpOnSteps();
       wasLost = false;
       goOn();
     };
@@ -223,7 +229,7 @@
     hear("run", onEvent);
     hear("deleted", onEvent);
     stream.addEventListener("view", (event) => window.rlvitals.showView(JSON.parse(event.data)));
-    hear("dropped", catchUp); // we were too slow for the stream
+    hear("dropped", catchUpOnSteps);
     hear("ended", () => window.rlvitals.checkSession()); // we may no longer read it
   }
 

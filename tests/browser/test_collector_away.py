@@ -66,6 +66,30 @@ def test_a_chart_has_each_step_once_after_the_collector_was_started_again(settin
     visit.complaints[:] = [text for text in visit.complaints if "net::ERR_" not in text]
 
 
+def test_a_curve_of_the_fleet_has_each_step_after_the_collector_was_started_again(settings, visit, unused_port):
+    """Of a signal that was chosen, whose values are not in the rows."""
+
+    def send(live, first, end):
+        live.run(run="kept", records=[{"step": step, "scalars": {"own": step}} for step in range(first, end)])
+
+    def expect_values(end):
+        values = f"[{','.join(map(str, range(end)))}]"
+        expect(visit.page.locator(".sparkline")).to_have_attribute("data-sparkline", values)
+
+    with serving(settings, port=unused_port) as live:
+        send(live, 0, 3)
+        visit.page.goto(f"{live.url}/?curve=own")
+        expect_values(3)
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "waiting")
+    with serving(settings, port=unused_port) as live:
+        send(live, 3, 6)
+        expect_values(6)
+        send(live, 6, 7)
+        expect_values(7)
+        visit.page.goto("about:blank")
+    visit.complaints[:] = [text for text in visit.complaints if "net::ERR_" not in text]
+
+
 def test_a_button_that_nobody_answers_is_said_in_the_bar(settings, visit, unused_port):
     """What was typed stays, and is sent once it is pressed again."""
     with serving(settings, port=unused_port) as live:
