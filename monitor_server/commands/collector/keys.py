@@ -36,7 +36,8 @@ def run(
     ] = None,
 ) -> int:
     """Make, list or revoke keys. A new key is printed once, and only its hash is stored."""
-    with closing(_OverHttp(url) if url is not None else _InDatabase(database)) as keys:
+    is_there = action != "create"  # the first key is often made before the collector runs
+    with closing(_OverHttp(url) if url is not None else _InDatabase(database, is_there=is_there)) as keys:
         return _act(keys, action, name, scope=scope, project=project, days=days)
 
 
@@ -84,12 +85,19 @@ class _OverHttp:
 
 
 class _InDatabase:
-    def __init__(self, database: str | None) -> None:
+    def __init__(self, database: str | None, *, is_there: bool) -> None:
         from monitor_server.access.callers import Caller, Scope  # noqa: PLC0415 - SQLAlchemy takes its time
         from monitor_server.commands.settings import database_url  # noqa: PLC0415
-        from monitor_server.store.database import Store  # noqa: PLC0415
+        from monitor_server.store.database import Store, shown_url  # noqa: PLC0415
+        from monitor_server.store.operations.inspection import inspect_database  # noqa: PLC0415
 
-        self._store = Store.open(database_url(database))
+        address = database_url(database)
+        if is_there and inspect_database(address) is None:
+            raise CommandError(
+                f"there is no database {shown_url(address)}; set RLVITALS_DATABASE_URL or --database to that of the "
+                "collector, or ask the collector with --url"
+            )
+        self._store = Store.open(address)
         self._author = Caller(name=f"{user_name()} on the machine", scope=Scope.ADMIN)
 
     def all(self) -> list[dict[str, Any]]:

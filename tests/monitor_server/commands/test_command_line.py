@@ -281,6 +281,16 @@ def test_a_key_is_made_on_the_machine_as_over_http(arguments, said, database_url
     assert (printed.out, said in printed.err) == ("", True)
 
 
+@pytest.mark.parametrize("arguments", [["list"], ["revoke", "a"]], ids=" ".join)
+def test_the_keys_of_a_database_that_is_not_there_are_not_said_to_be_none(arguments, tmp_path, capsys):
+    """An empty list would hide that the path is mistyped; no database is left behind either."""
+    database = tmp_path / "mistyped.db"
+    assert main(["keys", *arguments, "--database", f"sqlite:///{database}"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, list(tmp_path.iterdir())) == ("", [])
+    assert printed.err.startswith(f"rlvitals: there is no database sqlite:///{database}; set RLVITALS_DATABASE_URL")
+
+
 def test_an_end_that_no_calendar_has_is_listed(database_url, capsys):
     """As an earlier version has stored it; the other keys are listed as well."""
     assert main(["keys", "create", "a", "--scope", "read", "--database", database_url]) == 0
