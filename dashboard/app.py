@@ -4,9 +4,10 @@ Dash runs on a FastAPI app of its own, which gets only requests for the dashboar
 sees an ingest request, and the host answers every other path itself: an unknown ``/api`` path is a 404.
 """
 
+import contextlib
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
@@ -136,17 +137,22 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
         return {"status": "ok"}
 
     @app.get("/api/v1/stream")
-    async def stream(request: Request, run_id: str | None = None) -> StreamingResponse:
+    async def stream(request: Request, run_id: str | None = None) -> Response:
         remember_credentials(request.scope["headers"])
         client = ApiClient(api_url)  # here, where the credentials are those of this request
 
-        async def events() -> AsyncIterator[bytes]:
+        async def events() -> AsyncGenerator[bytes]:
             async with client as api:
                 async for chunk in api.stream(run_id):
                     yield chunk
 
+        chunks = events()
+        try:
+            first = await anext(chunks, b"")  # the browser relies on it that an open stream misses nothing
+        except ApiError as error:
+            return PlainTextResponse(str(error), status_code=error.status)
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(_joined(first, chunks), media_type="text/event-stream", headers=headers)
 
     @app.get("/api/v1/alerts/{alert_id}/incident")
     async def incident(request: Request, alert_id: str) -> Response:
@@ -162,6 +168,13 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
     forward_sessions(app, api_url)
     attach(app, api_url=api_url, connect_url=connect_url or without_credentials(api_url))
     return app
+
+
+async def _joined(first: bytes, others: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async with contextlib.aclosing(others):
+        yield first
+        async for chunk in others:
+            yield chunk
 
 
 def _dash_server(api_url: str, connect_url: str) -> ASGIApp:

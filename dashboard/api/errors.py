@@ -6,7 +6,13 @@ __all__ = ["ApiError", "NotFoundError", "UnreachableError", "refused"]
 
 
 class ApiError(Exception):
-    """The collector's answer cannot be used; the message can be shown on the page."""
+    """The collector's answer cannot be used; the message can be shown on the page.
+
+    Attributes:
+        status: What the collector answered; 502 where it did not answer, or nothing that can be read.
+    """
+
+    status: int = httpx2.codes.BAD_GATEWAY
 
 
 class UnreachableError(ApiError):
@@ -19,6 +25,12 @@ class NotFoundError(ApiError):
 
 def refused(status: int, detail: str) -> ApiError:
     """Return the error for a status that the collector answered, with what it said."""
+    error = _of_status(status, detail)
+    error.status = status
+    return error
+
+
+def _of_status(status: int, detail: str) -> ApiError:
     if status == httpx2.codes.NOT_FOUND:
         return NotFoundError(detail)
     if status == httpx2.codes.UNAUTHORIZED:

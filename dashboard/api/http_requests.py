@@ -127,10 +127,16 @@ class Requests:
             ) from error
 
     async def stream(self, path: str, query: Query) -> AsyncIterator[bytes]:
-        """Yield the bytes of an answer that does not end, as they come, until either side ends it."""
+        """Yield the bytes of an answer that does not end, as they come, until either side ends it.
+
+        Raises:
+            ApiError: If the collector refuses.
+        """
         timeout = httpx2.Timeout(10.0, read=None)
         try:
             async with self._http.stream("GET", f"/api/v1{path}", params=query, timeout=timeout) as response:
+                if response.is_error:
+                    raise refused(response.status_code, response.reason_phrase)
                 async for chunk in response.aiter_raw():
                     yield chunk
         except httpx2.HTTPError:

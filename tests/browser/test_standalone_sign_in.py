@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from dashboard.app import create_app
 from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.server import Server, bind
+from tests.browser.test_many_tabs import HIDDEN, SHOW
 from tests.browser.test_sign_in import oidc_settings, sign_in, sign_in_at_the_provider
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
@@ -72,6 +73,23 @@ def test_a_wrong_key_is_refused_through_a_dashboard_of_its_own(guarded, standalo
     expect(visit.page.get_by_role("alert")).not_to_be_empty()
     assert visit.page.context.cookies() == []
     visit.complaints.clear()  # the browser reports the answer 401
+
+
+def test_a_page_leads_to_the_form_when_its_key_was_revoked_while_nobody_saw_it(guarded, standalone, visit):
+    """The dashboard passes the refusal of its stream on, and opens none that holds the refusal."""
+    page = visit.page
+    run = guarded.send(guarded.secrets[0], run="ours")
+    reader = guarded.key("read", name="anna")
+    page.goto(f"{standalone}/sign-in")
+    sign_in(page, reader)
+    expect(page.locator(".fleet-row")).to_have_count(1)
+    page.add_init_script(HIDDEN)
+    page.goto(f"{standalone}/runs/{run}")
+    expect(page.locator(".run-header h1")).to_have_text("ours")
+    guarded.ask("DELETE", "/api/v1/keys/anna", guarded.secrets[0])
+    page.evaluate(SHOW)
+    page.wait_for_url("**/sign-in?next=*")
+    visit.complaints.clear()  # the browser reports what was refused
 
 
 def test_a_person_signs_in_at_the_provider_through_a_dashboard_of_its_own(start_collector, visit, provider, tmp_path):
