@@ -207,6 +207,33 @@ def test_rewards_and_groups_stay_with_their_responses(options, rollouts):
         assert arrays["rewards"] == pytest.approx(tiny_trl.share_of_vowels(texts), abs=1e-6)
 
 
+def reordering(order):
+    """Return a kind of trainer that trains on the rows of its rollout batch in this order."""
+
+    class Reordering(GRPOTrainer):
+        def _generate_and_score_completions(self, inputs):
+            batch = super()._generate_and_score_completions(inputs)
+            return {name: part[list(order)] if part.ndim else part for name, part in batch.items()}
+
+    return Reordering
+
+
+@pytest.mark.parametrize(
+    "order",
+    [range(7, -1, -1), [*range(8), *range(8)], [0, 1, 6, 7]],
+    ids=["reversed", "repeated", "some"],
+)
+def test_rewards_stay_with_responses_that_a_subclass_reorders_repeats_or_leaves_out(order, rollouts):
+    """A subclass that trains on other rows than were generated trains, and each row has the reward of its tokens."""
+    words = np.array(tiny_trl.WORDS)
+    steps = rollouts(kind=reordering(order))
+    assert len(steps) == 4
+    for arrays in steps:
+        kept = [words[row[mask > 0].astype(int)] for row, mask in zip(arrays["token_ids"], arrays["mask"], strict=True)]
+        texts = [" ".join(word for word in row if word not in ("<pad>", "<eos>")) for row in kept]
+        assert arrays["rewards"] == pytest.approx(tiny_trl.share_of_vowels(texts), abs=1e-6)
+
+
 @pytest.mark.skipif(
     "rollout_func" not in inspect.signature(GRPOTrainer).parameters, reason="this TRL knows no rollout_func"
 )

@@ -165,8 +165,10 @@ class RolloutCapture(StepCapture):
             gathered = original(*args, **kwargs)
             if self._rollout_logprobs is not None:
                 with self._guard:
-                    completions = args[2] if len(args) > 2 else kwargs["completions"]  # noqa: PLR2004 - the third
-                    self._labels.note_rewards(gathered.detach().cpu(), completions)
+                    given = dict(zip(("inputs", "prompts", "completions", "completion_ids_list"), args, strict=False))
+                    given |= kwargs
+                    tokens = given.get("completion_ids_list", ())
+                    self._labels.note_rewards(gathered.detach().cpu(), given["completions"], tokens)
             return gathered
 
         return rewards
@@ -206,8 +208,8 @@ class RolloutCapture(StepCapture):
     def _attach_labels(self, batch: dict[str, Any], logprobs: list[Tensor]) -> None:
         """Add labels and old log-probabilities to the rollout batch as columns, which TRL shuffles and splits."""
         self._generated_at = self._trainer.state.global_step
-        self._labels.attach(batch)
-        if logprobs and "old_logps" in batch and "old_per_token_logps" not in batch:
+        is_in_order = self._labels.attach(batch)
+        if is_in_order and logprobs and "old_logps" in batch and "old_per_token_logps" not in batch:
             # RLOO keeps only the sum of each response. The token log-probabilities were computed during the rollout,
             # and so were those of the reference model. The ones whose sums match are chosen on the device, so that
             # nothing waits for the device.

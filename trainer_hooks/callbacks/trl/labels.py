@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainer_hooks.callbacks.trl.row_places import find_places, take_rows
+
 __all__ = ["LABELS", "ResponseLabels"]
 
 LABELS = IDS, REWARDS = "rlvitals_ids", "rlvitals_rewards"
@@ -41,19 +43,23 @@ class ResponseLabels:
         self._trainer = trainer
         self._correct = correct
         self._responses = 0
-        self._columns: dict[str, Tensor] = {}
+        self._columns: list[dict[str, Tensor]] = []
+        self._tokens: list[Sequence[int]] = []  # of the responses that have labels, where TRL names them
         self._trained: set[int] = set()
 
     def begin_rollout(self) -> None:
         """Clear the labels of the last rollout batch."""
-        self._columns = {}
+        self._columns, self._tokens = [], []
 
-    def note_rewards(self, per_function: Tensor, completions: Sequence[Any]) -> None:
+    def note_rewards(
+        self, per_function: Tensor, completions: Sequence[Any], tokens: Sequence[Sequence[int]] = ()
+    ) -> None:
         """Compute the labels of this rank's responses.
 
         Args:
             per_function: Rewards of all ranks, shape ``(ranks × B, functions)``; NaN where a function returned none.
             completions: This rank's B responses, as texts or as lists of messages.
+            tokens: The token ids of each; nothing where TRL does not say.
         """
         trainer = self._trainer
         is_known = ~per_function.isnan()
@@ -83,17 +89,41 @@ class ResponseLabels:
         ]
         self._responses += len(weighted)
         own = slice(first, first + len(ids))
-        self._columns = {
+        columns = {
             REWARDS: torch.stack([weighted[own], is_correct[own].to(weighted.dtype)], dim=1),
             IDS: torch.tensor(ids, dtype=torch.int64),
         }
+        self._columns.append(columns)
+        self._tokens += tokens
 
-    def attach(self, batch: MutableMapping[str, Any]) -> None:
-        """Add the labels to a rollout batch as columns."""
+    def attach(self, batch: MutableMapping[str, Any]) -> bool:
+        """Add the labels to a rollout batch as columns of its length, which TRL would otherwise fail to shuffle.
+
+        Returns:
+            Whether the batch is made of the responses that were scored, in their order.
+        """
         self._trained.clear()
         if not self._columns:
             self._note_logged_rewards(len(batch["completion_mask"]))
-        batch.update(self._columns)
+        if not self._columns:
+            return True
+        columns = {name: torch.cat([part[name] for part in self._columns]) for name in LABELS}
+        is_in_order = len(columns[IDS]) == len(batch["completion_mask"])
+        if len(self._tokens) == len(columns[IDS]) and not (is_in_order and self._has_only_known_code()):
+            # A subclass may have reordered, repeated or left out responses, or added others.
+            processing = self._trainer.processing_class
+            padding = getattr(processing, "tokenizer", processing).pad_token_id
+            labels = list(zip(columns[REWARDS].tolist(), columns[IDS][:, GROUP].tolist(), strict=True))
+            places = find_places(batch["completion_ids"].tolist(), self._tokens, labels, padding=padding)
+            is_in_order = places == list(range(len(labels)))
+            columns = {
+                IDS: take_rows(columns[IDS], places, -1),
+                REWARDS: take_rows(columns[REWARDS], places, torch.nan),
+            }
+        elif not is_in_order:
+            return False
+        batch.update(columns)
+        return is_in_order
 
     @staticmethod
     def columns_of(inputs: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -159,6 +189,11 @@ class ResponseLabels:
         columns = [list(kept.get(name, ()))[-everywhere:] for name in self._trainer.reward_func_names]
         if all(len(column) == everywhere for column in columns):
             self.note_rewards(torch.tensor(columns, dtype=torch.float32).T, [None] * responses)
+
+    def _has_only_known_code(self) -> bool:
+        """Whether TRL makes the rollout batch, or LLDSGRPOTrainer, which only adds columns to it."""
+        module: str = self._trainer._generate_and_score_completions.__module__  # noqa: SLF001 - TRL's
+        return module.partition(".")[0] in ("trl", "trainer_hooks")
 
     def _holds_whole_groups(self, groups: Sequence[int]) -> bool:
         return set(Counter(groups).values()) == {self._trainer.num_generations}
