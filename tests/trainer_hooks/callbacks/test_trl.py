@@ -287,6 +287,20 @@ def test_responses_without_a_reward_are_left_out(run, steps):
     assert signals["reward/correct_frac"] == 1
 
 
+@pytest.mark.skipif(Version(trl.__version__) < Version("0.21"), reason="this TRL fails itself on such a response")
+@pytest.mark.parametrize("scored", [0, 1])
+def test_a_step_with_hardly_any_reward_has_no_bad_values(scored, run, steps):
+    """Where TRL has no mean or deviation of rewards because one or no response was scored, its NaN is no finding."""
+
+    def unsure(completions, **_):
+        return [1.0 if index < scored else None for index, _ in enumerate(completions)]
+
+    run(reward=unsure, max_steps=1)
+    (signals,) = steps().values()
+    assert signals["finite/bad_values"] == 0
+    assert signals.get("reward/mean") == (1 if scored else None)
+
+
 @needs_entropies
 def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
     """The probe's scores after step 1 equal what the loss of the second pass computes before step 2."""

@@ -1,5 +1,6 @@
 """Reads TRL's own metrics of one optimiser step, before TRL averages them over its logging window."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,8 @@ from trainer_hooks.callbacks.shared.naming import TRL, canonical
 __all__ = ["StepMetrics"]
 
 RATIO_NAMES = ("ratio/clip_frac", "ratio/clip_low_frac", "ratio/clip_high_frac")
+# TRL's NaN here says that one or no response was scored: a reward that is NaN counts as not scored.
+REWARD_NAMES = ("reward", "reward_std")
 
 
 class StepMetrics:
@@ -46,7 +49,8 @@ class StepMetrics:
             has_ratios: Whether probability ratios are measured. With one update per rollout they are 1 by construction,
                 and the clipped shares, which are then 0, are left out.
         """
-        means = {name: sum(values) / len(values) for name, values in self._values().items() if values}
+        measured = {name: _measured(name, values) for name, values in self._values().items()}
+        means = {name: sum(values) / len(values) for name, values in measured.items() if values}
         numbers = canonical(means, TRL, prefix="trl")
         return numbers if has_ratios else {name: numbers[name] for name in numbers if name not in RATIO_NAMES}
 
@@ -57,3 +61,8 @@ class StepMetrics:
     def _values(self) -> dict[str, list[float]]:
         new = {name: values[self._begin.get(name, 0) :] for name, values in self._lists().items()}
         return self._before_log | {name: self._before_log.get(name, []) + values for name, values in new.items()}
+
+
+def _measured(name: str, values: list[float]) -> list[float]:
+    """Leave out the values that TRL records where there is nothing to measure."""
+    return [value for value in values if not math.isnan(value)] if name in REWARD_NAMES else values
