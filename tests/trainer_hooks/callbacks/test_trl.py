@@ -437,6 +437,16 @@ def test_responses_that_trl_masks_have_no_length(run, steps):
     assert {signals["length/truncated_frac"] for signals in steps().values()} >= {1.0, 0.5}
 
 
+@needs_entropies
+def test_a_step_whose_responses_are_all_masked_has_no_entropy(run, steps):
+    """Where TRL masks every response, the entropy is not observed; TRL's 0 would be a collapsed policy."""
+    trainer = run(mask_truncated_completions=True, max_completion_length=3)
+    masked = [logged["completions/clipped_ratio"] == 1 for logged in trainer.state.log_history[:4]]
+    assert any(masked)
+    for signals, is_masked in zip(steps().values(), masked, strict=True):
+        assert ("entropy/mean" in signals) != is_masked
+
+
 def test_texts_are_those_of_the_tokens_and_go_through_the_redaction(tmp_path, connect, collector, monkeypatch):
     """Texts are decoded in the background, by a tokenizer of our own, and pass through `redact`."""
     monkeypatch.setenv("RLVITALS_RESPONSE_SECONDS", "0")

@@ -65,4 +65,8 @@ class StepMetrics:
 
 def _measured(name: str, values: list[float]) -> list[float]:
     """Leave out the values that TRL records where there is nothing to measure."""
-    return [value for value in values if not math.isnan(value)] if name in REWARD_NAMES else values
+    if name in REWARD_NAMES:
+        return [value for value in values if not math.isnan(value)]
+    # Of a microbatch whose responses are all masked TRL records the entropy 0. A policy whose entropy is 0 is known
+    # from its tokens.
+    return [value for value in values if value] if name == "entropy" else values
