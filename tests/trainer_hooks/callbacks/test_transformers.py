@@ -2,7 +2,7 @@ import pytest
 import tiny_trl
 import torch
 from datasets import Dataset
-from transformers import Trainer, TrainingArguments, set_seed
+from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks import transformers, trl
@@ -99,3 +99,23 @@ def test_what_the_user_logs_is_kept(tmp_path, connect, steps):
     assert monitor.flush(PATIENCE_SECONDS)
     assert steps()[2]["transformers/eval_loss"] > 0
     assert "loss/policy" in steps()[2]
+
+
+@pytest.mark.parametrize("counts_tokens", ["no", "all"], ids=["plain", "counting tokens"])
+def test_no_metric_of_the_user_is_taken_for_the_trainers_own(counts_tokens, tmp_path, connect, steps):
+    """Metrics whose names begin like the Trainer's own arrive, also where it adds its speed to every log."""
+
+    class Logging(TrainerCallback):
+        def on_step_end(self, *_, **__):
+            trainer.log({"train_accuracy": 0.5, "epoch_seconds": 2.0})
+
+    monitor = connect()
+    options = {"include_num_input_tokens_seen": counts_tokens, "eval_strategy": "steps", "eval_steps": 2}
+    trainer = tiny_trainer(tmp_path, [VitalsCallback(monitor), Logging()], **options)
+    trainer.train()
+    assert monitor.flush(PATIENCE_SECONDS)
+    for signals in steps().values():
+        assert signals["transformers/train_accuracy"] == 0.5
+        assert signals["transformers/epoch_seconds"] == 2
+        assert not signals.keys() & {"transformers/train_runtime", "transformers/train_loss", "transformers/epoch"}
+    assert steps()[2]["transformers/eval_loss"] > 0

@@ -172,7 +172,8 @@ class StreamingCallback(TrainerCallback):
         """Log what the trainer reports beyond its steps; if the trainer was not found, only this is logged."""
         with self._guard:
             logs = kwargs.get("logs") or {}
-            if self._monitor is None or not state.is_world_process_zero or "train_runtime" in logs:
+            # Only the summary at the end of a training has this number.
+            if self._monitor is None or not state.is_world_process_zero or "total_flos" in logs:
                 return
             capture = self._capture
             found = capture.logged(logs) if capture else canonical(logs, TRANSFORMERS, prefix=self.library)

@@ -18,14 +18,16 @@ from trainer_hooks.probes.paired import Paired
 
 __all__ = ["StepCapture"]
 
-# Metrics that describe the run and not a step, or that are known more exactly from elsewhere.
-IGNORED_PREFIXES = (
-    "epoch",
-    "train_",
-    "total_flos",
-    "eval_runtime",
-    "eval_samples_per_second",
-    "eval_steps_per_second",
+# Metrics of the trainer that describe the run and not a step. The user's may begin alike, so these are whole names.
+IGNORED = frozenset(
+    {
+        "epoch",
+        "train_runtime",
+        "train_tokens_per_second",
+        "eval_runtime",
+        "eval_samples_per_second",
+        "eval_steps_per_second",
+    }
 )
 
 
@@ -95,7 +97,7 @@ class StepCapture:
 
     def logged(self, logs: Mapping[str, object]) -> dict[str, float]:
         """Return what the trainer logs beyond the numbers read here: evaluations, and metrics of the user's own."""
-        others = {name: value for name, value in logs.items() if not name.startswith(IGNORED_PREFIXES)}
+        others = {name: value for name, value in logs.items() if name not in IGNORED}
         numbers = canonical(others, self.names, prefix=self.prefix)
         known = set(self.scalars())
         return {name: value for name, value in numbers.items() if name not in known}
