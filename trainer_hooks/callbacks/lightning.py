@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -11,6 +12,7 @@ import trainer_hooks
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.microbatches import Microbatches
 from trainer_hooks.callbacks.shared.naming import TRANSFORMERS, canonical
+from trainer_hooks.safe_text import describe_object
 
 __all__ = ["VitalsCallback"]
 
@@ -65,7 +67,7 @@ class VitalsCallback(Callback):
         self._last_step = trainer.global_step
         if self._monitor is None:
             self._monitor = self._connect(
-                config=dict(pl_module.hparams), rank=trainer.global_rank, world_size=trainer.world_size
+                config=_describe(pl_module.hparams), rank=trainer.global_rank, world_size=trainer.world_size
             )
         self._guard.count_for(self._monitor)
 
@@ -153,6 +155,17 @@ class VitalsCallback(Callback):
         if self._monitor is not None and self._is_own:
             self._monitor.close(end)
             self._monitor = None
+
+
+def _describe(hyperparameters: Mapping[str, object]) -> dict[str, object]:
+    """Return the hyperparameters of a module; one that has no plain form becomes text, and training goes on."""
+    described = dict(hyperparameters)
+    for name, value in hyperparameters.items():
+        try:
+            msgspec.to_builtins(value, str_keys=True, enc_hook=str)
+        except Exception:  # noqa: BLE001 - an object of the user's may raise anything
+            described[name] = describe_object(value)
+    return described
 
 
 def _is_same(value: object, held: object) -> bool:

@@ -79,6 +79,24 @@ def test_final_weights_are_the_same_to_the_last_bit(connect):
     assert torch.equal(fit([VitalsCallback(connect())]).layer.weight, fit().layer.weight)
 
 
+def test_hyperparameters_that_cannot_be_sent_do_not_keep_a_module_from_training(collector):
+    """Lightning collects them from the module's arguments: one that has no plain form becomes text, the others stay."""
+
+    class Configured(Tiny):
+        def __init__(self):
+            super().__init__()
+            itself = {}
+            itself["again"] = itself
+            self.save_hyperparameters({"rewards": {("math", "hard"): 2.0}, "itself": itself, "rate": {"start": 0.125}})
+
+    fit([VitalsCallback(url=collector.url, run="configured")], Configured)
+    assert len(collector.records) == 2
+    config = collector.batches[0].config
+    assert config["rate"] == {"start": 0.125}
+    assert "math" in config["rewards"]
+    assert isinstance(config["itself"], str)
+
+
 @pytest.mark.parametrize("is_fused", [False, True], ids=["plain", "fused"])
 def test_the_gradient_norm_has_no_scale_of_mixed_precision(is_fused, connect, collector):
     """The norm of scaled float16 training is that of training without a scale, up to the precision of float16."""
