@@ -633,6 +633,14 @@ def test_a_metric_of_a_logging_window_is_no_metric_of_a_step(run, steps):
     assert [len(steps()), len(own)] == [4, 2]
 
 
+def test_a_total_that_trl_counts_arrives_at_every_step(run, steps):
+    """TRL replaces the list of its count of tokens at each rollout; every step has the newest count."""
+    run(logging_steps=3)
+    counts = [signals["trl/num_tokens"] for signals in steps().values()]
+    assert len(counts) == 4
+    assert counts == sorted(set(counts))
+
+
 def test_a_gradient_norm_that_only_the_trainer_knows_arrives_where_it_is_logged(run, steps):
     """The norm is sent where TRL logs it, if clipping returns none (DeepSpeed) or a sharded one (FSDP2)."""
 

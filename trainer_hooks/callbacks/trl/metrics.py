@@ -25,7 +25,8 @@ class StepMetrics:
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
-        self._begin: dict[str, int] = {}  # how long each list was when the step began
+        # Each list, and how long it was when the step began. TRL replaces some lists instead of appending to them.
+        self._begin: dict[str, tuple[list[float], int]] = {}
         self._before_log: dict[str, list[float]] = {}
 
     @property
@@ -36,7 +37,7 @@ class StepMetrics:
     def begin_step(self) -> None:
         """Ignore the values that are there already."""
         self._before_log = {}
-        self._begin = {name: len(values) for name, values in self._lists().items()}
+        self._begin = {name: (values, len(values)) for name, values in self._lists().items()}
 
     def after_log(self) -> None:
         """Keep the step's values. Call this when TRL logs, because TRL empties its lists after that."""
@@ -59,7 +60,10 @@ class StepMetrics:
         return lists
 
     def _values(self) -> dict[str, list[float]]:
-        new = {name: values[self._begin.get(name, 0) :] for name, values in self._lists().items()}
+        new = {}
+        for name, values in self._lists().items():
+            before, count = self._begin.get(name, (values, 0))
+            new[name] = values[count:] if values is before else values
         return self._before_log | {name: self._before_log.get(name, []) + values for name, values in new.items()}
 
 
