@@ -7,6 +7,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks import transformers, trl
 from trainer_hooks.callbacks.transformers import VitalsCallback
+from trainer_hooks.wire import decode_record
 
 
 def tiny_trainer(folder, callbacks=(), **options):
@@ -119,3 +120,25 @@ def test_no_metric_of_the_user_is_taken_for_the_trainers_own(counts_tokens, tmp_
         assert signals["transformers/epoch_seconds"] == 2
         assert not signals.keys() & {"transformers/train_runtime", "transformers/train_loss", "transformers/epoch"}
     assert steps()[2]["transformers/eval_loss"] > 0
+
+
+def test_a_training_after_one_that_raised_is_an_attempt_of_its_own(tmp_path, collector):
+    """A second train(), as in a notebook after a lack of memory, is not merged with the step that an error ended."""
+    trainer = tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="again")])
+    fails = iter([False, True])  # in the second microbatch of the first step
+
+    def run_out_of_memory(*_):
+        if next(fails, False):
+            raise MemoryError
+
+    trainer.model.register_forward_pre_hook(run_out_of_memory)
+    with pytest.raises(MemoryError):
+        trainer.train()
+    trainer.train()
+    first, *later = [
+        (batch.attempt, record.step) for batch in collector.batches for record in map(decode_record, batch.records)
+    ]
+    assert first[1] == 1
+    assert [step for _, step in later] == [1, 2, 3, 4]
+    assert {attempt > first[0] for attempt, _ in later} == {True}
+    assert [batch.end for batch in collector.batches if batch.end] == ["stopped", "finished"]

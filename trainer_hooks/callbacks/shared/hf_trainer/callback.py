@@ -90,7 +90,7 @@ class StreamingCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Find the trainer that calls, connect, and wrap its methods."""
-        self._release()
+        self._end_training("stopped")  # one that raised, which ended without on_train_end
         trainer = calling_trainer(self)
         if self._monitor is None:
             self._monitor = self._connect(args, trainer)
@@ -191,10 +191,7 @@ class StreamingCallback(TrainerCallback):
     ) -> None:
         """Restore the trainer's methods and send the remaining records."""
         with self._guard:
-            self._release()
-            if self._monitor is not None and self._is_own:
-                self._monitor.close()
-                self._monitor = None
+            self._end_training("finished")
 
     def _sending_partial_step(self, original: Method, *, state: TrainerState) -> Method:
         @functools.wraps(original)
@@ -241,6 +238,12 @@ class StreamingCallback(TrainerCallback):
             world_size=args.world_size,
             source=f"{self.library} {version(self.library)}",
         )
+
+    def _end_training(self, end: "trainer_hooks.wire.RunEnd") -> None:
+        self._release()
+        if self._monitor is not None and self._is_own:
+            self._monitor.close(end)
+            self._monitor = None
 
     def _release(self) -> None:
         # Wrappers are removed in the reverse order of their installation.
