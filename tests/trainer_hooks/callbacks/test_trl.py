@@ -287,6 +287,26 @@ def test_responses_without_a_reward_are_left_out(run, steps):
     assert signals["reward/correct_frac"] == 1
 
 
+@needs_minibatches
+@pytest.mark.skipif(Version(trl.__version__) < Version("1.0"), reason="scale_rewards was a flag")
+def test_groups_of_equal_rewards_are_counted_where_advantages_are_scaled_over_the_batch(run, steps):
+    """Where TRL's share is that of the whole batch, and a step holds no whole groups, groups are counted all the same.
+
+    Rewards that are missing are left out, as TRL leaves them out of a group's deviation.
+    """
+
+    def half_equal(completions, **_):
+        groups = [[0.0, 1.0, 0.0, 1.0], [1.0, 1.0, None, 1.0], [0.0, 0.0, 0.0, None], [0.0, 1.0, 1.0, 1.0]]
+        return [groups[index // 4 % 4][index % 4] for index, _ in enumerate(completions)]
+
+    run(reward=half_equal, scale_rewards="batch", max_steps=3, **SEVERAL_MINIBATCHES)
+    signals = steps()
+    for step in (1, 3):  # those that generate
+        assert signals[step]["reward/zero_std_frac"] == 0.5
+        assert signals[step]["reward/all_correct_frac"] == 0.25
+        assert signals[step]["reward/all_wrong_frac"] == 0.25
+
+
 @pytest.mark.skipif(Version(trl.__version__) < Version("0.21"), reason="this TRL fails itself on such a response")
 @pytest.mark.parametrize("scored", [0, 1])
 def test_a_step_with_hardly_any_reward_has_no_bad_values(scored, run, steps):

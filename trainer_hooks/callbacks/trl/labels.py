@@ -68,14 +68,17 @@ class ResponseLabels:
         verdict = weighted if self._correct is None else per_function[:, trainer.reward_func_names.index(self._correct)]
         is_correct = verdict > 0
         size = trainer.num_generations
-        groups = weighted.view(-1, size)
-        has_zero_std = (groups.amax(dim=1) == groups.amin(dim=1)).tolist()
-        correct_counts = is_correct.view(-1, size).sum(dim=1).tolist()
-        zero_std_counts = [count for is_equal, count in zip(has_zero_std, correct_counts, strict=True) if is_equal]
+        # Like TRL, leave out responses that no function scored; a group without any other has no deviation.
+        lowest = weighted.nan_to_num(nan=torch.inf).view(-1, size).amin(dim=1)
+        is_equal = lowest == weighted.nan_to_num(nan=-torch.inf).view(-1, size).amax(dim=1)
+        scored, correct = (~weighted.isnan()).view(-1, size).sum(dim=1), is_correct.view(-1, size).sum(dim=1)
+        # TRL's own share of such groups is that of the whole batch where advantages are scaled over the batch.
         self.scalars = {
-            "reward/all_correct_frac": zero_std_counts.count(size) / len(has_zero_std),
-            "reward/all_wrong_frac": zero_std_counts.count(0) / len(has_zero_std),
+            "reward/zero_std_frac": is_equal.float().mean().item(),
+            "reward/all_correct_frac": (is_equal & (correct == scored)).float().mean().item(),
+            "reward/all_wrong_frac": (is_equal & (correct == 0)).float().mean().item(),
         }
+        has_zero_std = is_equal.tolist()
         uses_tools = bool(getattr(trainer, "tools", None) or getattr(trainer, "environments", None))
         first = trainer.accelerator.process_index * len(completions)
         ids = [
