@@ -68,9 +68,10 @@ class VitalsTracker(GeneralTracker):
             self._monitor.log_step(self._step, numbers)
 
     def finish(self) -> None:
-        """Send the remaining records; Accelerate calls this from ``end_training``."""
+        """Send the remaining records; Accelerate calls this from ``end_training``. A later training connects again."""
         with self._guard:
             self._monitor.close()
+        self._is_connected, self._step = False, 0
 
     def _connect(self, config: Mapping[str, Any] | None) -> None:
         if not self._is_connected:

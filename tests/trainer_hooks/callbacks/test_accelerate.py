@@ -46,3 +46,16 @@ def test_without_an_address_it_takes_everything():
     accelerator.init_trackers("project")
     accelerator.log({"loss": 1.0})
     accelerator.end_training()
+
+
+def test_a_second_training_with_the_same_tracker_is_recorded(collector):
+    """After `end_training` the tracker of another Accelerator, as in a notebook, sends a new attempt from step 1."""
+    tracker = VitalsTracker("mine", url=collector.url)
+    for loss in (1.0, 2.0):
+        accelerator = Accelerator(cpu=True, log_with=tracker)
+        accelerator.init_trackers("project", config={"first_loss": loss})
+        accelerator.log({"loss": loss})
+        accelerator.end_training()
+    assert [(record.step, record.scalars["loss/policy"]) for record in collector.records] == [(1, 1), (1, 2)]
+    assert [batch.end for batch in collector.batches if batch.end] == ["finished", "finished"]
+    assert len({batch.attempt for batch in collector.batches}) == 2
