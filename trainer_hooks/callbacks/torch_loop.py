@@ -79,8 +79,10 @@ class LoopWatch:
         self._handles = []
         if not isinstance(monitor, trainer_hooks.NullMonitor):
             stepping = _unwrapped(optimizer)
-            self._handles.append(stepping.register_step_pre_hook(self._before_step))
-            self._handles.append(stepping.register_step_post_hook(self._after_step))
+            # A loop may compile its optimiser's step, and torch would trace the hooks too.
+            before, after = map(torch.compiler.disable, (self._before_step, self._after_step))
+            self._handles.append(stepping.register_step_pre_hook(before))
+            self._handles.append(stepping.register_step_post_hook(after))
             if model_monitors is not None:
                 model_monitors.attach()
                 model_monitors.begin_step(first_step)

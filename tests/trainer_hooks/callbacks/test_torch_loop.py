@@ -160,6 +160,20 @@ def test_the_weights_are_the_same_to_the_last_bit(connect):
     assert torch.equal(train(connect()), train(trainer_hooks.NullMonitor()))
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own
+def test_a_compiled_step_is_traced_without_ours(optimizer, connect, collector, caplog):
+    """Where the loop compiles its optimiser's step, torch does not trace the hooks, nor warn that it cannot."""
+    compiled = torch.compile(optimizer.step, backend="eager")
+    with LoopWatch(optimizer, connect()) as watch:
+        for number in range(3):
+            watch.note({"loss/policy": torch.tensor(float(number))})
+            for weight in optimizer.param_groups[0]["params"]:
+                weight.grad = torch.tensor(3.0)
+            compiled()
+    assert "trainer_hooks" not in caplog.text
+    assert [record.scalars["loss/policy"] for record in collector.records] == [0, 1, 2]
+
+
 def test_without_a_collector_the_optimiser_is_left_alone(optimizer):
     """With a null monitor the optimiser has no hooks."""
     LoopWatch(optimizer, trainer_hooks.NullMonitor())
