@@ -1,3 +1,4 @@
+import copy
 import functools
 import gc
 import inspect
@@ -239,6 +240,27 @@ def test_rewards_stay_with_responses_that_a_subclass_reorders_repeats_or_leaves_
         kept = [words[row[mask > 0].astype(int)] for row, mask in zip(arrays["token_ids"], arrays["mask"], strict=True)]
         texts = [" ".join(word for word in row if word not in ("<pad>", "<eos>")) for row in kept]
         assert arrays["rewards"] == pytest.approx(tiny_trl.share_of_vowels(texts), abs=1e-6)
+
+
+@needs_entropies
+def test_the_scores_of_a_teacher_are_not_those_of_the_policy(rollouts):
+    """Where a subclass's loss also scores another model, likelihoods are those that have gradients."""
+
+    class Taught(GRPOTrainer):
+        def _compute_loss(self, model, inputs):
+            teacher = copy.deepcopy(model)
+            with torch.no_grad():
+                teacher.lm_head.weight.mul_(100)
+                whole = [
+                    torch.cat([inputs[f"prompt_{part}"], inputs[f"completion_{part}"]], dim=1)
+                    for part in ("ids", "mask")
+                ]
+                self._get_per_token_logps_and_entropies(teacher, *whole, inputs["completion_ids"].shape[1])
+            return super()._compute_loss(model, inputs)
+
+    alone, taught = rollouts(max_steps=1), rollouts(max_steps=1, kind=Taught)
+    for name in ("logprobs", "entropies"):
+        assert np.array_equal(taught[0][name], alone[0][name])
 
 
 @pytest.mark.skipif(

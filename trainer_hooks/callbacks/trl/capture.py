@@ -75,6 +75,7 @@ class RolloutCapture(StepCapture):
         self._entropies: Tensor | None = None
         self._rollout_logprobs: list[Tensor] | None = None  # of the rollout batch, while it is made
         self._is_in_loss = False
+        self._has_gradients = False  # whether the log-probabilities of the microbatch have
         self._generated_at = 0
 
     def install(self) -> None:
@@ -181,7 +182,7 @@ class RolloutCapture(StepCapture):
                 logprobs, entropies = _logprobs_and_entropies(result)
                 if self._rollout_logprobs is not None:
                     self._rollout_logprobs.append(logprobs)
-                elif self._is_in_loss and self._logprobs is None:
+                elif self._is_in_loss and self._is_of_policy(result):
                     self._logprobs, self._entropies = logprobs, entropies
                     if self._probe is not None and not self._microbatches and self._probe.is_due(self._step):
                         self._probe_scorer = lambda: _logprobs_and_entropies(original(*args, **kwargs))
@@ -189,12 +190,22 @@ class RolloutCapture(StepCapture):
 
         return score
 
+    def _is_of_policy(self, result: Any) -> bool:
+        """Whether the loss has called the scorer for its policy: the first call, or the first one that has gradients.
+
+        The loss of a subclass may score other models too, such as a teacher.
+        """
+        has_gradients = (result if isinstance(result, Tensor) else result[0]).requires_grad
+        is_first = self._logprobs is None or (has_gradients and not self._has_gradients)
+        self._has_gradients = self._has_gradients or has_gradients
+        return is_first
+
     def _around_loss(self, original: Method) -> Method:
         @functools.wraps(original)
         def loss(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._is_training():
                 return original(model, inputs, *args, **kwargs)
-            self._is_in_loss, self._logprobs, self._entropies = True, None, None
+            self._is_in_loss, self._logprobs, self._entropies, self._has_gradients = True, None, None, False
             try:
                 result = original(model, inputs, *args, **kwargs)
             finally:
