@@ -10,7 +10,8 @@
   const FORECAST_MS = 10000; // the forecast is read again at most this often
   const AGAIN_MS = 3000; // what the collector did not answer is asked again so much later
   const HIDDEN_MS = 10000; // a page nobody sees for this long stops listening
-  const LEAVING_MS = 10000; // the last page's stream takes one of a browser's six connections for no longer than this
+  const LEAVING_MS = 10000; // the last page's stream takes one of a browser's six connections for no longer than this,
+  const LINGER_MS = 2000; // and after that of this page is open so long: what was published before may be on its way
   const OPENING_MS = 1000; // a page waits for its stream no longer than this
   const TURN = "rlvitals-notifying"; // held by the one page of a browser that listens though nobody sees it
 
@@ -22,7 +23,8 @@
   let hasMissed = false; // an event that the page does not show yet
   let goOn = () => {}; // ends the wait for the stream
   let source = null;
-  let leaving = null; // the stream of the last page, until that of this page is open: a view between them would be lost
+  let leaving = null; // the stream of the last page, until that of this page listens: a view between them would be lost
+  let leavingTimer = null;
   let steps = [];
   let flushTimer = null;
   let refreshTimer = null;
@@ -183,8 +185,23 @@
   }
 
   function closeLeaving() {
+    clearTimeout(leavingTimer);
     if (leaving) leaving.close();
     leaving = null;
+  }
+
+  function closeLeavingIn(milliseconds) {
+    clearTimeout(leavingTimer);
+    leavingTimer = setTimeout(closeLeaving, milliseconds);
+  }
+
+  /* A stream that has not been opened yet has heard nothing, and the one before it goes on. */
+  function leave() {
+    if (source?.readyState === EventSource.OPEN) {
+      closeLeaving();
+      leaving = source;
+    } else if (source) source.close();
+    closeLeavingIn(LEAVING_MS);
   }
 
   function close() {
@@ -194,16 +211,14 @@
   }
 
   function open() {
-    closeLeaving();
-    leaving = source;
-    setTimeout(closeLeaving, LEAVING_MS);
+    leave();
     const query = run && !document.hidden ? `?run_id=${encodeURIComponent(run)}` : ""; // it notifies of all runs
     const stream = new EventSource(`/api/v1/stream${query}`);
     source = stream;
     const hear = (kind, act) => stream.addEventListener(kind, (event) => stream === source && act(event));
     stream.onopen = () => {
       if (stream !== source) return;
-      closeLeaving();
+      closeLeavingIn(LINGER_MS);
       showLive();
       if (wasLost) catchUpOnSteps();
       wasLost = false;

@@ -71,3 +71,19 @@ def test_a_tab_that_follows_ends_at_the_last_of_views_that_are_shown_at_once(col
     expect(page.locator("#shown-view [role=status]")).to_contain_text("eve has opened this page in this tab")
     expect(page).to_have_url(collector.url + last.format(ids[1]))
     expect(page.locator("#page")).to_contain_text("second")
+
+
+def test_a_view_is_not_missed_while_the_streams_of_two_pages_are_being_opened(collector, visit, ids):
+    """The stream of the first page is the only one that is open, until the third view has come."""
+    page, held = visit.page, []
+    page.goto(collector.url)
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+    page.locator("#follow").click()
+    page.route("**/api/v1/stream**", lambda route: held.append(route.request.url))  # it is never answered
+    for run_id, by in ((ids[0], "ann"), (ids[1], "bob"), (ids[0], "eve")):
+        with page.expect_request("**/api/v1/stream**"):
+            body = {"address": f"/runs/{run_id}", "by": by}
+            assert collector.pool.request("POST", f"{collector.url}/api/v1/view", json=body).status == 200
+    expect(page.locator("#shown-view [role=status]")).to_contain_text("eve has opened this page in this tab")
+    expect(page.locator("#page")).to_contain_text("first")
+    assert len(held) == 3
