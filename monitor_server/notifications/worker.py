@@ -7,7 +7,6 @@ least once, never lost.
 
 import json
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,20 +20,20 @@ from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.errors import Unavailable
 from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.instrumentation.spans import OpenSpan, no_span
-from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert
+from monitor_server.notifications.channel_alerts import resolve_removed_channels
 from monitor_server.notifications.configuration.networks import Networks
-from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, Limits, NotificationFile
+from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile
 from monitor_server.notifications.delivery.channels import CLAIM_SECONDS, deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
+from monitor_server.notifications.delivery_results import DeliveryResults
 from monitor_server.notifications.messages.assembly import form_message
 from monitor_server.notifications.messages.chart import draw_picture
-from monitor_server.notifications.planning import next_message_at, retry_delay
+from monitor_server.notifications.planning import next_message_at
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.notification_queue import FORMER, OpenMessage
 from monitor_server.store.repositories.runs import Run
-from monitor_server.text_safety.printable import printable
 
 __all__ = ["NotificationWorker"]
 
@@ -44,7 +43,6 @@ LOOK_SECONDS: Final = 0.5  # how soon what another process has written is found
 CLEANING_SECONDS: Final = 60.0
 KEPT_DAYS: Final = 30.0
 STOP_SECONDS: Final = 5.0
-STORE_SECONDS: Final = 1.0  # after which a result that could not be stored is stored again
 FILE: Final = Caller(name="whoever wrote the file", scope=Scope.ADMIN)  # the author of what a changed file changes
 
 
@@ -107,6 +105,7 @@ class NotificationWorker:
         self._span = span
         self._wake = threading.Event()
         self._is_stopping = threading.Event()
+        self._results = DeliveryResults(store, file, clock=clock, is_stopping=self._is_stopping)
         self._lock = threading.Lock()
         self._deliveries: dict[str, _Delivery] = {}
         # Of the open message of each channel; a restart forgets it, and all recipients then have the message again.
@@ -265,7 +264,12 @@ class NotificationWorker:
                 failure = _failure(lambda: self._attempt(message, channel, body, picture, cancellation))
                 if failure is not None:
                     span.fail(failure)
-            self._record(message, failure, until=claimed_until)
+            result, changed = self._results.record(message, failure, until=claimed_until)
+            if result in ("sent", "given_up"):
+                self._accepted.pop(message.channel, None)
+            if result is not None:
+                self._on_result(message.channel.partition(FORMER)[0], result)
+                self._on_alerts(changed)
         except Unavailable as error:
             # The claim ends by itself, and the message is then sent again with the same key.
             log.warning("the result of a notification to %s could not be stored: %s", message.channel, error)
@@ -275,42 +279,6 @@ class NotificationWorker:
             with self._lock:
                 self._deliveries.pop(message.channel, None)
             self._wake.set()
-
-    def _record(self, message: OpenMessage, failure: str | None, *, until: float) -> None:
-        """Store what came of an attempt, again and again until the claim on the message ends.
-
-        Raises:
-            Unavailable: If it could not be stored until then, or the collector stops.
-        """
-        while True:
-            try:
-                with self._store.write() as repositories:
-                    result, changed = self._write_result(repositories, message, failure)
-                break
-            except Unavailable:
-                if time.monotonic() >= until or self._is_stopping.wait(STORE_SECONDS):
-                    raise
-        if result:
-            if result != "failed":
-                self._accepted.pop(message.channel, None)
-            self._on_result(message.channel.partition(FORMER)[0], result)
-            self._on_alerts(changed)
-
-    def _write_result(
-        self, repositories: Repositories, message: OpenMessage, failure: str | None
-    ) -> tuple[str, Sequence[tuple[Run, Alert]]]:
-        """Write what came of an attempt; return it, and the alerts about channels that have changed."""
-        if failure is None:
-            repositories.notifications.mark_sent(message.id, now=self._clock())
-            result = "sent"
-        elif self._is_stopping.is_set():
-            repositories.notifications.release(message.id)
-            return "", ()
-        else:
-            result = self._record_failure(repositories, message, failure)
-        if FORMER in message.channel:  # whether a channel that is gone works concerns nobody
-            return result, ()
-        return result, update_channel_alert(repositories, message.channel, error=failure, now=self._clock())
 
     def _complete_body(self, message: OpenMessage) -> bytes:
         """Return the body with what is not stored in it: the links by which its readers act."""
@@ -343,26 +311,6 @@ class NotificationWorker:
 
     def _channel(self, message: OpenMessage) -> Channel:
         return self._former.get(message.channel) or self._file.channels[message.channel]
-
-    def _record_failure(self, repositories: Repositories, message: OpenMessage, failure: str) -> str:
-        queue, now, attempts = repositories.notifications, self._clock(), message.attempts + 1
-        if attempts == 1:
-            log.warning("a notification to %s failed and is tried again: %s", message.channel, printable(failure))
-        age = now - message.created_at
-        # What a new document allows does not concern those who are told of it.
-        limits = Limits() if FORMER in message.channel else self._file.limits
-        is_over = age >= limits.give_up_hours * HOUR_SECONDS
-        fallback = self._file.fallback
-        is_late = fallback is not None and (is_over or age >= fallback.after_minutes * 60.0)
-        if fallback is not None and is_late and fallback.channel != message.channel:
-            queue.pass_on(message, to=fallback.channel, now=now)
-        if is_over:
-            log.error("a notification to %s is given up: %s", message.channel, printable(failure))
-            queue.give_up(message.id, error=failure, now=now)
-            return "given_up"
-        delay = retry_delay(attempts, jitter=random.random())  # noqa: S311 - spreads load, protects nothing
-        queue.mark_failed(message.id, error=failure, attempts=attempts, next_attempt_at=now + delay)
-        return "failed"
 
 
 def _failure(attempt: Callable[[], None]) -> str | None:

@@ -13,9 +13,9 @@ import pytest
 import urllib3
 
 from monitor_server.commands.main import main
-from monitor_server.store import database as store_database
 from monitor_server.store import migrations
 from monitor_server.store.database import Store
+from monitor_server.store.sqlite import connections
 from tests.live import eventually
 from tests.ports import reserved_port
 
@@ -98,7 +98,7 @@ def test_a_server_that_is_not_there_is_reported_with_what_to_check(refused):
 
 def test_a_database_that_somebody_holds_is_reported_in_one_line(refused, monkeypatch, tmp_path):
     """Its folder is not to blame; whoever holds it may be a second collector that migrates."""
-    monkeypatch.setattr(store_database, "BUSY_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(connections, "BUSY_TIMEOUT_SECONDS", 0.01)
     url = f"sqlite:///{tmp_path / 'x.db'}"
     Store.open(url).close()
     with contextlib.closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from monitor_server.notifications import worker
+from monitor_server.notifications import delivery_results
 from monitor_server.notifications.planning import retry_delay
 from tests.databases import database_url
 from tests.live import LiveCollector
@@ -22,7 +22,7 @@ QUICKER = 20.0  # than users' collectors, tests repeat what was refused
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the delays after which a message that was refused is sent again."""
     monkeypatch.setattr(
-        worker, "retry_delay", lambda attempts, *, jitter: retry_delay(attempts, jitter=jitter) / QUICKER
+        delivery_results, "retry_delay", lambda attempts, *, jitter: retry_delay(attempts, jitter=jitter) / QUICKER
     )
 
 

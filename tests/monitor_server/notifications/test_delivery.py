@@ -11,7 +11,7 @@ import sqlalchemy
 
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.notifications.delivery.webhook import signature
-from monitor_server.store import database
+from monitor_server.store.sqlite import connections
 from tests.databases import blocked_writes
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.notifications.receivers import SECRET, receiving, webhook, written
@@ -244,7 +244,7 @@ def test_a_message_is_not_repeated_because_the_database_was_away_for_a_moment(
     notifying, receiver, database_url, monkeypatch
 ):
     """The receiver has accepted it, and that is written once it can be."""
-    monkeypatch.setattr(database, "BUSY_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr(connections, "BUSY_TIMEOUT_SECONDS", 0.0)
     is_away = threading.Event()
     receiver.answer = lambda _: is_away.wait(60) and 200
     live = notifying(AT_ONCE, ROUTE)

@@ -1,0 +1,111 @@
+"""Stores what came of deliveries: a message is sent, is tried again, goes to the fallback, or is given up."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from monitor_server.durations import HOUR_SECONDS
+from monitor_server.errors import Unavailable
+from monitor_server.notifications.channel_alerts import update_channel_alert
+from monitor_server.notifications.configuration.tables import Limits, NotificationFile
+from monitor_server.notifications.planning import retry_delay
+from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.notification_queue import FORMER, OpenMessage
+from monitor_server.store.repositories.runs import Run
+from monitor_server.text_safety.printable import printable
+
+__all__ = ["DeliveryResults"]
+
+log = logging.getLogger(__name__)
+
+STORE_SECONDS: Final = 1.0  # between two attempts to store a result
+
+
+class DeliveryResults:
+    """Stores results until the collector stops.
+
+    Args:
+        store: The database.
+        file: Returns the channels in force, with their limits and fallback.
+        clock: Returns seconds since the epoch.
+        is_stopping: Set when the collector stops, which ends the deliveries that are under way; their messages are
+            released.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        file: Callable[[], NotificationFile],
+        *,
+        clock: Callable[[], float],
+        is_stopping: threading.Event,
+    ) -> None:
+        self._store = store
+        self._file = file
+        self._clock = clock
+        self._is_stopping = is_stopping
+
+    def record(
+        self, message: OpenMessage, failure: str | None, *, until: float
+    ) -> tuple[str | None, Sequence[tuple[Run, Alert]]]:
+        """Store what came of an attempt, again and again until the claim on the message ends.
+
+        Args:
+            message: What was delivered.
+            failure: Why it was not accepted; None where it was.
+            until: When the claim ends, on the monotonic clock.
+
+        Returns:
+            ``sent``, ``failed`` or ``given_up``, None where the message was released; and the alerts about channels
+            that have changed.
+
+        Raises:
+            Unavailable: If it could not be stored until then, or the collector stops.
+        """
+        while True:
+            try:
+                with self._store.write() as repositories:
+                    return self._write(repositories, message, failure)
+            except Unavailable:
+                if time.monotonic() >= until or self._is_stopping.wait(STORE_SECONDS):
+                    raise
+
+    def _write(
+        self, repositories: Repositories, message: OpenMessage, failure: str | None
+    ) -> tuple[str | None, Sequence[tuple[Run, Alert]]]:
+        if failure is None:
+            repositories.notifications.mark_sent(message.id, now=self._clock())
+            result = "sent"
+        elif self._is_stopping.is_set():
+            repositories.notifications.release(message.id)
+            return None, ()
+        else:
+            result = self._write_failure(repositories, message, failure)
+        if FORMER in message.channel:  # whether a channel that is gone works concerns nobody
+            return result, ()
+        return result, update_channel_alert(repositories, message.channel, error=failure, now=self._clock())
+
+    def _write_failure(self, repositories: Repositories, message: OpenMessage, failure: str) -> str:
+        queue, now, attempts = repositories.notifications, self._clock(), message.attempts + 1
+        if attempts == 1:
+            log.warning("a notification to %s failed and is tried again: %s", message.channel, printable(failure))
+        file, age = self._file(), now - message.created_at
+        # What a new document allows does not concern those who are notified of it.
+        limits = Limits() if FORMER in message.channel else file.limits
+        is_over = age >= limits.give_up_hours * HOUR_SECONDS
+        fallback = file.fallback
+        is_late = fallback is not None and (is_over or age >= fallback.after_minutes * 60.0)
+        if fallback is not None and is_late and fallback.channel != message.channel:
+            queue.pass_on(message, to=fallback.channel, now=now)
+        if is_over:
+            log.error("a notification to %s is given up: %s", message.channel, printable(failure))
+            queue.give_up(message.id, error=failure, now=now)
+            return "given_up"
+        delay = retry_delay(attempts, jitter=random.random())  # noqa: S311 - spreads load, protects nothing
+        queue.mark_failed(message.id, error=failure, attempts=attempts, next_attempt_at=now + delay)
+        return "failed"
