@@ -42,7 +42,7 @@
     if (element) element.dataset.live = state;
   }
 
-  /* The stream is heard, and what it tells is shown. */
+  /* The stream is open, and the page that is drawn shows what comes. */
   function showLive() {
     if (live && source?.readyState === EventSource.OPEN) showState("live");
   }

@@ -51,7 +51,7 @@ def export_project(project: str, request: Request, collector: Serving, *, form: 
 
 
 def _file(
-    store: Store, run_ids: Sequence[str], form: str, *, name: str, refusal: Callable[[], str | None] = lambda: None
+    store: Store, run_ids: Sequence[str], form: str, *, name: str, refusal: Callable[[], str | None]
 ) -> StreamingResponse:
     parts = (export_parquet if form == "parquet" else export_jsonl)(store, run_ids)
     # What cannot begin is an error, and not a broken download. A run that was deleted meanwhile has no line.
@@ -64,7 +64,7 @@ def _file(
 
 
 def _refusal(request: Request) -> Callable[[], str | None]:
-    """Return what tells why the sender of a request may not read on, or None."""
+    """Return a function that gives the reason why the sender of a request may not read on, or None."""
     refusal: Callable[[], str | None] = request.scope[ENFORCEMENT].rechecking(request.scope, is_stream=False)
     return refusal
 

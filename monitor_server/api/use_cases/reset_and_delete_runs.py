@@ -20,7 +20,7 @@ async def reset_stored_run(
 ) -> None:
     """Reset a run's newest attempt or the number of its ranks, and try it again if it is quarantined.
 
-    Those who listen are told, because what they show of a removed attempt is gone.
+    An event follows, because a page that is open shows what is gone.
 
     Raises:
         UnknownRun: If there is no such run.

@@ -69,14 +69,19 @@ def deliver(
         "networks": None if networks is None else networks.added,
     }
     held = set() if accepted is None else accepted
+
+    def send(seconds: float, **changed: object) -> dict[str, Any]:
+        answer: dict[str, Any] = _run_apprise(
+            given | changed | {"accepted": sorted(held)}, cancellation=cancellation, seconds=seconds
+        )
+        held.update(answer.get("accepted", ()))
+        return answer
+
     deadline = time.monotonic() + APPRISE_SECONDS
-    answer = _run_apprise(given | {"accepted": sorted(held)}, cancellation=cancellation)
-    held.update(answer.get("accepted", ()))
+    answer = send(APPRISE_SECONDS)
     left = deadline - time.monotonic()
     if not answer["is_sent"] and picture is not None and left >= SHORTEST_SECONDS:
-        without = given | {"picture": None, "accepted": sorted(held)}
-        answer = _run_apprise(without, cancellation=cancellation, seconds=left)
-        held.update(answer.get("accepted", ()))
+        answer = send(left, picture=None)
     if not answer["is_sent"]:
         if answer.get("is_refused"):
             raise DeliveryFailed(

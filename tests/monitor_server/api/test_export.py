@@ -129,7 +129,7 @@ def test_a_signal_with_the_name_of_a_parquet_column_is_refused_in_words(collecto
 
 def test_a_run_that_is_deleted_before_its_export_begins_has_no_line(collector):
     """It was there when the request came, and is not when its row is read."""
-    answer = routes._file(collector.app.state.collector.store, ["0" * 16], "jsonl", name="run")
+    answer = routes._file(collector.app.state.collector.store, ["0" * 16], "jsonl", name="run", refusal=lambda: None)
     assert answer.status_code == 200
 
 

@@ -146,7 +146,7 @@ def test_a_message_that_is_never_accepted_is_given_up_and_says_so(notifying, rec
 
 
 def test_tests_of_a_channel_that_hangs_delay_no_trainer(notifying, receiver):
-    """However many people press the button: two are tried, and the others are told to come back."""
+    """However many people press the button: two are tried, and the others are answered with 503."""
     is_released, statuses = threading.Event(), []
     receiver.answer = lambda _: is_released.wait(60) and 200
     live = notifying()
