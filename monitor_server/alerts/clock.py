@@ -91,7 +91,7 @@ class SteadyClock:
         if steady.distrusts_newest:
             with store.write() as repositories:
                 repositories.runs.limit_times(steady())
-                repositories.notifications.limit_times(steady())
+                repositories.notification_messages.limit_times(steady())
                 repositories.silences.limit_times(steady())
         return steady
 

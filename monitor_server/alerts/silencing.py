@@ -120,7 +120,7 @@ def _silence(repositories: Repositories, silence: Silence, alert: Alert, now: fl
     repositories.alerts.save(silenced)
     entry = HistoryEntry(at=now, change=Change.SILENCED, by=silence.created_by, why=silence.reason)
     repositories.alert_history.add(silenced, entry)
-    repositories.notifications.remove_waiting(alert.run_id, alert.id)
+    repositories.notification_events.remove_waiting(alert.run_id, alert.id)
     return silenced
 
 

@@ -48,8 +48,8 @@ class Channels(Collector):
             if not channels:
                 return [waiting, oldest, failing]
             with self._store.read_if_connected() as repositories:
-                statuses = repositories.notifications.statuses(now=now)
-                broken = repositories.notifications.failing(channels)
+                statuses = repositories.channel_statuses.statuses(now=now)
+                broken = repositories.channel_statuses.failing(channels)
         except Unavailable:
             return []
         for channel in channels:

@@ -7,7 +7,7 @@ from monitor_server.alerts.collector_alerts import update_collector_alerts
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
-from monitor_server.store.repositories.notification_queue import FAILING_ATTEMPTS
+from monitor_server.store.repositories.notifications.channel_status import FAILING_ATTEMPTS
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["resolve_removed_channels", "update_channel_alert"]
@@ -30,7 +30,7 @@ def update_channel_alert(
         The run and each alert that has changed.
     """
     kind, findings = PREFIX + channel, []
-    if channel in repositories.notifications.failing([channel]):
+    if channel in repositories.channel_statuses.failing([channel]):
         reason = error or "its newest message was given up"
         finding = Finding(
             kind=kind,

@@ -15,7 +15,7 @@ from monitor_server.notifications.planning import retry_delay
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
-from monitor_server.store.repositories.notification_queue import FORMER, OpenMessage
+from monitor_server.store.repositories.notifications.messages import FORMER, OpenMessage
 from monitor_server.store.repositories.runs import Run
 from monitor_server.text_safety.printable import printable
 
@@ -79,10 +79,10 @@ class DeliveryResults:
         self, repositories: Repositories, message: OpenMessage, failure: str | None
     ) -> tuple[str | None, Sequence[tuple[Run, Alert]]]:
         if failure is None:
-            repositories.notifications.mark_sent(message.id, now=self._clock())
+            repositories.notification_messages.mark_sent(message.id, now=self._clock())
             result = "sent"
         elif self._is_stopping.is_set():
-            repositories.notifications.release(message.id)
+            repositories.notification_messages.release(message.id)
             return None, ()
         else:
             result = self._write_failure(repositories, message, failure)
@@ -91,7 +91,7 @@ class DeliveryResults:
         return result, update_channel_alert(repositories, message.channel, error=failure, now=self._clock())
 
     def _write_failure(self, repositories: Repositories, message: OpenMessage, failure: str) -> str:
-        queue, now, attempts = repositories.notifications, self._clock(), message.attempts + 1
+        messages, now, attempts = repositories.notification_messages, self._clock(), message.attempts + 1
         if attempts == 1:
             log.warning("a notification to %s failed and is tried again: %s", message.channel, printable(failure))
         file, age = self._file(), now - message.created_at
@@ -101,11 +101,11 @@ class DeliveryResults:
         fallback = file.fallback
         is_late = fallback is not None and (is_over or age >= fallback.after_minutes * 60.0)
         if fallback is not None and is_late and fallback.channel != message.channel:
-            queue.pass_on(message, to=fallback.channel, now=now)
+            messages.pass_on(message, to=fallback.channel, now=now)
         if is_over:
             log.error("a notification to %s is given up: %s", message.channel, printable(failure))
-            queue.give_up(message.id, error=failure, now=now)
+            messages.give_up(message.id, error=failure, now=now)
             return "given_up"
         delay = retry_delay(attempts, jitter=random.random())  # noqa: S311 - spreads load, protects nothing
-        queue.mark_failed(message.id, error=failure, attempts=attempts, next_attempt_at=now + delay)
+        messages.mark_failed(message.id, error=failure, attempts=attempts, next_attempt_at=now + delay)
         return "failed"

@@ -10,7 +10,7 @@ from monitor_server.detection.protocol import Severity
 from monitor_server.durations import MINUTE_SECONDS
 from monitor_server.notifications.configuration.tables import NotificationFile, Route
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.notification_queue import NotificationEvent
+from monitor_server.store.repositories.notifications.events import NotificationEvent
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["Router", "is_open", "matching_routes"]
@@ -31,7 +31,7 @@ class Router:
         """
         if not transitions:
             return
-        queue, file = repositories.notifications, self._current(repositories)
+        queue, file = repositories.notification_events, self._current(repositories)
         for transition in transitions:
             alert, now = transition.alert, transition.at
             fields: dict[str, Any] = {

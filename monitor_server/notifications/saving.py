@@ -16,7 +16,7 @@ from monitor_server.notifications.messages.content import build_body
 from monitor_server.store.encoding.stored_json import showable
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_documents import StoredDocument
-from monitor_server.store.repositories.notification_queue import FORMER
+from monitor_server.store.repositories.notifications.messages import FORMER
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["Saving", "check_text", "refuse_other_version", "save_document"]
@@ -141,8 +141,8 @@ def _tell(
     public_url: str,
 ) -> None:
     """Write a message to a channel as it was before, in whatever way it has changed."""
-    queue, now = repositories.notifications, saved.saved_at
-    if queue.notices_since(name, severity=severity, since=now - HOUR_SECONDS) >= MAX_NOTICES:
+    messages, now = repositories.notification_messages, saved.saved_at
+    if messages.notices_since(name, severity=severity, since=now - HOUR_SECONDS) >= MAX_NOTICES:
         return
     message_id = uuid.uuid4().hex
     body = build_body(
@@ -157,4 +157,4 @@ def _tell(
         "If nobody of you did this, revoke the key (rlvitals keys revoke) and restore the version before.",
     )
     channel = f"{name}{FORMER}{saved.version - 1}"
-    queue.add_notice(message_id, channel, json.dumps(showable(body)).encode(), severity=severity, now=now)
+    messages.add_notice(message_id, channel, json.dumps(showable(body)).encode(), severity=severity, now=now)

@@ -32,7 +32,7 @@ from monitor_server.notifications.planning import next_message_at
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
-from monitor_server.store.repositories.notification_queue import FORMER, OpenMessage
+from monitor_server.store.repositories.notifications.messages import FORMER, OpenMessage
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["NotificationWorker"]
@@ -145,14 +145,14 @@ class NotificationWorker:
     def plan(self, repositories: Repositories) -> float:
         """Form the messages whose time has come, and return when to look again at the latest."""
         now = self._clock()
-        queue = repositories.notifications
-        queue.remove_answered_escalations(now=now)
+        messages = repositories.notification_messages
+        repositories.notification_events.remove_answered_escalations(now=now)
         look_again = now + LOOK_SECONDS
-        for waiting in queue.waiting(now=now):
+        for waiting in messages.waiting(now=now):
             if waiting.channel not in self._file.channels:
                 continue
             span = max(HOUR_SECONDS, self._file.grouping.window_seconds)
-            recent = queue.recent(waiting.channel, since=now - span)
+            recent = messages.recent(waiting.channel, since=now - span)
             at = next_message_at(
                 since=waiting.since,
                 rank=waiting.rank,
@@ -193,7 +193,7 @@ class NotificationWorker:
             repositories.notification_documents.lock()
             former, file = self._read_former(repositories), self._file
             if self._taken_up is None and not self._store.is_shared:
-                repositories.notifications.release()
+                repositories.notification_messages.release()
             now = self._clock()
             if self._is_changed:
                 record_change(
@@ -203,7 +203,7 @@ class NotificationWorker:
             removed, changed = 0, []
             if self._is_newest():
                 known = [*file.channels, *former]
-                removed = repositories.notifications.remove_unknown_channels(known, now=now)
+                removed = repositories.notification_messages.remove_unknown_channels(known, now=now)
                 changed = resolve_removed_channels(repositories, file.channels, now=now)
         self._taken_up, self._is_changed, self._former = file, False, former
         self._on_alerts(changed)
@@ -218,19 +218,19 @@ class NotificationWorker:
         has_work = False
         if idle:
             with self._store.read() as repositories:
-                has_work = repositories.notifications.has_due(idle, now=now)
+                has_work = repositories.notification_messages.has_due(idle, now=now)
         is_cleaning = time.monotonic() >= self._next_cleaning
         if not has_work and not is_cleaning:
             return now + LOOK_SECONDS
         with self._store.write() as repositories:
-            queue = repositories.notifications
-            if not queue.lock():
+            messages = repositories.notification_messages
+            if not messages.lock():
                 return now + LOOK_SECONDS
             look_again = self.plan(repositories)
             now = self._clock()  # later than what was just formed
-            claimed = queue.claim(channels=idle, now=now, until=now + CLAIM_SECONDS)
+            claimed = messages.claim(channels=idle, now=now, until=now + CLAIM_SECONDS)
             if is_cleaning:
-                queue.remove_old(before=now - KEPT_DAYS * DAY_SECONDS)
+                messages.remove_old(before=now - KEPT_DAYS * DAY_SECONDS)
                 if self._links is not None:
                     self._links.remove_old(repositories, now=now)
                 self._next_cleaning = time.monotonic() + CLEANING_SECONDS
@@ -240,7 +240,7 @@ class NotificationWorker:
             except RuntimeError:  # the process may have no more threads for now
                 with self._store.write() as repositories:
                     for left in claimed[place:]:
-                        repositories.notifications.release(left.id)
+                        repositories.notification_messages.release(left.id)
                 raise
         return look_again
 

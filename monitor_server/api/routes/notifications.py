@@ -60,8 +60,8 @@ def channels(collector: Serving, reading: Reading) -> ItemList[ChannelItem]:
     if isinstance(current, CurrentFile) and collector.notifier is None:
         current.refresh()  # a process that does not notify has nobody else who looks
     file = collector.channels(reading)
-    statuses = reading.notifications.statuses(now=collector.clock())
-    failing = reading.notifications.failing(file.channels)
+    statuses = reading.channel_statuses.statuses(now=collector.clock())
+    failing = reading.channel_statuses.failing(file.channels)
     items = [_item(name, channel, statuses.get(name, {}), failing) for name, channel in sorted(file.channels.items())]
     return ItemList(items=items, next=None)
 

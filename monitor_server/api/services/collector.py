@@ -128,4 +128,4 @@ class Collector:
 
     def failing_channels(self, repositories: Repositories) -> set[str]:
         """Return the channels in force that do not accept their messages."""
-        return repositories.notifications.failing(self.channels(repositories).channels)
+        return repositories.channel_statuses.failing(self.channels(repositories).channels)

@@ -15,7 +15,7 @@ from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import Channel, EmptyFile, NotificationFile
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.notification_queue import FORMER
+from monitor_server.store.repositories.notifications.messages import FORMER
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["EMPTY", "SavedDocument", "read_saved"]
@@ -97,7 +97,7 @@ class SavedDocument:
         """
         self.of(repositories)
         found: dict[str, Channel] = {}
-        for queued in repositories.notifications.former_channels():
+        for queued in repositories.notification_messages.former_channels():
             name, _, version = queued.partition(FORMER)
             stored = repositories.notification_documents.find(int(version))
             channels = {} if stored is None else _channels(stored.document)

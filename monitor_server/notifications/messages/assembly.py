@@ -7,7 +7,7 @@ from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.notifications.messages.content import alert_items, build_body, most_severe
 from monitor_server.store.encoding.stored_json import showable
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.notification_queue import WaitingEvents
+from monitor_server.store.repositories.notifications.messages import WaitingEvents
 
 __all__ = ["form_message"]
 
@@ -29,13 +29,13 @@ def form_message(
         now: Seconds since the epoch.
         links: Issues the links by which the channel's readers act; None where it gets none.
     """
-    queue, message_id = repositories.notifications, uuid.uuid4().hex
+    messages, message_id = repositories.notification_messages, uuid.uuid4().hex
     severity = most_severe(waiting.rank)
-    number = queue.form(message_id, waiting.channel, severity=severity, now=now)
+    number = messages.form(message_id, waiting.channel, severity=severity, now=now)
     if not number:
         return
-    alerts = alert_items(queue.details(message_id), public_url=public_url)
-    statuses = queue.statuses(now=now)
+    alerts = alert_items(messages.details(message_id), public_url=public_url)
+    statuses = repositories.channel_statuses.statuses(now=now)
     failing = {
         name: str(statuses.get(name, {}).get("last_error") or "it has given a message up")
         for name in sorted({name for alert in alerts for name in alert["instead_of"]})
@@ -46,10 +46,10 @@ def form_message(
         created_at=now,
         severity=severity,
         alerts=alerts,
-        counts=queue.counts(message_id),
+        counts=messages.counts(message_id),
         public_url=public_url,
         failing=failing,
     )
     if links is not None:
         links.issue(repositories, alerts, message_id=message_id, channel=waiting.channel, now=now)
-    queue.set_body(message_id, json.dumps(showable(body)).encode(), events=number)
+    messages.set_body(message_id, json.dumps(showable(body)).encode(), events=number)

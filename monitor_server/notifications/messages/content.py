@@ -86,7 +86,7 @@ def build_body(
         created_at: Seconds since the epoch.
         severity: Of the most severe alert.
         alerts: From `alert_items`.
-        counts: From `NotificationQueue.counts`.
+        counts: From `NotificationMessages.counts`.
         public_url: Of the dashboard.
         failing: The channels in whose place this one receives alerts, with the reasons.
         is_test: Whether somebody has only asked whether the channel works.

@@ -18,7 +18,9 @@ from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.detection import DetectorStates, Phases
 from monitor_server.store.repositories.log.records import Records
 from monitor_server.store.repositories.notification_documents import NotificationDocuments
-from monitor_server.store.repositories.notification_queue import NotificationQueue
+from monitor_server.store.repositories.notifications.channel_status import ChannelStatuses
+from monitor_server.store.repositories.notifications.events import NotificationEvents
+from monitor_server.store.repositories.notifications.messages import NotificationMessages
 from monitor_server.store.repositories.projection_queue import ProjectionQueue
 from monitor_server.store.repositories.recorded_settings import RecordedSettings
 from monitor_server.store.repositories.responses import Responses
@@ -71,7 +73,9 @@ class Repositories:
         self.retention_counts = RetentionCounts(connection)
         self.retention_limits = RetentionLimits(connection)
         self.api_keys = ApiKeys(connection)
-        self.notifications = NotificationQueue(connection)
+        self.notification_events = NotificationEvents(connection)
+        self.notification_messages = NotificationMessages(connection)
+        self.channel_statuses = ChannelStatuses(connection)
         self.notification_documents = NotificationDocuments(connection)
         self.action_links = ActionLinks(connection)
         self.action_requests = ActionRequests(connection)

@@ -63,10 +63,12 @@ def planned(store, append, clock):
         def look(self, *, accepts=True):
             with store.write() as repositories:
                 self.worker.plan(repositories)
-                for message in repositories.notifications.claim(channels=["app"], now=clock.now, until=clock.now):
+                for message in repositories.notification_messages.claim(
+                    channels=["app"], now=clock.now, until=clock.now
+                ):
                     if accepts:
                         self.bodies.append(json.loads(message.body))
-                        repositories.notifications.mark_sent(message.id, now=clock.now)
+                        repositories.notification_messages.mark_sent(message.id, now=clock.now)
 
     return Planned
 

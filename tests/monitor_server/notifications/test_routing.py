@@ -119,5 +119,5 @@ def test_a_resolved_alert_is_not_escalated_and_is_not_sent_to_who_knew_nothing(e
     eventually(lambda: sum(len(changes) for _, changes in receiver.changes) == 2)
     store = escalating.app.state.collector.store
     with store.read() as repositories:
-        assert repositories.notifications.statuses(now=clock.now + 1e6).keys() == {"hook"}
+        assert repositories.channel_statuses.statuses(now=clock.now + 1e6).keys() == {"hook"}
     assert oncall.received == []

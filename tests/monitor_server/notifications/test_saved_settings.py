@@ -247,7 +247,7 @@ def test_a_notice_that_waits_outlives_the_collector_and_the_failure_of_its_recei
 
     def waiting():
         with store.read() as repositories:
-            return repositories.notifications.former_channels()
+            return repositories.notification_messages.former_channels()
 
     eventually(lambda: waiting() == [])
     assert {body["id"] for body in receiver.bodies} == {receiver.bodies[0]["id"]}

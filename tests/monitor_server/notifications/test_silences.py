@@ -36,7 +36,7 @@ def silence(live, **body):
 def waiting(live):
     """Return how many changes wait for any channel, now or later."""
     with live.app.state.collector.store.read() as repositories:
-        return sum(repositories.notifications._count_of(name) for name in ("hook", "oncall"))
+        return sum(repositories.notification_events.count(name) for name in ("hook", "oncall"))
 
 
 def test_a_silenced_alert_is_recorded_and_nobody_is_notified(live, receiver, oncall, clock):

@@ -1,0 +1,85 @@
+"""Events: what happened to an alert, one row for each channel that is to be notified, until a message holds them.
+
+An event is written in the transaction of an alert's transition.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from sqlalchemy import Connection, delete, exists, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from monitor_server.store.tables import alerts, notification_events
+
+__all__ = ["EVENT", "IN_NO_MESSAGE", "NotificationEvent", "NotificationEvents"]
+
+EVENT: Final = notification_events.c
+IN_NO_MESSAGE: Final = EVENT.message_id.is_(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationEvent:
+    """One change of an alert that a channel is to be notified of.
+
+    Attributes:
+        change: ``opened``, ``raised``, ``unacknowledged`` or ``resolved``.
+        at: When it happened, in seconds since the epoch.
+        due_at: When it may be sent: later than ``at`` for an escalation.
+        instead_of: The channel that failed, where this one is the fallback.
+    """
+
+    run_id: str
+    alert_id: str
+    change: str
+    severity: str
+    channel: str
+    kind: str
+    at: float
+    due_at: float
+    instead_of: str | None = None
+
+
+class NotificationEvents:
+    """Writes events, and removes those that nobody needs any more."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, events: Sequence[NotificationEvent]) -> None:
+        """Write events; one that is there already stays as it is."""
+        if events:
+            dialect = sqlite if self._connection.dialect.name == "sqlite" else postgresql
+            rows = [asdict(event) for event in events]
+            self._connection.execute(dialect.insert(notification_events).on_conflict_do_nothing(), rows)
+
+    def informed_channels(self, run_id: str, alert_id: str, *, now: float) -> set[str]:
+        """Return the channels that were notified of an alert, or are about to be."""
+        here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & (EVENT.change != "resolved")
+        return set(self._connection.execute(select(EVENT.channel).where(here, EVENT.due_at <= now)).scalars())
+
+    def remove_escalations(self, run_id: str, alert_id: str, *, now: float) -> None:
+        """Remove the escalations of an alert that are not due yet."""
+        here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & IN_NO_MESSAGE & (EVENT.due_at > now)
+        self._connection.execute(delete(notification_events).where(here))
+
+    def remove_waiting(self, run_id: str, alert_id: str) -> None:
+        """Remove what is in no message yet of an alert that was silenced, escalations included."""
+        here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & IN_NO_MESSAGE
+        self._connection.execute(delete(notification_events).where(here))
+
+    def remove_answered_escalations(self, *, now: float) -> None:
+        """Remove the escalations that are due on alerts that somebody has acknowledged, or that have changed since."""
+        unanswered = exists().where(
+            alerts.c.run_id == EVENT.run_id,
+            alerts.c.id == EVENT.alert_id,
+            alerts.c.state == "firing",
+            alerts.c.acknowledged_at.is_(None),
+            alerts.c.severity == EVENT.severity,
+        )
+        due = IN_NO_MESSAGE & (EVENT.change == "unacknowledged") & (EVENT.due_at <= now)
+        self._connection.execute(delete(notification_events).where(due, ~unanswered))
+
+    def count(self, channel: str) -> int:
+        """Return how many events a channel has, in messages or not."""
+        return int(self._connection.execute(select(func.count()).where(EVENT.channel == channel)).scalar_one())

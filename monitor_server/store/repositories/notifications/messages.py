@@ -1,0 +1,245 @@
+"""Messages to channels: waiting, sent or given up.
+
+A message gathers the events that wait for one channel. At most one message of a channel is open at a time; what happens
+meanwhile waits for the next.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, or_, select, update
+
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, try_lock
+from monitor_server.store.repositories.notifications.events import (
+    EVENT,
+    IN_NO_MESSAGE,
+    NotificationEvent,
+    NotificationEvents,
+)
+from monitor_server.store.repositories.row_fields import row_fields
+from monitor_server.store.tables import alerts, notification_events, notification_messages, runs
+
+__all__ = ["FORMER", "IS_OPEN", "MESSAGE", "NotificationMessages", "OpenMessage", "WaitingEvents"]
+
+# More than are named in any message, so that an alert with several changes is named once.
+ROWS_READ = 400
+REMOVED_AT_ONCE = 1_000
+# Stands between the name of a channel and the version of the document that had it; no name of a channel holds it.
+FORMER = "@"
+
+MESSAGE: Final = notification_messages.c
+IS_OPEN: Final = MESSAGE.sent_at.is_(None) & MESSAGE.given_up_at.is_(None)
+_RANK = case((EVENT.severity == "critical", 2), (EVENT.severity == "warning", 1), else_=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingEvents:
+    """The events that are due on a channel and in no message yet; ``rank`` is that of the most severe."""
+
+    channel: str
+    since: float
+    rank: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenMessage:
+    """A message that is neither sent nor given up."""
+
+    id: str
+    channel: str
+    created_at: float
+    body: bytes
+    attempts: int
+
+
+class NotificationMessages:
+    """Forms messages of the events that wait, hands them out for delivery, and records what came of it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def lock(self) -> bool:
+        """Return whether this transaction may form and claim messages; of several collectors one at a time may."""
+        return try_lock(self._connection, AdvisoryLock.NOTIFICATION_PLANNING)
+
+    def waiting(self, *, now: float) -> list[WaitingEvents]:
+        """Return what is due on each channel that has no open message."""
+        busy = select(MESSAGE.channel).where(IS_OPEN)
+        query = (
+            select(EVENT.channel, func.min(EVENT.due_at), func.max(_RANK), func.count())
+            .where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.not_in(busy))
+            .group_by(EVENT.channel)
+        )
+        return [
+            WaitingEvents(channel=channel, since=since, rank=rank, number=number)
+            for channel, since, rank, number in self._connection.execute(query)
+        ]
+
+    def has_due(self, channels: Collection[str], *, now: float) -> bool:
+        """Return whether a message could be formed or delivered on any of some channels."""
+        events = select(EVENT.alert_id).where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.in_(channels)).limit(1)
+        is_due = IS_OPEN & (MESSAGE.next_attempt_at <= now) & MESSAGE.channel.in_(channels)
+        messages = select(MESSAGE.id).where(is_due).limit(1)
+        return any(self._connection.execute(query).first() is not None for query in (events, messages))
+
+    def recent(self, channel: str, *, since: float) -> list[tuple[float, str]]:
+        """Return when the messages of a channel were formed since a time, with their severities, the oldest first."""
+        query = select(MESSAGE.created_at, MESSAGE.severity).where(
+            MESSAGE.channel == channel, MESSAGE.created_at > since
+        )
+        return [(at, severity) for at, severity in self._connection.execute(query.order_by(MESSAGE.created_at))]
+
+    def form(self, message_id: str, channel: str, *, severity: str, now: float) -> int:
+        """Put all events that are due on a channel into a new message, and return their number; 0 if there is none.
+
+        Its body follows by `set_body` in the same transaction.
+        """
+        message = {
+            "id": message_id, "channel": channel, "created_at": now, "severity": severity, "events": 0, "body": b"",
+            "attempts": 0, "next_attempt_at": now,
+        }  # fmt: skip
+        self._connection.execute(insert(notification_messages), message)
+        due = IN_NO_MESSAGE & (EVENT.channel == channel) & (EVENT.due_at <= now)
+        number = self._connection.execute(update(notification_events).where(due), {"message_id": message_id}).rowcount
+        if not number:  # another transaction has removed meanwhile what waited
+            self._connection.execute(delete(notification_messages).where(MESSAGE.id == message_id))
+        return number
+
+    def add_notice(self, message_id: str, channel: str, body: bytes, *, severity: str, now: float) -> None:
+        """Write a message that is about no alert, with its body."""
+        message = {
+            "id": message_id, "channel": channel, "created_at": now, "severity": severity, "events": 0, "body": body,
+            "attempts": 0, "next_attempt_at": now,
+        }  # fmt: skip
+        self._connection.execute(insert(notification_messages), message)
+
+    def notices_since(self, channel: str, *, severity: str, since: float) -> int:
+        """Return how many messages of a severity were written since a time for a channel of any earlier version."""
+        is_notice = MESSAGE.channel.startswith(f"{channel}{FORMER}", autoescape=True)
+        here = is_notice & (MESSAGE.severity == severity) & (MESSAGE.created_at > since)
+        return int(self._connection.execute(select(func.count()).where(here)).scalar_one())
+
+    def former_channels(self) -> list[str]:
+        """Return the channels of earlier versions, as they stand in the queue, that have an open message."""
+        query = select(MESSAGE.channel).where(IS_OPEN, MESSAGE.channel.contains(FORMER, autoescape=True)).distinct()
+        return list(self._connection.execute(query).scalars())
+
+    def set_body(self, message_id: str, body: bytes, *, events: int) -> None:
+        """Write the body of a message that was formed."""
+        self._update(message_id, {"body": body, "events": events})
+
+    def counts(self, message_id: str) -> dict[str, Any]:
+        """Count what a message is about.
+
+        Returns:
+            ``alerts`` and ``runs`` as numbers; ``changes``, ``kinds`` and ``projects`` as numbers of alerts by name.
+        """
+        here = EVENT.message_id == message_id
+        number = func.count(EVENT.alert_id.distinct())
+        totals = select(number, func.count(EVENT.run_id.distinct())).where(here)
+        alert_count, run_count = self._connection.execute(totals).one()
+        found: dict[str, Any] = {"alerts": alert_count, "runs": run_count}
+        joined = notification_events.join(runs, runs.c.id == EVENT.run_id)
+        grouped: dict[str, ColumnElement[Any]] = {
+            "changes": EVENT.change, "kinds": EVENT.kind, "projects": runs.c.project
+        }  # fmt: skip
+        for name, column in grouped.items():
+            query = select(column, number).select_from(joined).where(here).group_by(column).order_by(number.desc())
+            found[name] = {str(key): count for key, count in self._connection.execute(query.limit(ROWS_READ))}
+        return found
+
+    def details(self, message_id: str) -> list[dict[str, Any]]:
+        """Return the first events of a message with their alerts and runs, the most severe first, then the oldest."""
+        query = (
+            select(
+                EVENT.change, EVENT.instead_of, EVENT.severity.label("event_severity"), alerts,
+                runs.c.name.label("run"), runs.c.project,
+            )
+            .join(alerts, (alerts.c.run_id == EVENT.run_id) & (alerts.c.id == EVENT.alert_id))
+            .join(runs, runs.c.id == EVENT.run_id)
+            .where(EVENT.message_id == message_id)
+            .order_by(_RANK.desc(), EVENT.at, EVENT.alert_id)
+            .limit(ROWS_READ)
+        )  # fmt: skip
+        return [row_fields(row) for row in self._connection.execute(query).mappings()]
+
+    def claim(self, *, channels: Collection[str], now: float, until: float) -> list[OpenMessage]:
+        """Claim the messages that are due on some channels, so that no other collector delivers them meanwhile."""
+        is_free = or_(MESSAGE.claimed_until.is_(None), MESSAGE.claimed_until <= now)
+        query = select(MESSAGE.id, MESSAGE.channel, MESSAGE.created_at, MESSAGE.body, MESSAGE.attempts).where(
+            IS_OPEN, is_free, MESSAGE.next_attempt_at <= now, MESSAGE.channel.in_(channels)
+        )
+        found = [OpenMessage(**row) for row in self._connection.execute(query).mappings()]
+        for message in found:
+            self._update(message.id, {"claimed_until": until})
+        return found
+
+    def release(self, message_id: str | None = None) -> None:
+        """End the claim on a message, or all claims where no other collector uses the database."""
+        here = IS_OPEN if message_id is None else MESSAGE.id == message_id
+        self._connection.execute(update(notification_messages).where(here), {"claimed_until": None})
+
+    def mark_sent(self, message_id: str, *, now: float) -> None:
+        """Record that a receiver has accepted a message; what it held of runs is removed."""
+        self._update(message_id, {"sent_at": now, "claimed_until": None, "body": b"", "error": None})
+
+    def mark_failed(self, message_id: str, *, error: str, attempts: int, next_attempt_at: float) -> None:
+        """Record that an attempt has failed, and when the next is due."""
+        values = {"error": error, "attempts": attempts, "next_attempt_at": next_attempt_at, "claimed_until": None}
+        self._update(message_id, values)
+
+    def give_up(self, message_id: str, *, error: str, now: float) -> None:
+        """Record that a message is not tried again."""
+        self._update(message_id, {"given_up_at": now, "claimed_until": None, "body": b"", "error": error})
+
+    def pass_on(self, message: OpenMessage, *, to: str, now: float) -> int:
+        """Write the events of a message, and those that wait behind it, for another channel as well.
+
+        Returns:
+            How many the other channel did not have yet.
+        """
+        own = (EVENT.message_id == message.id) | (IN_NO_MESSAGE & (EVENT.due_at <= now))
+        columns = [column for column in notification_events.c if column.name != "message_id"]
+        query = select(*columns).where(EVENT.channel == message.channel, own)
+        moved = {"channel": to, "due_at": now, "instead_of": message.channel}
+        events = NotificationEvents(self._connection)
+        before = events.count(to)
+        rows = self._connection.execute(query).mappings().all()
+        events.add([NotificationEvent(**(dict(row) | moved)) for row in rows])
+        self._update(message.id, {"fallback_at": now})
+        return events.count(to) - before
+
+    def remove_unknown_channels(self, known: Collection[str], *, now: float) -> int:
+        """Remove what waits for channels that the file no longer has; return the number of events."""
+        gone = IS_OPEN & MESSAGE.channel.not_in(known)
+        values = {"given_up_at": now, "body": b"", "error": "the channel is no longer set up"}
+        self._connection.execute(update(notification_messages).where(gone), values)
+        waiting = IN_NO_MESSAGE & EVENT.channel.not_in(known)
+        return self._connection.execute(delete(notification_events).where(waiting)).rowcount
+
+    def remove_old(self, *, before: float) -> int:
+        """Remove some messages that were sent or given up before a time, with their events; return their number.
+
+        Messages that wait and whose runs were all deleted are removed as well.
+        """
+        held = exists().where(EVENT.message_id == MESSAGE.id)
+        is_notice = MESSAGE.channel.contains(FORMER, autoescape=True)
+        self._connection.execute(delete(notification_messages).where(IS_OPEN, ~held, ~is_notice))
+        over = or_(MESSAGE.sent_at < before, MESSAGE.given_up_at < before)
+        some = select(MESSAGE.id).where(over).limit(REMOVED_AT_ONCE)
+        found = list(self._connection.execute(some).scalars())
+        self._connection.execute(delete(notification_events).where(EVENT.message_id.in_(found)))
+        self._connection.execute(delete(notification_messages).where(MESSAGE.id.in_(found)))
+        return len(found)
+
+    def limit_times(self, now: float) -> None:
+        """Set every time to ``now`` that lies ahead of it and that a delay counts from; what was delayed stays so."""
+        begun_later = {"due_at": EVENT.due_at - (EVENT.at - now), "at": now}
+        self._connection.execute(update(notification_events).where(EVENT.at > now).values(begun_later))
+        for name in ("created_at", "next_attempt_at", "claimed_until", "sent_at", "given_up_at"):
+            self._connection.execute(update(notification_messages).where(MESSAGE[name] > now), {name: now})
+
+    def _update(self, message_id: str, values: Mapping[str, Any]) -> None:
+        self._connection.execute(update(notification_messages).where(MESSAGE.id == message_id), dict(values))
