@@ -59,6 +59,15 @@ def test_what_the_manifest_names_exists():
     assert claim == by_kind["PersistentVolumeClaim"]["metadata"]["name"]
 
 
+def test_no_variable_of_a_service_is_taken_for_a_setting():
+    """Kubernetes gives pods RLVITALS_PORT=tcp://10.0.0.1:8600 for a service of that name, above the image's own."""
+    service = next(each for each in MANIFESTS if each["kind"] == "Service")["metadata"]["name"]
+    assert {f"{service.upper()}_{name}" for name in ("PORT", "SERVICE_HOST", "SERVICE_PORT")} & {
+        f"RLVITALS_{name.upper()}" for name in Settings.model_fields
+    } == {"RLVITALS_PORT"}
+    assert POD["enableServiceLinks"] is False
+
+
 def test_key_files_lie_on_the_volume():
     """They outlive the pod; elsewhere each start would make new keys, or fail on a read-only file system."""
     files = next(each["value"] for each in CONTAINER["env"] if each["name"] == "RLVITALS_KEY_FILES")
