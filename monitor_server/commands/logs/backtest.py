@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
@@ -26,7 +27,7 @@ __all__ = ["run"]
 
 def run(
     *,
-    folder: Annotated[Path, typer.Argument(help="A log, or a folder of logs or of run folders.")],
+    folder: Annotated[Path, typer.Argument(help="A log, or a folder of logs or of run folders.", parser=log_path)],
     calibration: Annotated[
         Path | None, typer.Option(help="File of `rlvitals calibrate`; without it the built-in thresholds apply.")
     ] = None,

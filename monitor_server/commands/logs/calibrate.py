@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.calibration import (
@@ -51,7 +52,7 @@ class Report:
 
 def run(
     *,
-    runs: Annotated[list[Path], typer.Argument(help="Logs of healthy runs, or folders of them.")],
+    runs: Annotated[list[Path], typer.Argument(help="Logs of healthy runs, or folders of them.", parser=log_path)],
     warn: Annotated[
         float, typer.Option(metavar="SHARE", help="Largest share of healthy runs that may be warned.")
     ] = 0.05,

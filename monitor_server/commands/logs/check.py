@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor_server.commands.errors import CommandError, missing_library
+from monitor_server.commands.logs.paths import log_path, require_place, write_page
 from monitor_server.commands.terminal import error, say
 from monitor_server.detection.engine import Engine, EngineFactory
 from monitor_server.detection.protocol import Finding, Severity
@@ -51,7 +52,9 @@ class FailOn(StrEnum):
 
 def run(
     *,
-    paths: Annotated[list[Path] | None, typer.Argument(help="Logs, or folders of logs.", show_default=False)] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Logs, or folders of logs.", show_default=False, parser=log_path)
+    ] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Check a recorded collapse that comes with rlvitals.")
     ] = False,
@@ -92,6 +95,8 @@ def run(
                 return _follow(given, overrides, interval, EngineFactory(load_calibration(calibration)), fail_on)
             passed_over: list[str] = []
             logs = find_logs(given, list(overrides.values()), passed_over.append)
+            if html is not None:
+                require_place(html, logs)
             _print_passed_over(passed_over)
             if serve:
                 _refuse(asked, "--serve opens a dashboard", ["--json", "--html", "--fail-on"])
@@ -105,7 +110,7 @@ def run(
             error("interrupted before the logs were read; there is no verdict")
             return EXIT_INTERRUPTED
     if html is not None:
-        _write(html, page(examinations, gpus=gpus, step_seconds=step_seconds))
+        write_page(html, page(examinations, gpus=gpus, step_seconds=step_seconds))
     if as_json:
         say(json.dumps(document(examinations, gpus=gpus, step_seconds=step_seconds), allow_nan=False))
     else:
@@ -232,10 +237,3 @@ def _line(finding: Finding) -> str:
     return (
         f"step {finding.step:>6}  {finding.severity.upper()}  {printable(finding.kind)}: {printable(finding.summary)}"
     )
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as failure:
-        raise CommandError(f"--html must name a file that can be written: {failure}") from failure

@@ -13,6 +13,7 @@ import typer
 
 from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, fetch, fetch_json, fetch_list
 from monitor_server.commands.errors import CommandError
+from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import Log, LogError, ReadReport
@@ -35,7 +36,7 @@ POLL_SECONDS = 0.1
 
 def run(
     *,
-    logs: Annotated[list[Path], typer.Argument(help="Logs, or folders of logs or of run folders.")],
+    logs: Annotated[list[Path], typer.Argument(help="Logs, or folders of logs or of run folders.", parser=log_path)],
     url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
     project: Annotated[str, typer.Option(help="Project under which the runs appear.")] = "replay",
     pace: Annotated[float | None, typer.Option(help="Steps a second; without it as fast as possible.")] = None,

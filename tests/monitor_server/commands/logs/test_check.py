@@ -161,6 +161,38 @@ def test_without_a_path_it_says_what_to_type(capsys):
     assert "rlvitals check --sample" in printed.err
 
 
+@pytest.mark.parametrize("command", ["check", "backtest", "calibrate", "replay"])
+def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys, command):
+    """A script whose variable is not set does not check, or send, whatever lies where it runs."""
+    write(tmp_path / "trainer_state.json")
+    monkeypatch.chdir(tmp_path)
+    assert main([command, ""]) == 2
+    said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert "the path of a log or a folder of logs must not be empty" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trainer_state.json"]
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        (".", "is a folder"),
+        ("none/page.html", "there is no folder"),
+        ("trainer_state.json", "another file than the logs"),
+        ("./a/../trainer_state.json", "another file than the logs"),
+    ],
+)
+def test_a_page_that_has_no_place_is_refused_before_the_logs_are_read(tmp_path, monkeypatch, capsys, page, message):
+    """The report of a long log would be lost, or the log itself."""
+    log = write(tmp_path / "trainer_state.json")
+    (tmp_path / "a").mkdir()
+    before = log.read_bytes()
+    monkeypatch.chdir(tmp_path)
+    status, printed = check(capsys, log, "--html", page)
+    assert (status, printed.out) == (1, "")
+    assert message in printed.err
+    assert log.read_bytes() == before
+
+
 def test_hostile_names_reach_neither_terminal_nor_page(tmp_path, capsys):
     """Keys, run names and problems are escaped in both."""
     folder = tmp_path / ("a" + HOSTILE.replace("/", ""))

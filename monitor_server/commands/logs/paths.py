@@ -1,0 +1,50 @@
+"""The paths that people give to the commands that read logs: what is read, and where a report goes."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from typer import BadParameter
+
+from monitor_server.commands.errors import CommandError
+from monitor_server.importers.protocol import Log
+from monitor_server.text_safety.printable import printable
+
+__all__ = ["log_path", "require_place", "write_page"]
+
+
+def log_path(text: str) -> Path:
+    """Return the path of a log or a folder of logs.
+
+    Raises:
+        BadParameter: If it is empty. `Path` would make it the current folder, and an unset variable of a script would
+            check whatever lies there.
+    """
+    if not text:
+        raise BadParameter("the path of a log or a folder of logs must not be empty; `.` is the current folder")
+    return Path(text)
+
+
+def require_place(page: Path, logs: Iterable[Log]) -> None:
+    """Refuse a file for a report that cannot be written or is a log itself, before the logs are read.
+
+    Raises:
+        CommandError: If it is a folder, lies in none, or is one of ``logs``.
+    """
+    if page.is_dir():
+        raise CommandError(f"--html must name a file that can be written: {printable(page)} is a folder")
+    if not page.parent.is_dir():
+        raise CommandError(f"--html must name a file that can be written: there is no folder {printable(page.parent)}")
+    if page.exists() and page.resolve() in {log.path.resolve() for log in logs}:
+        raise CommandError(f"--html must name another file than the logs, or it would replace {printable(page)}")
+
+
+def write_page(page: Path, text: str) -> None:
+    """Write a report.
+
+    Raises:
+        CommandError: If the file cannot be written.
+    """
+    try:
+        page.write_text(text, encoding="utf-8")
+    except OSError as failure:
+        raise CommandError(f"--html must name a file that can be written: {failure}") from failure
