@@ -41,7 +41,7 @@ class Episode:
 
 @dataclass(slots=True, kw_only=True)
 class PhaseSpan:
-    """A phase and the steps over which it held, both ends included; ``rows`` counts them."""
+    """A phase and the steps over which it held in one attempt, both ends included; ``rows`` counts them."""
 
     phase: Phase
     from_step: int
@@ -64,6 +64,8 @@ class Examination:
     """The first step with a finding at warning or above."""
     page_step: int | None = None
     """The first step with a critical finding."""
+    alarm_rows: list[int] = field(default_factory=list)
+    """The rows, from 0, of ``warn_step`` and of ``page_step``: a log that goes back has a step in several rows."""
     collapse_step: int | None = None
     """The first step of the phase ``collapsed``."""
     capability: Capability = Capability.METRICS
@@ -81,6 +83,12 @@ class Examination:
         if self.warn_step is not None:
             return Outcome.WARNING
         return Outcome.QUIET if self.observed else Outcome.NOT_OBSERVED
+
+    @property
+    def step_range(self) -> tuple[int, int]:
+        """The lowest and the highest step; a log that goes back begins or ends at another one."""
+        ends = [step for span in self.phases for step in (span.from_step, span.to_step)]
+        return min([self.first_step, self.last_step, *ends]), max([self.first_step, self.last_step, *ends])
 
     @property
     def observed(self) -> frozenset[str]:
@@ -153,8 +161,10 @@ class Examiner:
         severities = {finding.severity for finding in assessment.findings}
         if found.warn_step is None and severities - {Severity.INFO}:
             found.warn_step = step
+            found.alarm_rows.append(found.rows - 1)
         if found.page_step is None and Severity.CRITICAL in severities:
             found.page_step = step
+            found.alarm_rows.append(found.rows - 1)
         return self._take_findings(assessment.findings, step)
 
     def _take_time(self, time: float | None) -> None:
@@ -172,7 +182,7 @@ class Examiner:
         phases = self._found.phases
         if phase is Phase.COLLAPSED and self._found.collapse_step is None:
             self._found.collapse_step = step
-        if phases and phases[-1].phase is phase:
+        if phases and phases[-1].phase is phase and phases[-1].to_step <= step:
             phases[-1].to_step = step
             phases[-1].rows += 1
         elif len(phases) < MAX_EPISODES:

@@ -67,7 +67,7 @@ def _timeline(found: Examination) -> str:
 
 
 def _axis(found: Examination) -> StepAxis:
-    return StepAxis(found.first_step, found.last_step)
+    return StepAxis(*found.step_range)
 
 
 def _phases(found: Examination) -> list[PhaseInterval]:

@@ -100,8 +100,8 @@ def _print_timeline(console: Console, found: Examination) -> None:
         line.append(PHASE_LETTERS[phase] if is_plain else "█", style=PHASE_STYLES[phase])
     console.print(line)
     marks = [" "] * width
-    for span in _alarm_places(found, width):
-        marks[span] = "^"
+    for alarm in found.alarm_rows:
+        marks[alarm * width // found.rows] = "^"
     if "^" in marks:
         console.print(Text(" " * GUTTER + "".join(marks).rstrip() + " alarm", style="bold red"))
     legend = Text()
@@ -111,12 +111,6 @@ def _print_timeline(console: Console, found: Examination) -> None:
         legend.append(f"{mark} ", style=PHASE_STYLES[phase]).append(f"{phase} {rows}  ")
     console.print(Padding(legend, (0, 0, 0, GUTTER)))
     console.print(Text(f"{'observed':>{GUTTER - 1}} {CAPABILITIES[found.capability]}"))
-
-
-def _alarm_places(found: Examination, width: int) -> list[int]:
-    span = max(1, found.last_step - found.first_step)
-    alarms = {found.warn_step, found.page_step} - {None}
-    return [min(width - 1, int((step - found.first_step) / span * width)) for step in alarms if step is not None]
 
 
 def _phase_at(phases: Sequence[PhaseSpan], row: int) -> Phase:
@@ -135,7 +129,7 @@ def _print_plots(console: Console, found: Examination) -> None:
         lows = [value for value in trace.lows if math.isfinite(value)]
         line = Text(f"{signal:>{GUTTER - 1}} ")
         bars = ASCII_BARS if console.options.ascii_only else BARS
-        line.append(sparkline(trace, width, found.first_step, found.last_step, bars), style="cyan")
+        line.append(sparkline(trace, width, *found.step_range, bars), style="cyan")
         if lows:
             line.append(f"  {min(lows):.3g} to {max(trace.highs):.3g}")
         if trace.non_finite is not None:
@@ -148,7 +142,7 @@ def sparkline(trace: Trace, width: int, first: int, last: int, bars: str = BARS)
     if not trace.steps:
         return "!" * width
     low, high = min(trace.lows), max(trace.highs)
-    middle, span = (low + high) / 2.0, (high - low) or 1.0
+    middle, span = low / 2.0 + high / 2.0, (high / 2.0 - low / 2.0) or 1.0  # halves of the largest floats add up
     columns: list[float | None] = [None] * width
     for step, least, most in zip(trace.steps, trace.lows, trace.highs, strict=True):
         place = max(0, min(width - 1, int((step - first) / max(1, last - first + 1) * width)))
@@ -156,7 +150,7 @@ def sparkline(trace: Trace, width: int, first: int, last: int, bars: str = BARS)
         held = columns[place]
         columns[place] = value if held is None or abs(value - middle) > abs(held - middle) else held
     top = len(bars) - 1
-    return "".join(" " if value is None else bars[round((value - low) / span * top)] for value in columns)
+    return "".join(" " if value is None else bars[round((value / 2.0 - low / 2.0) / span * top)] for value in columns)
 
 
 def _print_findings(console: Console, found: Examination) -> None:

@@ -193,6 +193,39 @@ def test_a_page_that_has_no_place_is_refused_before_the_logs_are_read(tmp_path, 
     assert log.read_bytes() == before
 
 
+def write_rows(path, rows):
+    """Write JSON lines: a step and a gradient norm each."""
+    lines = [json.dumps({"step": step, "grad/norm": norm, "entropy/mean": 1.0}) for step, norm in rows]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_log_that_goes_back_is_drawn_over_all_its_steps(tmp_path, capsys):
+    """Its last step may be its lowest; the alarm stands below the row at which it was raised."""
+    rows = [*((step, 1.0) for step in range(1000, 1020)), *((step, math.nan) for step in range(1, 21))]
+    status, printed = check(capsys, write_rows(tmp_path / "run.jsonl", rows), "--html", tmp_path / "page.html")
+    assert status == 0
+    assert "It would have paged at step 1." in printed.out
+    phases, alarm = printed.out.splitlines()[4:6]
+    assert alarm.index("^") == phases.index("X")
+    page = (tmp_path / "page.html").read_text()
+    # 20 steps of 1,019 are 11 units of 560: the attempts lie at the two ends.
+    (points,) = re.findall(r'class="trace" points="([^"]+)"', page.partition("entropy/mean</span>")[2])[:1]
+    places = [float(point.partition(",")[0]) for point in points.split()]
+    assert min(places) < 1.0
+    assert max(places) > 559.0
+    assert sum(1.0 * 11 < place < 548.0 for place in places) == 0
+
+
+def test_numbers_as_large_as_numbers_can_be_are_drawn(tmp_path, capsys):
+    """Their difference is infinite."""
+    rows = [(step, 1.7e308 if step % 2 else -1.7e308) for step in range(40)]
+    status, printed = check(capsys, write_rows(tmp_path / "run.jsonl", rows), "--html", tmp_path / "page.html")
+    assert status == 0
+    assert "-1.7e+308 to 1.7e+308" in " ".join(printed.out.split())
+    assert re.findall(r"points=\"[^\"]*(?:nan|inf)", (tmp_path / "page.html").read_text()) == []
+
+
 def test_hostile_names_reach_neither_terminal_nor_page(tmp_path, capsys):
     """Keys, run names and problems are escaped in both."""
     folder = tmp_path / ("a" + HOSTILE.replace("/", ""))
