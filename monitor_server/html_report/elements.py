@@ -2,6 +2,7 @@
 
 import html
 import re
+import unicodedata
 
 __all__ = ["chip", "document", "marked", "text"]
 
@@ -71,5 +72,9 @@ def marked(words: str) -> str:
 
 
 def text(value: object) -> str:
-    """Return a value as escaped text, with a replacement character for what cannot be printed."""
-    return html.escape("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in str(value)))
+    """Return a value as escaped text, with a replacement character for what is neither printable nor a space."""
+    return html.escape("".join(c if _is_shown(c) else "\ufffd" for c in str(value)))
+
+
+def _is_shown(character: str) -> bool:
+    return character.isprintable() or character in "\n\t" or unicodedata.category(character) == "Zs"

@@ -89,8 +89,9 @@ def _falls(response: ResponseItem) -> str:
     """Return the tokens of a response whose likelihood fell most, the deepest fall first."""
     if response.displacements is None:
         return "not observed"
-    falls = sorted(zip(response.displacements, _places(response), strict=False))[:SHOWN_TOKENS]
-    return _named(response, [(fall, place) for fall, place in falls if fall < 0]) or "none fell"
+    # Before they are sorted, because NaN has no place in an order.
+    falls = sorted(pair for pair in zip(response.displacements, _places(response), strict=False) if pair[0] < 0)
+    return _named(response, falls[:SHOWN_TOKENS]) or "none fell"
 
 
 def _mismatches(response: ResponseItem) -> str:

@@ -110,6 +110,28 @@ def test_the_report_names_the_tokens_that_fell_and_those_that_differ_most(incide
     assert "<code>!</code>" not in differ
 
 
+def test_a_token_without_a_measure_does_not_hide_the_deepest_falls(start_collector, scripted):
+    """Of twenty tokens each second one is NaN; the eight deepest falls are named. A space of any width is a space."""
+    live = start_collector(engine=scripted)
+    falls = [math.nan if place % 2 else -(place + 1) / 32 for place in range(20)]
+    pieces = [f"w{place}\u3000\t\u00a0" for place in range(20)]
+    sampled = response(
+        length=20,
+        displacement=-1.0,
+        actions=array([[0, 20]], "int32"),
+        logprobs=array([-0.5] * 20, "float16"),
+        token_ids=array(list(range(20)), "int32"),
+        displacements=array(falls, "float16"),
+        pieces=pieces,
+    )
+    live.send(run="r", records=[{"step": 1, "scalars": {"page": 1.0}, "responses": [sampled]}])
+    (alert,) = eventually(lambda: live.get("/alerts")["items"])
+    html = _read(live, alert)[1]
+    fell = html.split("Tokens of its actions that fell most: ")[1].split("</p>")[0]
+    assert re.findall(r"<code>(w\d+)\u3000\t\u00a0</code>", fell) == [f"w{place}" for place in range(18, 3, -2)]
+    assert "\ufffd" not in html
+
+
 def test_texts_can_be_left_out(incident):
     """Without texts neither the page nor its data holds a token's or a response's text."""
     live, alert = incident
