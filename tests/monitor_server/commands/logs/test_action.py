@@ -77,3 +77,12 @@ def test_the_action_refuses_an_empty_path(tmp_path):
     done, output, _ = run_action(tmp_path, path="")
     assert (done.returncode, output) == (1, "")
     assert "path must name a log or a folder of logs" in done.stderr
+
+
+def test_the_action_writes_no_page_where_none_is_named(tmp_path):
+    """A workflow that wants the summary alone sets `html` to nothing."""
+    write(tmp_path / "trainer_state.json")
+    done, _, summary = run_action(tmp_path, path="trainer_state.json", html="")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "trainer_state.json" in summary
+    assert not list(tmp_path.glob("*.html"))
