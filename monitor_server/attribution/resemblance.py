@@ -15,8 +15,6 @@ from monitor_server.attribution.sampled_responses import Sampled
 
 __all__ = ["Resembling", "closest", "resembling"]
 
-GRAM = 4
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resembling:
@@ -65,8 +63,8 @@ def _compared(wrong: Sampled, right: Sampled) -> Resembling | None:
     both = min(len(wrong.token_ids), len(right.token_ids))
     differs = np.flatnonzero(wrong.token_ids[:both] != right.token_ids[:both])
     prefix = int(differs[0]) if differs.size else both
-    own, held = _grams(wrong), _grams(right)
-    overlap = len(own & held) / len(own) if own else 0.0
+    own = wrong.grams
+    overlap = float(np.isin(own, right.grams, assume_unique=True).mean()) if own.size else 0.0
     share = prefix / both if both else 0.0
     return Resembling(
         response=wrong.id,
@@ -76,13 +74,3 @@ def _compared(wrong: Sampled, right: Sampled) -> Resembling | None:
         overlap=overlap,
         resemblance=(share + overlap) / 2,
     )
-
-
-def _grams(response: Sampled) -> set[tuple[int, ...]]:
-    """Return the distinct 4-grams of a response; none spans feedback."""
-    ids = [] if response.token_ids is None else response.token_ids.tolist()
-    return {
-        tuple(ids[start : start + GRAM])
-        for first, after in response.actions.tolist()
-        for start in range(first, after - GRAM + 1)
-    }

@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["Sampled", "distinct"]
+
+GRAM: Final = 4
+# Odd, with its bits spread: two 4-grams that differ have one hash modulo 2⁶⁴ about once in 2⁶⁴.
+GRAM_HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +51,18 @@ class Sampled:
     def spoken(self) -> NDArray[np.intp]:
         """Places of the action tokens among the T tokens, ``(N,)``."""
         return np.concatenate([np.arange(first, after) for first, after in self.actions]).astype(np.intp)
+
+    @cached_property
+    def grams(self) -> NDArray[np.uint64]:
+        """The distinct 4-grams of tokens within actions as 64-bit hashes; empty where the tokens are not known."""
+        if self.token_ids is None:
+            return np.empty(0, np.uint64)
+        ids = self.token_ids.astype(np.int64).astype(np.uint64)
+        hashes = np.zeros(max(0, len(ids) - GRAM + 1), np.uint64)
+        for place in range(GRAM):
+            hashes = hashes * GRAM_HASH_FACTOR + ids[place : place + len(hashes)]
+        found = [hashes[first : max(first, after - GRAM + 1)] for first, after in self.actions.tolist()]
+        return np.unique(np.concatenate(found)) if found else np.empty(0, np.uint64)
 
     @cached_property
     def action_of(self) -> NDArray[np.intp]:
