@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from monitor_server.detection.protocol import Phase
 from monitor_server.html_report.elements import text
+from monitor_server.plot_scale import share_of_range
 
 __all__ = ["Curve", "PhaseInterval", "StepAxis", "phase_legend", "plot", "timeline"]
 
@@ -107,10 +108,9 @@ def timeline(axis: StepAxis, phases: Sequence[PhaseInterval]) -> str:
 def plot(axis: StepAxis, curve: Curve, phases: Sequence[PhaseInterval], alarms: Iterable[int]) -> str:
     """Return a figure of a signal over its steps, with its phases behind it and a line at each step of ``alarms``."""
     low, high = min(curve.lows, default=0.0), max(curve.highs, default=0.0)
-    span = (high / 2 - low / 2) or 1.0  # the difference of the largest floats is infinite, and of their halves is not
 
     def y(value: float) -> float:
-        return HEIGHT - 6 - (value / 2 - low / 2) / span * (HEIGHT - 12)
+        return HEIGHT - 6 - share_of_range(value, low, high) * (HEIGHT - 12)
 
     bands = "".join(
         f'<rect x="{begin:.2f}" y="0" width="{width:.2f}" height="{HEIGHT}" fill="{PHASES[each.phase]}" opacity=".13"/>'

@@ -14,11 +14,10 @@ from rich.text import Text
 from monitor_server.commands.client import DEFAULT_URL, fetch_json
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import console, printable
+from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range
 
 __all__ = ["run"]
 
-BARS = "▁▂▃▄▅▆▇█"
-ASCII_BARS = "_.-=+*#@"
 SPARKLINE_WIDTH = 24  # characters
 NUMBER_WIDTH = 8
 COLUMNS = ("run", "project", "alert", "phase", "status", "step", "reward", "change", "newest rewards")
@@ -131,8 +130,7 @@ def _sparkline(values: Sequence[float | str], bars: str) -> str:
     finite = [value for value in newest if math.isfinite(value)]
     if not finite:
         return "!" * len(newest)
-    low, high = min(finite) / 2, max(finite) / 2  # a half each: the range of the largest numbers is no number
-    span = (high - low) or 1.0
+    low, high, top = min(finite), max(finite), len(bars) - 1
     return "".join(
-        bars[int((value / 2 - low) / span * (len(bars) - 1))] if math.isfinite(value) else "!" for value in newest
+        bars[int(share_of_range(value, low, high) * top)] if math.isfinite(value) else "!" for value in newest
     )

@@ -13,6 +13,7 @@ from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Examination, Outcome, PhaseSpan
 from monitor_server.log_check.reports.wording import CAPABILITIES, PLOTTED, heading, savings, verdict
 from monitor_server.log_check.traces import Trace
+from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["print_report", "print_summary"]
@@ -40,8 +41,6 @@ OUTCOME_STYLES = {
     Outcome.QUIET: "bold white on green",
     Outcome.NOT_OBSERVED: "bold white on grey42",
 }
-BARS = "▁▂▃▄▅▆▇█"
-ASCII_BARS = "_.-=+*#@"
 
 
 def print_report(
@@ -142,7 +141,7 @@ def sparkline(trace: Trace, width: int, first: int, last: int, bars: str = BARS)
     if not trace.steps:
         return "!" * width
     low, high = min(trace.lows), max(trace.highs)
-    middle, span = low / 2.0 + high / 2.0, (high / 2.0 - low / 2.0) or 1.0  # halves of the largest floats add up
+    middle = low / 2.0 + high / 2.0  # the sum of the largest floats is infinite
     columns: list[float | None] = [None] * width
     for step, least, most in zip(trace.steps, trace.lows, trace.highs, strict=True):
         place = max(0, min(width - 1, int((step - first) / max(1, last - first + 1) * width)))
@@ -150,7 +149,7 @@ def sparkline(trace: Trace, width: int, first: int, last: int, bars: str = BARS)
         held = columns[place]
         columns[place] = value if held is None or abs(value - middle) > abs(held - middle) else held
     top = len(bars) - 1
-    return "".join(" " if value is None else bars[round((value / 2.0 - low / 2.0) / span * top)] for value in columns)
+    return "".join(" " if value is None else bars[round(share_of_range(value, low, high) * top)] for value in columns)
 
 
 def _print_findings(console: Console, found: Examination) -> None:
