@@ -96,11 +96,7 @@ class NotificationMessages:
 
         Its body follows by `set_body` in the same transaction.
         """
-        message = {
-            "id": message_id, "channel": channel, "created_at": now, "severity": severity, "events": 0, "body": b"",
-            "attempts": 0, "next_attempt_at": now,
-        }  # fmt: skip
-        self._connection.execute(insert(notification_messages), message)
+        self._insert(message_id, channel, b"", severity=severity, now=now)
         due = IN_NO_MESSAGE & (EVENT.channel == channel) & (EVENT.due_at <= now)
         number = self._connection.execute(update(notification_events).where(due), {"message_id": message_id}).rowcount
         if not number:  # another transaction has removed meanwhile what waited
@@ -109,11 +105,7 @@ class NotificationMessages:
 
     def add_notice(self, message_id: str, channel: str, body: bytes, *, severity: str, now: float) -> None:
         """Write a message that is about no alert, with its body."""
-        message = {
-            "id": message_id, "channel": channel, "created_at": now, "severity": severity, "events": 0, "body": body,
-            "attempts": 0, "next_attempt_at": now,
-        }  # fmt: skip
-        self._connection.execute(insert(notification_messages), message)
+        self._insert(message_id, channel, body, severity=severity, now=now)
 
     def notices_since(self, channel: str, *, severity: str, since: float) -> int:
         """Return how many messages of a severity were written since a time for a channel of any earlier version."""
@@ -240,6 +232,13 @@ class NotificationMessages:
         self._connection.execute(update(notification_events).where(EVENT.at > now).values(begun_later))
         for name in ("created_at", "next_attempt_at", "claimed_until", "sent_at", "given_up_at"):
             self._connection.execute(update(notification_messages).where(MESSAGE[name] > now), {name: now})
+
+    def _insert(self, message_id: str, channel: str, body: bytes, *, severity: str, now: float) -> None:
+        message = {
+            "id": message_id, "channel": channel, "created_at": now, "severity": severity, "events": 0, "body": body,
+            "attempts": 0, "next_attempt_at": now,
+        }  # fmt: skip
+        self._connection.execute(insert(notification_messages), message)
 
     def _update(self, message_id: str, values: Mapping[str, Any]) -> None:
         self._connection.execute(update(notification_messages).where(MESSAGE.id == message_id), dict(values))
