@@ -73,7 +73,7 @@ def endpoint(monkeypatch):
     Tests ask for it before their collector, which is then stopped while it still answers: without it, a stop takes
     seconds.
     """
-    found = Endpoint()
+    found, before = Endpoint(), threading.enumerate()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -101,9 +101,20 @@ def endpoint(monkeypatch):
         yield found
     finally:
         found.is_open.set()
+        _wait_for_exporters(before)
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def _wait_for_exporters(before):
+    """Wait until no thread exports that was not there before.
+
+    One that finds nobody tries again for as long as its timeout is, and draws from `random` before each try. A test of
+    hypothesis that runs meanwhile fails, because it forbids that to its own strategies.
+    """
+    names = ("OtelBatch", "rlvitals-otlp")
+    eventually(lambda: not any(each.name.startswith(names) for each in threading.enumerate() if each not in before))
 
 
 def test_spans_of_request_append_projection_and_notification_arrive(
@@ -217,11 +228,14 @@ def test_an_endpoint_that_is_dead_costs_no_batch(is_running, start_collector, sc
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{unused_port}")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "10")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    before = threading.enumerate()
     live = start_collector(engine=scripted, opentelemetry=True)
     for step in range(20):
         live.send(run="r", records=[{"step": step, "scalars": {"a": 1.0}}])
     live.server.should_exit = True
     eventually(lambda: not is_running())
+    _wait_for_exporters(before)
 
 
 @pytest.mark.parametrize(
