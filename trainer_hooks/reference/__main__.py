@@ -33,12 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(config: Config, ranks: Ranks) -> int:
     try:
         loop = _loop(config, ranks, _print if ranks.rank == 0 else lambda _: None)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         return _fail(error, code=2)
     try:
         with loop.monitor:
             loop.run()
-    except (TrainingError, ToolError, FloatingPointError) as error:
+    except (TrainingError, ToolError, FloatingPointError, OSError) as error:
         return _fail(error, code=1)
     return 0
 
@@ -48,6 +48,7 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
 
     Raises:
         ValueError: If the settings, the checkpoint or the connection cannot work.
+        OSError: If the warm start cannot be read or written.
     """
     if config.is_llds_inert:
         report(
@@ -60,8 +61,12 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
     ranks.barrier()
     policy, environment = build_policy_and_environment(config, device_of(config.device, ranks), report=report)
     trainer = Trainer(config, policy, environment, ranks=ranks)
+    loop = Loop(config, trainer, trainer_hooks.NullMonitor(), report)
+    loop.resume()
+    # Last, because a new attempt takes the run's place at the collector: where the start is refused, a run of that name
+    # that is alive must stay the one that is watched.
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
-    monitor = trainer_hooks.connect(
+    loop.monitor = trainer_hooks.connect(
         config.url,
         config.project,
         config.run_name,
@@ -71,13 +76,11 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
         source="reference",
         texts=config.texts or None,
     )
-    if config.on_acceleration != "none" and isinstance(monitor, trainer_hooks.NullMonitor):
+    if config.on_acceleration != "none" and isinstance(loop.monitor, trainer_hooks.NullMonitor):
         raise ValueError(
             f"on_acceleration {config.on_acceleration} needs a collector, whose verdict it acts on, got no address: "
             "give --url, or set RLVITALS_URL"
         )
-    loop = Loop(config, trainer, monitor, report)
-    loop.resume()
     return loop
 
 

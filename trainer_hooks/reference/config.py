@@ -185,9 +185,19 @@ class Config:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         if self.clip_high is not None and not self.clip_high > 0:
             raise ValueError(f"clip_high must be above 0, got {self.clip_high}")
-        for name in ("discount", "gae_lambda", "rollback_lr", "answer_weight", "top_p", "covariance_share"):
+        for name in (
+            "discount",
+            "gae_lambda",
+            "rollback_lr",
+            "answer_weight",
+            "top_p",
+            "covariance_share",
+            "long_form",
+        ):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads, got {self.width} and {self.heads}")
 
     def _check_effect(self) -> None:
         """Raise an error where a requested part would silently have no effect."""
@@ -287,9 +297,10 @@ class Config:
 _POSITIVE = (
     "steps lr critic_lr questions_per_step minibatches epochs temperature top_p clip group_size max_actions width "
     "layers threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context thought_choices "
-    "wrong_thought_factor covariance_share fork_steps fork_questions protocol_lr"
+    "wrong_thought_factor covariance_share fork_steps fork_questions protocol_lr heads entities train_questions "
+    "warm_steps warm_lr"
 )
 _NOT_NEGATIVE = (
     "lambda_ target_entropy kl entropy_bonus weight_decay held_out max_grad_norm lr_warmup probe_every decompose_every "
-    "checkpoint_every max_rollbacks protocol_steps"
+    "checkpoint_every max_rollbacks protocol_steps thought_words"
 )

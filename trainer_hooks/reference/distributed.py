@@ -89,9 +89,15 @@ SINGLE_PROCESS = Ranks()
 
 
 def device_of(name: str, ranks: Ranks) -> torch.device:
-    """Return the device of a setting: ``"auto"`` is a GPU where there is one, each rank on its own while they last."""
+    """Return the device of a setting: ``"auto"`` is a GPU where there is one, each rank on its own while they last.
+
+    Raises:
+        ValueError: If a GPU is asked for where torch finds none.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda":
+        if not torch.cuda.is_available():
+            raise ValueError("device cuda needs a GPU and a torch that is built for it, and torch finds none")
         return torch.device("cuda", ranks.rank % max(1, torch.cuda.device_count()))
     return torch.device(name)

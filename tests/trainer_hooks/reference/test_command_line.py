@@ -1,5 +1,8 @@
 """`python -m trainer_hooks.reference`, from its options to its exit code."""
 
+import resource
+import signal
+
 import pytest
 
 from trainer_hooks.reference.__main__ import main
@@ -54,3 +57,34 @@ def test_a_run_that_cannot_go_on_ends_in_one_line(options, capsys):
     """Weights that give no probabilities: exit code 1 and what to lower."""
     assert main([*options, "--lr", "1e30"]) == 1
     assert "error: logits must be finite" in capsys.readouterr().err
+
+
+def test_a_start_that_is_refused_is_not_seen_by_the_collector(options, collector, capsys):
+    """It would end the run of that name, which may be alive, and take its place as the attempt that is watched."""
+    assert main([*options, "--checkpoint-every", "1"]) == 0
+    streamed = [*options, "--url", collector.url, "--run", "r1"]
+    assert main([*streamed, "--checkpoint-every", "1"]) == 2
+    assert main([*streamed, "--resume", "--lr", "0.1"]) == 2
+    assert "go on from it with --resume" in capsys.readouterr().err
+    assert main([*streamed, "--resume", "--steps", "3"]) == 0
+    assert len({batch.attempt for batch in collector.batches}) == 1
+
+
+def test_a_full_disk_is_one_line_and_no_torn_file(options, tmp_path, capsys):
+    """The checkpoint that does not fit leaves nothing behind, and ends the run with exit code 1."""
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write then fails as on a full disk
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        assert main([*options, "--checkpoint-every", "1"]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "step-000001.pt cannot be written: " in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_one_line(options, tmp_path, capsys):
+    """A log that is a folder ends the run at its first step, with exit code 1."""
+    assert main([*options, "--log", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith("error: [Errno")

@@ -188,6 +188,8 @@ def test_each_rank_has_a_gpu_of_its_own_while_they_last(monkeypatch):
     """Automatic is a GPU where there is one; more ranks than GPUs share them in turn."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert device_of("auto", SINGLE_PROCESS) == torch.device("cpu")
+    with pytest.raises(ValueError, match="device cuda needs a GPU"):
+        device_of("cuda", SINGLE_PROCESS)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert [device_of("auto", Ranks(rank, 3)).index for rank in range(3)] == [0, 1, 0]

@@ -11,7 +11,7 @@ import torch
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.run.trainer import Trainer
 
-__all__ = ["Checkpoints"]
+__all__ = ["Checkpoints", "write_whole"]
 
 CHANGEABLE_OF_RUN = {
     "steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks", "fork_steps", "fork_questions",
@@ -37,12 +37,14 @@ class Checkpoints:
         self.directory = directory
 
     def save(self, trainer: Trainer) -> Path:
-        """Write the trainer's state under its step; a file is there whole or not at all."""
+        """Write the trainer's state under its step; a file is there whole or not at all.
+
+        Raises:
+            OSError: If it cannot be written, as on a full disk.
+        """
         path = self.directory / f"step-{trainer.step_number:06d}.pt"
         self.directory.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        torch.save({"settings": _settings(trainer.config)} | trainer.state(), part)
-        part.replace(path)
+        write_whole({"settings": _settings(trainer.config)} | trainer.state(), path)
         healthy = self.healthy()
         for old in self._all()[:-KEPT]:
             if old != healthy:
@@ -94,6 +96,21 @@ class Checkpoints:
 
     def _all(self) -> list[Path]:
         return sorted(self.directory.glob("step-*.pt"))
+
+
+def write_whole(state: dict[str, Any], path: Path) -> None:
+    """Write tensors and plain values to a file, which is there whole or not at all.
+
+    Raises:
+        OSError: If it cannot be written, as on a full disk; what was written of it is removed.
+    """
+    part = path.with_suffix(".part")
+    try:
+        torch.save(state, part)
+        part.replace(path)
+    except (OSError, RuntimeError) as error:  # torch raises the second on a full disk
+        part.unlink(missing_ok=True)
+        raise OSError(f"{path} cannot be written: {error}") from error
 
 
 def _settings(config: Config) -> dict[str, object]:

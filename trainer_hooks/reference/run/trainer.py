@@ -72,7 +72,8 @@ class Trainer:
         ranks: The processes that train it together.
 
     Raises:
-        ValueError: If minibatches cannot be divided among the ranks in whole groups, or several ranks are to decompose.
+        ValueError: If minibatches cannot be divided among the ranks in whole groups, several ranks are to decompose, or
+            the environment has fewer questions than a step asks.
     """
 
     def __init__(
@@ -91,6 +92,11 @@ class Trainer:
         self.learner = Learner(config, model, ranks)
         self.generator = torch.Generator(next(model.parameters()).device).manual_seed(config.seed)
         self.environment = environment or FactsEnvironment(config)
+        if len(self.environment.questions) < config.questions_per_step:
+            raise ValueError(
+                f"questions_per_step must be at most the number of questions to train on, got "
+                f"{config.questions_per_step} and {len(self.environment.questions)}"
+            )
         self.draw = random.Random(config.seed)
         self.step_number = 0
 

@@ -348,12 +348,20 @@ def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
         ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
         ({"gae_lambda": 1.5}, r"gae_lambda must be in \[0, 1\], got 1.5"),
         ({"lr": float("nan")}, "lr must be above 0, got nan"),
+        ({"heads": 3}, "width must be a multiple of heads, got 64 and 3"),
+        ({"heads": 0}, "heads must be above 0, got 0"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(wrong, message):
     """The message says what must hold and what was given."""
     with pytest.raises(ValueError, match=message):
         Config(**wrong)
+
+
+def test_a_step_that_asks_more_questions_than_there_are_is_refused(tiny):
+    """Before anything is sampled."""
+    with pytest.raises(ValueError, match=r"questions_per_step must be at most .*, got 4 and 3"):
+        Trainer(replace(tiny, train_questions=3), warm_start(tiny))
 
 
 def test_the_command_line_knows_every_setting(capsys):
