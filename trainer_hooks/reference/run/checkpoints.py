@@ -11,7 +11,7 @@ import torch
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.run.trainer import Trainer
 
-__all__ = ["Checkpoints", "write_whole"]
+__all__ = ["Checkpoints", "step_of", "write_whole"]
 
 CHANGEABLE_OF_RUN = {
     "steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks", "fork_steps", "fork_questions",
@@ -71,7 +71,7 @@ class Checkpoints:
     def forget_after(self, path: Path) -> None:
         """Remove later checkpoints: a run that was rolled back must not resume from one of them."""
         for later in self._all():
-            if _step(later) > _step(path):
+            if step_of(later) > step_of(path):
                 later.unlink()
 
     def load(self, trainer: Trainer, path: Path) -> None:
@@ -120,5 +120,6 @@ def _settings(config: Config) -> dict[str, object]:
     return fixed | {"has_critic": config.optimises.has_critic}
 
 
-def _step(path: Path) -> int:
+def step_of(path: Path) -> int:
+    """Return the step of a checkpoint."""
     return int(re.sub(r"\D", "", path.stem))

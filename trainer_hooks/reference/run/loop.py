@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trainer_hooks
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.run.checkpoints import Checkpoints
+from trainer_hooks.reference.run.checkpoints import Checkpoints, step_of
 from trainer_hooks.reference.run.forks.forking import Forked, Forking
 from trainer_hooks.reference.run.forks.reports import fork_reports
 from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rollouts, step_warnings
@@ -53,7 +53,7 @@ class Loop:
         self.checkpoints = Checkpoints(config.checkpoints or config.cache / "checkpoints" / config.run_name)
         self.forked: list[Forked] = []
         self._forking = Forking(trainer, self.checkpoints, self.report) if config.on_acceleration == "fork" else None
-        self._candidate: Path | None = None
+        self._candidates: list[Path] = []
         self._may_act = True
         self._asks_from = 0
         self._unhelped = 0
@@ -143,13 +143,19 @@ class Loop:
         self._active_warnings = set(warnings)
 
     def _save_checkpoint(self, phase: str) -> None:
-        """Save; the checkpoint before counts as healthy if the run is still healthy: verdicts come late."""
-        is_healthy = phase not in UNHEALTHY
+        """Save; of those before, the newest counts as healthy whose step the collector has found healthy.
+
+        Verdicts come late, and while the collector is away none comes: the phase stays what it was when it left.
+        """
         if self.ranks.rank == 0:
-            path = self.checkpoints.save(self.trainer)
-            if is_healthy and self._candidate is not None:
-                self.checkpoints.mark_healthy(self._candidate)
-            self._candidate = path if is_healthy else None
+            path, judged = self.checkpoints.save(self.trainer), self.monitor.healthy_step
+            if phase in UNHEALTHY:
+                self._candidates.clear()
+            else:
+                known = [] if judged is None else [each for each in self._candidates if step_of(each) <= judged]
+                if known and known[-1].exists():  # not where it was removed as one of too many
+                    self.checkpoints.mark_healthy(known[-1])
+                self._candidates = [*self._candidates[len(known) :], path]
         self.ranks.barrier()
 
     def _is_collapsing(self, phase: str) -> bool:
@@ -174,7 +180,7 @@ class Loop:
             lr=self.config.rollback_lr, llds=action == "rollback+llds", weight=learner.llds_weight
         )
         failed_at = self.trainer.step_number
-        self._may_act, self._candidate = False, None
+        self._may_act, self._candidates = False, []
         self.checkpoints.load(self.trainer, healthy)
         learner.adjustment = adjustment
         self.trainer.reseed(adjustment.rollbacks)
@@ -204,7 +210,7 @@ class Loop:
             self._unhelped += 1
             self._asks_from = step + self.config.fork_steps * self._unhelped
             return
-        self._may_act, self._candidate = False, None
+        self._may_act, self._candidates = False, []
         for number, row in forked.rows.items():
             self.monitor.log_step(number, scalars=row, actions=self._take_reports())
             if self.config.log is not None:

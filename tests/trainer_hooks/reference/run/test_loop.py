@@ -1,5 +1,6 @@
 """Checkpoints that resume to the last bit, and what a verdict of the collector does to a run."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import Trainer
-from trainer_hooks.wire import Receipt
+from trainer_hooks.wire import Receipt, decode_record
 
 
 def trainer_of(config):
@@ -117,7 +118,7 @@ def test_a_dying_run_goes_back_to_health_with_llds_on(tiny, collector, connect, 
         newest = max((record.step for record in collector.records), default=0)
         phase = "acceleration" if batch.attempt == first_attempt(collector) and newest > 3 else "healthy"
         phases.append(phase)
-        return Receipt(run_id="r", accepted=len(batch.records), phase=phase)
+        return Receipt(run_id="r", accepted=len(batch.records), phase=phase, judged_step=newest_of(batch))
 
     collector.receipt = receipt
     config = replace(
@@ -150,7 +151,8 @@ def test_a_verdict_that_is_only_held_rolls_nothing_back_again(tiny, collector, c
         newest = max((record.step for record in collector.records), default=0)
         is_judged = bool(batch.records) and (batch.attempt == first_attempt(collector) or len(collector.records) > 5)
         phase = ("acceleration" if newest > 3 else "healthy") if is_judged else "unknown"
-        return Receipt(run_id="r", accepted=len(batch.records), phase=phase)
+        judged = newest_of(batch) if is_judged else None
+        return Receipt(run_id="r", accepted=len(batch.records), phase=phase, judged_step=judged)
 
     collector.receipt = receipt
     config = replace(
@@ -167,6 +169,7 @@ def test_a_run_that_was_rolled_back_resumes_treated(tiny, collector, connect, tm
         run_id="r",
         accepted=len(batch.records),
         phase="acceleration" if max((record.step for record in collector.records), default=0) > 3 else "healthy",
+        judged_step=newest_of(batch),
     )
     config = replace(
         tiny, steps=4, checkpoints=tmp_path, checkpoint_every=1, on_acceleration="rollback+llds", max_rollbacks=1
@@ -183,6 +186,24 @@ def test_a_run_that_was_rolled_back_resumes_treated(tiny, collector, connect, tm
     once = trainer_of(config)
     once.reseed(1)
     assert torch.equal(again.trainer.generator.get_state(), once.generator.get_state())
+
+
+def test_no_checkpoint_is_healthy_that_nobody_has_judged(tiny, collector, connect, tmp_path):
+    """The collector is away from step 4 on, and its last word was healthy: the run may have died meanwhile."""
+
+    def receipt(batch):
+        judged = newest_of(batch)
+        if judged == 3:
+            collector.answers += [(503, b"", {})] * 1000
+        return Receipt(run_id="r", accepted=len(batch.records), phase="healthy", judged_step=judged)
+
+    collector.receipt = receipt
+    config = replace(tiny, steps=7, checkpoints=tmp_path, checkpoint_every=1)
+    monitor = Flushing(connect())
+    monitor.flush_until = 3
+    Loop(config, trainer_of(config), monitor, [].append).run()
+    assert monitor.phase == "healthy"
+    assert Checkpoints(tmp_path).healthy().name == "step-000003.pt"
 
 
 class Failing(FactsEnvironment):
@@ -245,6 +266,11 @@ def first_attempt(collector):
     return collector.batches[0].attempt if collector.batches else None
 
 
+def newest_of(batch):
+    """The newest step of a batch; None where it has no record."""
+    return max((decode_record(raw).step for raw in batch.records), default=None)
+
+
 class Flushing:
     """The monitor, waiting for the answer to each step, so that a test knows when a verdict is in."""
 
@@ -252,6 +278,7 @@ class Flushing:
         self.monitor = monitor
         self.logged = 0
         self.stop_after = None
+        self.flush_until = math.inf
 
     def log_step(self, *arguments, **options):
         """Log and wait; or be killed at the first step after so many."""
@@ -259,7 +286,12 @@ class Flushing:
         if self.stop_after is not None and self.logged > self.stop_after:
             raise KeyboardInterrupt
         self.monitor.log_step(*arguments, **options)
-        assert self.monitor.flush(PATIENCE_SECONDS)
+        assert self.logged > self.flush_until or self.monitor.flush(PATIENCE_SECONDS)
+
+    @property
+    def healthy_step(self):
+        """Return the newest healthy step."""
+        return self.monitor.healthy_step
 
     @property
     def phase(self):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.trainer_hooks.reference.run.test_loop import Flushing, first_attempt, trainer_of, weights
+from tests.trainer_hooks.reference.run.test_loop import Flushing, first_attempt, newest_of, trainer_of, weights
 from trainer_hooks.forks import CONTROL, Estimate
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.forks import forking as module
@@ -156,7 +156,7 @@ def test_a_run_that_nothing_helps_goes_on_and_asks_twice_at_most(forked, collect
     def receipt(batch):
         newest = max((record.step for record in collector.records), default=0)
         phase = "acceleration" if newest > 2 else "healthy"
-        return Receipt(run_id="r", accepted=len(batch.records), phase=phase)
+        return Receipt(run_id="r", accepted=len(batch.records), phase=phase, judged_step=newest_of(batch))
 
     collector.receipt = receipt
     loop = Loop(config, trainer_of(config), Flushing(connect()), [].append)
@@ -187,6 +187,7 @@ def test_a_dying_run_is_forked_and_the_collector_is_told(forked, collector, conn
             run_id="r",
             accepted=len(batch.records),
             phase="acceleration" if dies else "healthy",
+            judged_step=newest_of(batch),
             alerts=[ALERT] if dies else [],
         )
 
