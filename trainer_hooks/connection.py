@@ -1,5 +1,6 @@
 """`connect` completes the settings, builds a monitor and starts it."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -17,6 +18,10 @@ __all__ = ["connect"]
 # The integers of msgpack. A tokenizer without a limit has a model_max_length of 10**30.
 MSGPACK_MINIMUM: Final = -(2**63)
 MSGPACK_MAXIMUM: Final = 2**64 - 1
+IMPORTED: Final = (
+    "NOTHING IS RECORDED: connect was called while a spawned process imported the modules of the process that started "
+    "it, which reports for the run; if this process trains, call connect in the function that it runs"
+)
 
 
 def connect(
@@ -38,7 +43,8 @@ def connect(
     """Start streaming a run to a collector; nothing raises after this has returned.
 
     Without an address, here or in `RLVITALS_URL`, this returns a monitor that accepts every call and does nothing. If
-    `RLVITALS_SPOOL_DIR` is set, it writes to disk instead, and ``python -m trainer_hooks.sync`` sends it later.
+    `RLVITALS_SPOOL_DIR` is set, it writes to disk instead, and ``python -m trainer_hooks.sync`` sends it later. A
+    monitor does nothing either where a spawned process, such as a data loader's worker, imports a script that connects.
 
     Args:
         url: Address of the collector, such as ``http://127.0.0.1:8600``; else `RLVITALS_URL`.
@@ -66,6 +72,8 @@ def connect(
         raise ConfigurationError(
             f"actions must be an ActionPolicy, got {actions!r}; use trainer_hooks.actions.ActionPolicy(rules)"
         )
+    if _is_importing_for_parent():
+        return NullMonitor(IMPORTED)
     settings = ConnectionSettings.resolve(
         url=url,
         project=project,
@@ -92,6 +100,16 @@ def connect(
     )
     monitor.start()
     return monitor
+
+
+def _is_importing_for_parent() -> bool:
+    """Whether this process was spawned, for example for a data loader, and still imports its parent's main module.
+
+    A connection of its own would be a newer attempt of the run, and detection would leave the parent's.
+    """
+    # multiprocessing sets the attribute for itself: it refuses to start processes meanwhile.
+    module = sys.modules.get("multiprocessing.process")
+    return module is not None and getattr(module.current_process(), "_inheriting", False)
 
 
 def _to_plain_values(config: Mapping[str, object] | None) -> dict[str, object] | None:

@@ -69,6 +69,7 @@ class Monitor:
     policy: ActionPolicy | None = None
     texts: bool = False
     drops: DropCounter
+    _why_silent: str = ""
 
     def __init__(
         self,
@@ -200,6 +201,8 @@ class Monitor:
             actions: What was done about alerts after this step; the adapters set it.
         """
         if self._is_silent:
+            if self._why_silent:
+                self.drops.warn("silent", self._why_silent, once=True)
             return
         try:
             started = time.perf_counter()
@@ -284,10 +287,15 @@ class Monitor:
 
 
 class NullMonitor(Monitor):
-    """A monitor without a collector: accepts every call, does nothing and costs nothing."""
+    """A monitor without a collector: accepts every call, does nothing and costs nothing.
 
-    def __init__(self) -> None:
+    Args:
+        reason: Why nothing is recorded, logged once when a step is; without one nothing is logged.
+    """
+
+    def __init__(self, reason: str = "") -> None:
         """Make a silent monitor; the base class would prepare delivery."""
+        self._why_silent = reason
         self.drops = DropCounter()
         self._run = ""
         self._health = RunHealth(0, self.drops)

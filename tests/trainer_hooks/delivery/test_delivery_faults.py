@@ -495,6 +495,40 @@ if __name__ == "__main__":
     assert sum(batch.end is not None for batch in collector.batches) == 1
 
 
+def test_a_spawned_child_that_imports_a_script_that_connects_is_silent(collector, tmp_path):
+    """A connection of a data loader's worker would be a newer attempt, in whose place no detector sees the training."""
+    script = tmp_path / "connecting.py"
+    script.write_text("""
+import logging, multiprocessing, trainer_hooks
+
+logging.basicConfig()
+monitor = trainer_hooks.connect()
+
+def work():
+    assert isinstance(monitor, trainer_hooks.NullMonitor)
+    monitor.log_step(1, {"who": 1.0})
+    monitor.close()
+    own = trainer_hooks.connect(run="of a function that trains")
+    assert not isinstance(own, trainer_hooks.NullMonitor)
+    own.log_step(1, {"who": 2.0})
+    own.close()
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=work)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    monitor.log_step(1, {"who": 0.0})
+""")
+    environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environ, timeout=60, check=True, stderr=subprocess.PIPE, text=True
+    )
+    assert "NOTHING IS RECORDED: connect was called while a spawned process imported" in done.stderr
+    assert {record.scalars["who"] for record in collector.records} == {0.0, 2.0}
+    assert len({batch.attempt for batch in collector.batches if batch.run == "r"}) == 1
+
+
 def test_logging_during_the_exit_of_the_interpreter_raises_nothing(collector):
     """Other exit handlers, threads and finalisers log after our exit handler; stderr has no traceback."""
     script = """
