@@ -12,6 +12,7 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
+from trainer_hooks.model_monitors.gradients import total_norm
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.rescoring import PairedProbe, Scorer
 from trainer_hooks.ranks.agreement import Coordinator, SingleProcessCoordinator, make_coordinator
@@ -174,7 +175,7 @@ class LoopWatch:
             gradients = [weight.grad for group in groups for weight in group["params"] if weight.grad is not None]
             is_sharded = any(hasattr(gradient, "full_tensor") for gradient in gradients)
             if "grad/norm" not in self._scalars and gradients and not is_sharded:
-                norm = torch.nn.utils.get_total_norm(gradients)
+                norm = total_norm(gradients)
                 self._scalars["grad/norm"] = norm if scale is None else norm / scale
 
     def _after_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:

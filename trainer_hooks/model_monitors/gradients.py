@@ -1,9 +1,11 @@
-"""The gradient norm of each module."""
+"""Gradient norms, of each module or of all weights."""
+
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["module_norms"]
+__all__ = ["module_norms", "total_norm"]
 
 MATRIX = 2
 
@@ -29,7 +31,13 @@ def module_norms(model: nn.Module) -> dict[str, Tensor]:
         gradients.setdefault(module, []).append(weight.grad)
         if weight.ndim >= MATRIX:
             with_matrix.add(module)
-    return {name: torch.nn.utils.get_total_norm(found) for name, found in gradients.items() if name in with_matrix}
+    return {name: total_norm(found) for name, found in gradients.items() if name in with_matrix}
+
+
+def total_norm(gradients: Iterable[Tensor]) -> Tensor:
+    """Compute ‖g‖ = √Σ g² over gradients, of which some may be sparse, as those of ``Embedding(sparse=True)``."""
+    # A sparse gradient may hold a row more than once; coalescing adds them up, in a copy.
+    return torch.nn.utils.get_total_norm([each.coalesce().values() if each.is_sparse else each for each in gradients])
 
 
 def _module_of(weight: str) -> str:

@@ -40,6 +40,18 @@ def test_each_optimiser_step_is_a_step(optimizer, connect, collector):
     assert collector.batches[-1].end == "finished"
 
 
+def test_sparse_gradients_have_a_norm(connect, collector):
+    """Of an embedding beside a dense weight; a row that was looked up twice has the sum of both."""
+    embedding, weight = torch.nn.Embedding(5, 2, sparse=True), torch.nn.Parameter(torch.tensor(1.0))
+    optimizer = torch.optim.SGD([*embedding.parameters(), weight], lr=0.1)
+    with LoopWatch(optimizer, connect()):
+        (embedding(torch.tensor([1, 1, 3])).sum() + 4 * weight).backward()
+        optimizer.step()
+    (record,) = collector.records
+    # √(2 · 2² + 2 · 1² + 4²)
+    assert record.scalars["grad/norm"] == pytest.approx(26**0.5)
+
+
 def test_what_is_noted_without_a_name_is_counted(optimizer, connect, collector):
     """A note that is not a mapping is counted, and no error is raised into the loop."""
     with LoopWatch(optimizer, connect()) as watch:

@@ -89,7 +89,8 @@ def value_loss(
         authors' code, see Engstrom et al. (arXiv 2005.12729), section 3.
     """
     _require_shape_of(values, old_values=old_values, returns=returns, mask=mask)
-    values, old_values = upcast(values), upcast(old_values).detach()
+    # Before the difference: what a critic gives at padding may be NaN, and its gradient would reach every weight.
+    values, old_values = torch.where(mask, upcast(values), 0.0), upcast(old_values).detach()
     held = old_values + (values - old_values).clamp(-clip, clip)
     error = torch.maximum((values - returns).square(), (held - returns).square())
     count = mask.sum().clamp(min=1) if normaliser is None else normaliser

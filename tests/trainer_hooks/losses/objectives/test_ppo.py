@@ -98,3 +98,12 @@ def test_shapes_that_do_not_belong_together_are_named():
         generalised_advantages(torch.zeros(3), torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.bool))
     with pytest.raises(ValueError, match=r"mask must have the shape of values \(2, 3\), got \(2, 4\)"):
         generalised_advantages(torch.zeros(2), torch.zeros(2, 3), torch.ones(2, 4, dtype=torch.bool))
+
+
+def test_what_a_critic_gives_outside_the_mask_moves_nothing():
+    """NaN at padding: the loss and its gradient are those of the action tokens."""
+    values = torch.tensor([[0.5, torch.nan]], requires_grad=True)
+    loss = value_loss(values, values.detach(), torch.zeros(1, 2), torch.tensor([[True, False]]))
+    loss.backward()
+    assert loss.item() == 0.125
+    assert values.grad.tolist() == [[0.5, 0.0]]
