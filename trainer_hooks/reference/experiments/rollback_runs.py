@@ -63,7 +63,7 @@ def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda
         taken = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     path.parent.mkdir(parents=True, exist_ok=True)
     if loop.forked:
-        forks = [asdict(replace(forked, rows={})) for forked in loop.forked]
+        forks = [asdict(replace(forked, rows={}, alerts=())) for forked in loop.forked]
         forks_path(path).write_text(json.dumps(forks, indent=1) + "\n", encoding="utf-8")
     write(_number_attempts(taken), path)
 

@@ -84,6 +84,9 @@ class Loop:
                 f"a new run must not write among the checkpoints of another, got {newest}; go on from it with "
                 "--resume, remove its folder, or name another with --checkpoints"
             )
+        is_to_go_on = self.config.resume and newest is not None and self._forking is not None
+        if not is_to_go_on and self.ranks.rank == 0:
+            Forking.abandon(self.checkpoints)
 
     def run(self) -> int:
         """Train; return how many times the run was rolled back.
@@ -173,7 +176,7 @@ class Loop:
             self.report(f"phase {phase} at step {self.trainer.step_number}: stopped{_why(action, healthy)}")
             return False
         if self._forking is not None:
-            self._forking.begin(healthy)
+            self._forking.begin(healthy, self.monitor.alerts)
             self._fork(self._forking, phase)
             return True
         adjustment = learner.adjustment.after_rollback(
@@ -199,7 +202,7 @@ class Loop:
         """Train what is missing of the forks, and go on as the best of them; its steps become the run's."""
         forked = forking.finish()
         self.forked.append(forked)
-        self._reports += fork_reports(forked, self.monitor.alerts)
+        self._reports += fork_reports(forked)
         choice, step = forked.choice, self.trainer.step_number
         self.report(
             f"phase {phase} at step {forked.asked_at}: {choice.winner} wins of {len(choice.scores)} forks from step "

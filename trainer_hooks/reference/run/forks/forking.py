@@ -6,20 +6,22 @@ the checkpoints until the choice is made, so that a process that dies meanwhile 
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 from trainer_hooks.forks import CONTROL, Choice, ForkMeasurement, choose
-from trainer_hooks.reference.run.checkpoints import Checkpoints
+from trainer_hooks.reference.run.checkpoints import Checkpoints, step_of, write_whole
 from trainer_hooks.reference.run.forks.contexts import ForkContexts
 from trainer_hooks.reference.run.forks.treatments import adjustments
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
 from trainer_hooks.reference.updates.adjustment import Adjustment
+from trainer_hooks.wire import AlertNotice
 
 __all__ = ["Forked", "Forking"]
 
@@ -35,6 +37,7 @@ class Forked:
         choice: The winner and every score.
         asked_at: The step after which they were asked for.
         begun_at: The step of the healthy checkpoint that they began at.
+        alerts: Those that fired then.
         rows: The winner's steps by number with their signals, which the run takes over; none where the control won.
         extra_steps: Steps that were trained and are no part of the run.
     """
@@ -42,6 +45,7 @@ class Forked:
     choice: Choice
     asked_at: int
     begun_at: int
+    alerts: Sequence[AlertNotice]
     rows: Mapping[int, Mapping[str, float]]
     extra_steps: int
 
@@ -69,20 +73,29 @@ class Forking:
         self._trainer = trainer
         self._checkpoints = checkpoints
         self._report = report
-        self._folder = checkpoints.directory / "forks"
+        self._plan_path = _plan_of(checkpoints)
+        self._folder = self._plan_path.parent
 
     @property
     def is_unfinished(self) -> bool:
         """Whether a process died between a warning and its answer."""
         return self._plan_path.exists()
 
-    def begin(self, healthy: Path) -> None:
-        """Save the run as it is, and plan forks from a healthy checkpoint."""
-        trainer = self._trainer
+    def begin(self, healthy: Path, alerts: Sequence[AlertNotice] = ()) -> None:
+        """Save the run as it is, and plan forks from a healthy checkpoint, because of alerts.
+
+        The plan has all that the forks must have in common, so that a process that goes on with it under other settings
+        compares like with like.
+        """
+        trainer, config = self._trainer, self._trainer.config
+        begun_at = step_of(healthy)
         plan = {
             "present": self._checkpoints.save(trainer).name,
             "healthy": healthy.name,
             "at": trainer.step_number,
+            "steps": min(max(config.fork_steps, trainer.step_number - begun_at), LONGEST * config.fork_steps),
+            "questions": config.fork_questions,
+            "alerts": msgspec.to_builtins(alerts),
             "treated": {name: asdict(adjustment) for name, adjustment in adjustments(trainer.learner).items()},
         }
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -104,14 +117,12 @@ class Forking:
         # What earlier forks have changed is part of the run as it is: the checkpoint may be from before them.
         treated = {name: Adjustment(**adjustment) for name, adjustment in plan["treated"].items()}
         self._checkpoints.load(trainer, healthy)
-        begun_at, asked_at = trainer.step_number, int(plan["at"])
-        config = trainer.config
-        steps = min(max(config.fork_steps, asked_at - begun_at), LONGEST * config.fork_steps)
-        contexts = ForkContexts.of(trainer.model, trainer.environment, config.fork_questions)
+        begun_at = trainer.step_number
+        contexts = ForkContexts.of(trainer.model, trainer.environment, plan["questions"])
         for name, adjustment in treated.items():
             if not self._result(name).exists():
                 self._checkpoints.load(trainer, healthy)
-                self._train(name, adjustment, steps, contexts)
+                self._train(name, adjustment, plan["steps"], contexts)
         results = {name: torch.load(self._result(name), weights_only=True) for name in treated}
         choice = choose(ForkMeasurement(**result["measurement"]) for result in results.values())
         rows: dict[int, dict[str, float]] = {}
@@ -124,11 +135,19 @@ class Forking:
             self._checkpoints.save(trainer)
         shutil.rmtree(self._folder)
         trained = sum(result["measurement"]["steps"] for result in results.values())
-        return Forked(choice=choice, asked_at=asked_at, begun_at=begun_at, rows=rows, extra_steps=trained - len(rows))
+        return Forked(
+            choice=choice,
+            asked_at=plan["at"],
+            begun_at=begun_at,
+            alerts=msgspec.convert(plan["alerts"], list[AlertNotice]),
+            rows=rows,
+            extra_steps=trained - len(rows),
+        )
 
-    @property
-    def _plan_path(self) -> Path:
-        return self._folder / "plan.json"
+    @staticmethod
+    def abandon(checkpoints: Checkpoints) -> None:
+        """Forget planned forks: the run goes on without them, and must not go back to them later."""
+        _plan_of(checkpoints).unlink(missing_ok=True)
 
     def _result(self, name: str) -> Path:
         return self._folder / f"{name}.pt"
@@ -146,7 +165,9 @@ class Forking:
         except (TrainingError, FloatingPointError) as error:
             found = ForkMeasurement(name=name, steps=len(rows), failure=str(error))
         kept = {"measurement": asdict(found), "rows": rows, "trainer": trainer.state()}
-        part = self._result(name).with_suffix(".part")
-        torch.save(kept, part)
-        part.replace(self._result(name))
+        write_whole(kept, self._result(name))
         self._report(f"fork {name}: {found.failure or f'{found.steps} steps'}")
+
+
+def _plan_of(checkpoints: Checkpoints) -> Path:
+    return checkpoints.directory / "forks" / "plan.json"

@@ -1,21 +1,19 @@
-"""The report of forks to the collector: one, for the worst alert that fires."""
-
-from collections.abc import Sequence
+"""The report of forks to the collector: one, for the worst alert that fired."""
 
 from trainer_hooks.forks import ForkScore
 from trainer_hooks.reference.run.forks.forking import Forked
-from trainer_hooks.wire import ActionReport, AlertNotice, ForkResult
+from trainer_hooks.wire import ActionReport, ForkResult
 
 __all__ = ["fork_reports"]
 
 _SEVERITIES = ("info", "warning", "critical")
 
 
-def fork_reports(forked: Forked, alerts: Sequence[AlertNotice]) -> list[ActionReport]:
-    """Report forks about the most severe alert, of several the newest; nothing where none fires."""
-    if not alerts:
+def fork_reports(forked: Forked) -> list[ActionReport]:
+    """Report forks about the most severe alert that fired when they were asked for, of several the newest."""
+    if not forked.alerts:
         return []
-    alert = max(alerts, key=lambda each: (_SEVERITIES.index(each.severity), each.opened_step))
+    alert = max(forked.alerts, key=lambda each: (_SEVERITIES.index(each.severity), each.opened_step))
     choice = forked.choice
     return [
         ActionReport(

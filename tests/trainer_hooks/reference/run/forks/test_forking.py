@@ -10,6 +10,7 @@ from trainer_hooks.forks import CONTROL, Estimate
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.forks import forking as module
 from trainer_hooks.reference.run.forks.forking import Forking
+from trainer_hooks.reference.run.forks.reports import fork_reports
 from trainer_hooks.reference.run.forks.treatments import adjustments
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import TrainingError
@@ -143,6 +144,36 @@ def test_forks_that_were_interrupted_go_on_with_the_one_that_was_missing(forked,
     assert repr(forking.finish()) == repr(whole)  # NaN is not equal to itself
     assert [line.split(":")[0] for line in reported] == ["fork llds", "fork kl", "fork nthr", "fork clip-higher"]
     assert torch.equal(weights(trainer), reached)
+
+
+def test_forks_that_were_interrupted_go_on_as_they_were_planned(forked):
+    """Under other settings than those that they began with: as many steps, the same questions and the same alert."""
+    _, forking = forked_at_two(forked)
+    whole = forking.finish()
+    again = replace(forked, checkpoints=forked.checkpoints / "again")
+    _, forking = forked_at_two(again)
+    forking.begin(again.checkpoints / "step-000001.pt", [ALERT])
+    changed = trainer_of(replace(again, fork_steps=3, fork_questions=4))
+    result = Forking(changed, Checkpoints(again.checkpoints), [].append).finish()
+    assert [score.steps for score in result.choice.scores] == [1] * 6
+    assert repr(result.choice) == repr(whole.choice)
+    assert list(result.alerts) == [ALERT]
+    assert fork_reports(result)[0].alert_id == "a1"
+
+
+def test_a_run_that_went_on_without_its_forks_does_not_go_back_to_them(forked, connect):
+    """Resumed without forks, and later with them again: the plan of before is gone, and the step stays."""
+    forked_at_two(forked)
+    other = replace(forked, on_acceleration="none", resume=True)
+    loop = Loop(other, trainer_of(other), connect(), [].append)
+    loop.resume()
+    loop.run()
+    later = replace(forked, resume=True, steps=4)
+    loop = Loop(later, trainer_of(later), connect(), [].append)
+    loop.resume()
+    loop.run()
+    assert loop.forked == []
+    assert loop.trainer.step_number == 4
 
 
 def test_a_run_that_nothing_helps_goes_on_and_asks_twice_at_most(forked, collector, connect, monkeypatch):
