@@ -210,7 +210,7 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "fair": lambda given: fair_table(_runs(given)),
     "healthy": lambda given: healthy_table(given.out / "healthy"),
     "healthy-cost": lambda given: healthy_cost_table(given.out / "healthy-cost", CURES),
-    "pilot": lambda given: pilot_table(_runs(given), ARMS),
+    "pilot": lambda given: pilot_table(_runs(given), ARMS | PROBE_ARMS),
     "rescue": _rescue,
     "search": lambda given: drift_table(given.out / "search", HYPOTHESES),
 }

@@ -53,6 +53,13 @@ PROBE_ARMS: dict[str, dict[str, Any]] = {
     "grpo-3e-3": {"lr": 3e-3},
     "grpo-5e-3": {"lr": 5e-3},
     "grpo-1e-2": {"lr": 1e-2},
+    # The same for a pretrained model, with LLDS at the same rates.
+    "grpo-1e-4": {"lr": 1e-4},
+    "grpo-2e-4": {"lr": 2e-4},
+    "grpo-4e-4": {"lr": 4e-4},
+    "llds-1e-4": _LLDS | {"lr": 1e-4},
+    "llds-2e-4": _LLDS | {"lr": 2e-4},
+    "llds-4e-4": _LLDS | {"lr": 4e-4},
 }
 """Arms that ask what an update does; their runs are not in the table of all arms."""
 
