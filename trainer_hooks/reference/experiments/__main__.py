@@ -45,7 +45,7 @@ from trainer_hooks.reference.experiments.tables.group_gwhes import fall_by_gwhes
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs, table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
-from trainer_hooks.reference.experiments.tables.pilot import pilot_table
+from trainer_hooks.reference.experiments.tables.pilot import common_steps_table, pilot_table
 from trainer_hooks.reference.experiments.tables.question import is_probed, question_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.siblings import siblings_table
@@ -210,7 +210,9 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "fair": lambda given: fair_table(_runs(given)),
     "healthy": lambda given: healthy_table(given.out / "healthy"),
     "healthy-cost": lambda given: healthy_cost_table(given.out / "healthy-cost", CURES),
-    "pilot": lambda given: pilot_table(_runs(given), ARMS | PROBE_ARMS),
+    "pilot": lambda given: "\n\n".join(
+        write(_runs(given), ARMS | PROBE_ARMS) for write in (pilot_table, common_steps_table)
+    ),
     "rescue": _rescue,
     "search": lambda given: drift_table(given.out / "search", HYPOTHESES),
 }

@@ -60,6 +60,7 @@ PROBE_ARMS: dict[str, dict[str, Any]] = {
     "llds-1e-4": _LLDS | {"lr": 1e-4},
     "llds-2e-4": _LLDS | {"lr": 2e-4},
     "llds-4e-4": _LLDS | {"lr": 4e-4},
+    "placebo-2e-4": {"method": "placebo", "lr": 2e-4},
 }
 """Arms that ask what an update does; their runs are not in the table of all arms."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
-from trainer_hooks.reference.experiments.arms import ARMS
+from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS as CATALOGUE
 from trainer_hooks.reference.experiments.healthy_runs import healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
@@ -28,7 +28,7 @@ from trainer_hooks.reference.experiments.tables.group_gwhes import fall_by_gwhes
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
-from trainer_hooks.reference.experiments.tables.pilot import pilot_table
+from trainer_hooks.reference.experiments.tables.pilot import common_steps_table, pilot_table
 from trainer_hooks.reference.experiments.tables.question import question_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.sweep import (
@@ -154,6 +154,9 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     assert course_table(peak, "llds-release") in page
     pilot = EXPERIMENTS.parent / "probes" / "runs-pretrained"
     assert pilot_table(pilot, ARMS) in page
+    short = EXPERIMENTS.parent / "probes" / "runs-pretrained-short"
+    assert pilot_table(short, PROBE_ARMS) in page
+    assert common_steps_table(short, PROBE_ARMS) in page
     assert gwhes_action_table(pilot, ["grpo"]) in page
     assert paper_table(STUBBORN) in page
     assert eval_table(STUBBORN, ARMS) in page
