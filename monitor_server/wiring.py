@@ -35,9 +35,9 @@ from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.retention.policy import Policy
 from monitor_server.retention.worker import RetentionWorker
+from monitor_server.rules.administration.rule_file import AppliedFile
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.rules.known_rules import KnownRules
-from monitor_server.rules.rule_file import AppliedFile
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import AlertChanged, Event
 from monitor_server.step_processing.projector import Projector

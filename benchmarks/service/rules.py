@@ -16,7 +16,8 @@ from monitor_server.access.callers import ANYBODY
 from monitor_server.detection.engine import EngineFactory
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
-from monitor_server.rules.administration import Author, create_rule
+from monitor_server.rules.administration.changes import Author
+from monitor_server.rules.administration.single_rules import create_rule
 from monitor_server.rules.definition import read_rule
 from monitor_server.rules.dry_run import MAX_DRY_RUN_STEPS, dry_run
 from monitor_server.rules.evaluation import RuleTracker

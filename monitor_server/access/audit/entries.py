@@ -5,7 +5,39 @@ from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.audit_log import AuditEntry
 
-__all__ = ["commit_change", "record_change"]
+__all__ = ["change_entry", "commit_change", "record_change"]
+
+
+def change_entry(
+    author: Caller,
+    action: str,
+    target: str,
+    *,
+    now: float,
+    project: str | None = None,
+    by: str = "",
+    detail: str = "",
+) -> AuditEntry:
+    """Return the entry of a change.
+
+    Args:
+        author: Who makes the change.
+        action: What is done, such as ``run.delete``.
+        target: The id or the name of what is changed.
+        now: Seconds since the epoch.
+        project: The project that is changed; None where it is more than one.
+        by: What the author calls themselves.
+        detail: What else there is to know.
+    """
+    return AuditEntry(
+        at=now,
+        by=author.signature(by),
+        key_id=author.key_id,
+        project=project,
+        action=action,
+        target=target,
+        detail=detail,
+    )
 
 
 def record_change(
@@ -19,29 +51,9 @@ def record_change(
     by: str = "",
     detail: str = "",
 ) -> None:
-    """Append a change to the audit log, in the transaction that makes the change.
-
-    Args:
-        repositories: An open transaction.
-        author: Who makes the change.
-        action: What is done, such as ``run.delete``.
-        target: The id or the name of what is changed.
-        now: Seconds since the epoch.
-        project: The project that is changed; None where it is more than one.
-        by: What the author calls themselves.
-        detail: What else there is to know.
-    """
-    repositories.audit_log.add(
-        AuditEntry(
-            at=now,
-            by=author.signature(by),
-            key_id=author.key_id,
-            project=project,
-            action=action,
-            target=target,
-            detail=detail,
-        )
-    )
+    """Append a change to the audit log, in the transaction that makes the change; for the rest see `change_entry`."""
+    entry = change_entry(author, action, target, now=now, project=project, by=by, detail=detail)
+    repositories.audit_log.add([entry])
 
 
 def commit_change(store: Store, author: Caller, action: str, target: str, *, now: float, **facts: str) -> None:

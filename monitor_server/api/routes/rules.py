@@ -13,22 +13,16 @@ from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas.rules import AppliedItem, DryRunItem, EpisodeItem, RuleItem, RunRuleItem
 from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.errors import InvalidField, UnknownRule, UnknownRun
-from monitor_server.rules.administration import (
-    AppliedRules,
-    Author,
-    apply_rules,
-    create_rule,
-    delete_rule,
-    placed_rule,
-    replace_rule,
-)
+from monitor_server.rules.administration.changes import Author
+from monitor_server.rules.administration.rule_file import MAX_FILE_RULES, FileSet
+from monitor_server.rules.administration.rule_sets import AppliedRules, apply_rules
+from monitor_server.rules.administration.single_rules import create_rule, delete_rule, placed_rule, replace_rule
 from monitor_server.rules.definition import Rule, WordedRule
 from monitor_server.rules.dry_run import LAST_STEP, MAX_DRY_RUN_STEPS, dry_run
 from monitor_server.rules.evaluation import decode_states
 from monitor_server.rules.findings import describe_rule
 from monitor_server.rules.known_rules import EnabledRule, KnownRules, stated_rule
 from monitor_server.rules.machine import MachineState
-from monitor_server.rules.rule_file import MAX_FILE_RULES, FileSet
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import StoredRule
 

@@ -12,7 +12,7 @@ from monitor_server.commands.user_name import user_name
 from monitor_server.detection.protocol import RULE_PREFIX
 
 if TYPE_CHECKING:
-    from monitor_server.rules.rule_file import RuleFile
+    from monitor_server.rules.administration.rule_file import RuleFile
 
 __all__ = ["run"]
 
@@ -63,7 +63,7 @@ def run(
 
 def _read(path: str) -> "RuleFile":
     from monitor_server.errors import InvalidField  # noqa: PLC0415 - pydantic takes its time
-    from monitor_server.rules.rule_file import load_rules  # noqa: PLC0415
+    from monitor_server.rules.administration.rule_file import load_rules  # noqa: PLC0415
 
     try:
         return load_rules(Path(path))

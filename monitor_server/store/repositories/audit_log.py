@@ -1,5 +1,6 @@
 """The audit log: who changed what. Entries are appended, and removed by their age; of a deleted project its name is."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,9 +46,9 @@ class AuditLog:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, entry: AuditEntry) -> None:
-        """Append an entry."""
-        self._connection.execute(insert(audit_entries), asdict(entry))
+    def add(self, entries: Sequence[AuditEntry]) -> None:
+        """Append at least one entry, in this order."""
+        self._connection.execute(insert(audit_entries), [asdict(entry) for entry in entries])
 
     def forget_project(self, project: str) -> None:
         """Remove the name of a project whose last run is deleted; what was done, when and by whom stays."""

@@ -1,7 +1,7 @@
 """Rules of the user's own, and the state of each run's rules."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,8 @@ NO_REVISION: Final = -1
 """The revision of a state that follows no rules."""
 
 _REVISION = select(rule_revisions.c.revision)
+_REPLACE = update(rules).where(rules.c.id == bindparam("rule"))
+_REMOVE = delete(rules).where(rules.c.id == bindparam("rule"))
 _LOAD_STATES = select(rule_states.c.rules_revision, rule_states.c.due_at, rule_states.c.state).where(
     rule_states.c.run_id == bindparam("run")
 )
@@ -93,17 +95,6 @@ class Rules:
         row = self._connection.execute(select(rules).where(rules.c.id == rule_id)).mappings().one_or_none()
         return None if row is None else _rule(row)
 
-    def find_name(self, name: str, *, project: str | None, run_id: str | None) -> StoredRule | None:
-        """Return the rule of a name among those that concern the same, or None."""
-        here = (rules.c.scope == _scope(project, run_id)) & (rules.c.name == name)
-        row = self._connection.execute(select(rules).where(here)).mappings().one_or_none()
-        return None if row is None else _rule(row)
-
-    def count(self, project: str | None) -> int:
-        """Return how many rules a project has with its runs, or how many concern every project."""
-        query = select(func.count()).select_from(rules).where(rules.c.project.is_not_distinct_from(project))
-        return int(self._connection.execute(query).scalar_one())
-
     def count_all(self) -> int:
         """Return how many rules there are."""
         return int(self._connection.execute(select(func.count()).select_from(rules)).scalar_one())
@@ -138,17 +129,17 @@ class Rules:
         rows = self._connection.execute(query).mappings()
         return [{"number": row["number"], "rule": _rule(row)} for row in rows]
 
-    def add(self, rule: StoredRule) -> None:
-        """Write a new rule."""
-        self._connection.execute(insert(rules), _values(rule))
+    def add(self, new: Sequence[StoredRule]) -> None:
+        """Write new rules, at least one."""
+        self._connection.execute(insert(rules), [_values(rule) for rule in new])
 
-    def replace(self, rule: StoredRule) -> None:
-        """Write a rule in the place of the one with its id."""
-        self._connection.execute(update(rules).where(rules.c.id == rule.id), _values(rule))
+    def replace(self, changed: Sequence[StoredRule]) -> None:
+        """Write rules, at least one, in the place of those with their ids."""
+        self._connection.execute(_REPLACE, [_values(rule) | {"rule": rule.id} for rule in changed])
 
-    def remove(self, rule_id: str) -> None:
-        """Remove a rule."""
-        self._connection.execute(delete(rules).where(rules.c.id == rule_id))
+    def remove(self, rule_ids: Sequence[str]) -> None:
+        """Remove rules, at least one."""
+        self._connection.execute(_REMOVE, [{"rule": rule_id} for rule_id in rule_ids])
 
     def load_states(self, run_id: str) -> SavedRuleStates | None:
         """Return the state of a run's rules, or None where no rule has seen a step of it."""

@@ -5,13 +5,16 @@ import itertools
 from contextlib import contextmanager
 
 import pytest
+import sqlalchemy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor_server.access.callers import ANYBODY
 from monitor_server.errors import RuleConflict
 from monitor_server.ingest.reset import reset_run
-from monitor_server.rules.administration import Author, apply_rules, create_rule, delete_rule, replace_rule
+from monitor_server.rules.administration.changes import Author
+from monitor_server.rules.administration.rule_sets import apply_rules
+from monitor_server.rules.administration.single_rules import create_rule, delete_rule, replace_rule
 from monitor_server.rules.definition import MAX_COMPARISONS, read_rule
 from monitor_server.rules.dry_run import dry_run
 from monitor_server.rules.evaluation import RuleTracker
@@ -225,7 +228,7 @@ def test_a_step_reads_a_bounded_number_of_other_runs(bench):
     definition = bench.rule(name="over", condition="comparison", other_run_id=other_ids[-1])
     with bench.store.write() as repositories:
         changed = {**stored.definition, **definition.model_dump(mode="json", exclude_none=True)}
-        repositories.rules.replace(dataclasses.replace(stored, definition=changed))
+        repositories.rules.replace([dataclasses.replace(stored, definition=changed)])
     run_id = bench.step(1, s=2.0)
     bench.projection().project(bench.store, run_id)
     fired = [number for number in range(MAX_COMPARISONS) if bench.episodes(run_id, f"rule:r{number}")]
@@ -271,6 +274,24 @@ def test_a_change_that_changes_nothing_concerns_no_run(bench, clock):
     with bench.store.write() as repositories:
         apply_rules(repositories, "team", [bench.rule(name="applied", value=3.0)], author=bench.author)
         assert repositories.rules.revision() == before + 1
+
+
+def test_a_file_of_many_rules_takes_as_many_statements_as_one_of_few(bench):
+    """On a database across a network each is a wait of whatever else the collector writes."""
+
+    def statements(count, **fields):
+        counted = []
+        with bench.store.write() as repositories:
+            connection = repositories.rules._connection
+            sqlalchemy.event.listen(connection, "before_cursor_execute", lambda *args: counted.append(args[2]))
+            wanted = [bench.rule(name=f"r{number}", **fields) for number in range(count)]
+            apply_rules(repositories, "team", wanted, author=bench.author)
+        return len(counted)
+
+    few = [statements(3), statements(3, value=2.0), statements(1)]
+    assert few == [statements(60), statements(60, value=3.0), statements(1)]
+    with bench.store.read() as repositories:
+        assert [rule.definition["value"] for rule in repositories.rules.of_set("team")] == [1.0]
 
 
 def test_an_alert_outlives_a_reset_until_a_step_shows_that_its_condition_has_ended(bench):

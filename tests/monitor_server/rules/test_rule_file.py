@@ -4,7 +4,7 @@ import pytest
 
 from monitor_server.commands.main import main
 from monitor_server.errors import InvalidField, StartupError
-from monitor_server.rules.rule_file import AppliedFile, load_rules
+from monitor_server.rules.administration.rule_file import AppliedFile, load_rules
 from tests.databases import sqlite_only
 
 RULES = """

@@ -398,7 +398,7 @@ def test_a_rule_that_this_version_cannot_read_is_listed_with_the_reason_and_can_
     newer, other = create(live), create(live, name="other")
     with live.app.state.collector.store.write() as repositories:
         stored = repositories.rules.find(newer["id"])
-        repositories.rules.replace(dataclasses.replace(stored, definition={**stored.definition, "newer": 1}))
+        repositories.rules.replace([dataclasses.replace(stored, definition={**stored.definition, "newer": 1})])
     items = {item["kind"]: item for item in live.get("/rules")["items"]}
     assert items["rule:kl"]["rule"] is None
     assert "this version cannot read it: newer is not known" in items["rule:kl"]["stated"]

@@ -15,7 +15,8 @@ from monitor_server.access.callers import Caller, Scope
 from monitor_server.configuration_files.reading import UnusableFileError, read_toml
 from monitor_server.configuration_files.watching import WatchedFile
 from monitor_server.errors import CollectorError, InvalidField, StartupError, Unavailable, UnknownRun
-from monitor_server.rules.administration import COLLECTORS_SET, Author, apply_rules
+from monitor_server.rules.administration.changes import Author
+from monitor_server.rules.administration.rule_sets import COLLECTORS_SET, apply_rules
 from monitor_server.rules.definition import WrittenRule, describe_problems
 from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable

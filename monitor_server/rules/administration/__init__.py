@@ -1,0 +1,1 @@
+"""Who makes, changes and deletes rules: people one at a time, files as sets."""

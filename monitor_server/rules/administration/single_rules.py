@@ -1,0 +1,98 @@
+"""Makes, changes and deletes single rules within what their author reaches."""
+
+from monitor_server.access.callers import Caller
+from monitor_server.errors import InvalidField, RuleConflict, ScopeTooSmall, UnknownRule, UnknownRun
+from monitor_server.rules.administration.changes import Author, RuleChanges, stated_values
+from monitor_server.rules.definition import ComparisonRule, Rule, read_rule
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.rules import StoredRule
+
+__all__ = ["create_rule", "delete_rule", "placed_rule", "replace_rule"]
+
+
+def placed_rule(repositories: Repositories, rule: Rule, caller: Caller) -> Rule:
+    """Return a rule with the project that it concerns: that of its run, or the one that the caller is confined to.
+
+    Raises:
+        ScopeTooSmall: If the caller does not reach the project.
+        UnknownRun: If the caller reaches no such run, or the run to compare with is of another project.
+        InvalidField: If run and project do not belong together.
+    """
+    project = rule.project or caller.project
+    if rule.run_id is not None:
+        found = repositories.runs.project(rule.run_id)
+        if found is None or not caller.reaches(found):
+            raise UnknownRun.by_id(rule.run_id)
+        if rule.project not in (None, found):
+            raise InvalidField(f"run {rule.run_id!r} belongs to another project than {rule.project!r}")
+        project = found
+    elif not caller.reaches(project):
+        raise ScopeTooSmall(f"this key makes rules of the project {caller.project!r} only")
+    if isinstance(rule, ComparisonRule) and repositories.runs.project(rule.other_run_id) != project:
+        raise UnknownRun(f"other_run_id must be a run of the project {project!r}, got {rule.other_run_id!r}")
+    return read_rule(stated_values(rule) | {"project": project})
+
+
+def create_rule(repositories: Repositories, rule: Rule, *, author: Author) -> StoredRule:
+    """Make a rule in an open transaction.
+
+    Raises:
+        RuleConflict: If the name is taken, or there are as many rules or comparisons as there may be.
+        ScopeTooSmall, UnknownRun, InvalidField: See `placed_rule`.
+    """
+    changes = RuleChanges(repositories, author)
+    stored = changes.create(placed_rule(repositories, rule, author.caller))
+    changes.write()
+    return stored
+
+
+def replace_rule(
+    repositories: Repositories, rule_id: str, rule: Rule, *, author: Author, version: int | None = None
+) -> StoredRule:
+    """Change a rule in an open transaction; one that states the same already stays as it is.
+
+    Args:
+        repositories: Of the transaction.
+        rule_id: The rule.
+        rule: What it states from now on.
+        author: Who changes it.
+        version: The version that the author had read, or None to change whatever is there.
+
+    Raises:
+        UnknownRule: If the author reaches no such rule.
+        RuleConflict: If a file states the rule, it has another version by now, the new name is taken, or there are as
+            many rules or comparisons as there may be.
+        ScopeTooSmall, UnknownRun, InvalidField: See `placed_rule`.
+    """
+    changes = RuleChanges(repositories, author)
+    found = _find(repositories, rule_id, author)
+    if found.file_set is not None:
+        raise RuleConflict(f"the file set {found.file_set!r} states the rule {found.name!r}; change it in the file")
+    if version is not None and found.version != version:
+        raise RuleConflict(
+            f"the rule {found.name!r} was changed by {found.updated_by} since it was read; read it again, and change "
+            "what it is now"
+        )
+    changed = changes.replace(found, placed_rule(repositories, rule, author.caller))
+    changes.write()
+    return changed
+
+
+def delete_rule(repositories: Repositories, rule_id: str, *, author: Author) -> StoredRule:
+    """Delete a rule in an open transaction, and return what it was. Its alerts are resolved.
+
+    Raises:
+        UnknownRule: If the author reaches no such rule.
+    """
+    changes = RuleChanges(repositories, author)
+    found = _find(repositories, rule_id, author)
+    changes.delete(found)
+    changes.write()
+    return found
+
+
+def _find(repositories: Repositories, rule_id: str, author: Author) -> StoredRule:
+    found = repositories.rules.find(rule_id)
+    if found is None or not author.caller.reaches(found.project):
+        raise UnknownRule.by_id(rule_id)
+    return found
