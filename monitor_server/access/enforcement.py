@@ -28,7 +28,7 @@ from monitor_server.errors import (
     UnknownProject,
     UnknownRun,
 )
-from monitor_server.refusal import opens_page, refuse
+from monitor_server.errors.answering import opens_page, refuse
 from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable
 

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from monitor_server.action_links.issuing import PATH as LINKS
 from monitor_server.errors import CollectorError
-from monitor_server.refusal import DETAIL_CHARS
+from monitor_server.errors.answering import DETAIL_CHARS
 from monitor_server.text_safety.printable import printable
 
 __all__ = [

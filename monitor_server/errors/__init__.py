@@ -1,4 +1,4 @@
-"""The errors of the collector. `api.error_handlers` answers them over HTTP, in one shape.
+"""The errors of the collector. `api.error_handlers` answers them over HTTP, and `answering` before a route, in one shape.
 
 Every other module imports them from here. The first column names the module of this package that defines them.
 
@@ -39,7 +39,7 @@ startup       └── StartupError                         the command line pr
                   ├── KeysMissing                      reachable from other machines, and nobody needs a key
                   ├── UndeclaredRoute                  a route of ours without a scope
                   └── AddressUnusable
-records       RecordError (ValueError)                 refuses one record; becomes a ``Rejection``, never a response
+requests      RecordError (ValueError)                 refuses one record; becomes a ``Rejection``, never a response
               ├── InvalidRecord
               ├── TooManySignals
               └── SummaryConflict
@@ -74,14 +74,17 @@ from monitor_server.errors.not_found import (
     UnknownVersion,
     UnknownView,
 )
-from monitor_server.errors.records import InvalidRecord, RecordError, SummaryConflict, TooManySignals
 from monitor_server.errors.requests import (
     BodyTooLarge,
     ForeignOrigin,
     InvalidField,
+    InvalidRecord,
     MalformedBody,
     MethodNotAllowed,
+    RecordError,
     SchemaVersionMismatch,
+    SummaryConflict,
+    TooManySignals,
     UnknownHost,
     UnknownPath,
     UnsupportedMediaType,

@@ -1,4 +1,4 @@
-"""Errors of a request that cannot be read or reaches no route: its host, origin, path, media type, size or fields."""
+"""Errors of a request that cannot be read or reaches no route, and of one record of a batch that is refused alone."""
 
 from collections.abc import Iterable
 from types import MappingProxyType
@@ -10,9 +10,13 @@ __all__ = [
     "BodyTooLarge",
     "ForeignOrigin",
     "InvalidField",
+    "InvalidRecord",
     "MalformedBody",
     "MethodNotAllowed",
+    "RecordError",
     "SchemaVersionMismatch",
+    "SummaryConflict",
+    "TooManySignals",
     "UnknownHost",
     "UnknownPath",
     "UnsupportedMediaType",
@@ -78,3 +82,19 @@ class InvalidField(CollectorError, ValueError):
 
 class SchemaVersionMismatch(InvalidField):
     """The batch is written in another version of the wire schema."""
+
+
+class RecordError(ValueError):
+    """Base of the errors that refuse one record of a batch."""
+
+
+class InvalidRecord(RecordError):
+    """A field of the record is unknown, missing, of the wrong type or out of range."""
+
+
+class TooManySignals(RecordError):
+    """The record has more signals than are read; those beyond the limit of a run are left out instead."""
+
+
+class SummaryConflict(RecordError):
+    """A summary cannot be merged with the one that another rank sent for the same step."""

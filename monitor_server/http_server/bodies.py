@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor_server.errors import BodyTooLarge, CollectorError, Unavailable
-from monitor_server.refusal import refuse
+from monitor_server.errors.answering import refuse
 
 __all__ = ["HeldBodies", "LimitedRequest", "too_large"]
 

@@ -33,10 +33,10 @@ from monitor_server.errors import (
     UnknownHost,
     UnsupportedMediaType,
 )
+from monitor_server.errors.answering import refuse
 from monitor_server.http_server.bodies import HeldBodies, LimitedRequest, too_large
 from monitor_server.http_server.routing_shortcut import DirectRoutes, Endpoint
 from monitor_server.instrumentation.request_ids import HEADER, REQUEST_ID, choose_id
-from monitor_server.refusal import refuse
 from monitor_server.text_safety.patterns import WITHOUT_NUL
 
 __all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from monitor_server.rules.definition import ComparisonRule, Rule
 from monitor_server.rules.findings import finding_of
-from monitor_server.rules.machine import Machine, MachineState
+from monitor_server.rules.state_machine import Machine, MachineState
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.steps import StepColumns
 

@@ -14,7 +14,7 @@ from monitor_server.detection.protocol import RULE_PREFIX, Finding
 from monitor_server.rules.definition import MAX_COMPARISONS, ComparisonRule
 from monitor_server.rules.findings import finding_of
 from monitor_server.rules.known_rules import EnabledRule, KnownRules
-from monitor_server.rules.machine import Machine, MachineState
+from monitor_server.rules.state_machine import Machine, MachineState
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import NO_REVISION, SavedRuleStates
 from monitor_server.store.repositories.runs import Run

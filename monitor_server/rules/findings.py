@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from monitor_server.detection.protocol import RULE_PREFIX, Finding, Severity
 from monitor_server.rules.definition import NOT_FINITE, AbsenceRule, ChangeRule, ComparisonRule, Rule
-from monitor_server.rules.machine import MachineState
+from monitor_server.rules.state_machine import MachineState
 
 __all__ = ["describe_rule", "finding_of"]
 

@@ -16,7 +16,7 @@ from monitor_server.store.faults import FaultCounts, fault_of, fault_of_disk, op
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres, unbounded
 from monitor_server.store.postgresql.listen_notify import Notifications
-from monitor_server.store.postgresql.silence import Silence
+from monitor_server.store.postgresql.unresponsive_server import Silence
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
 from monitor_server.store.schema.version import newest_schema, schema_version
 from monitor_server.store.sqlite.connections import (

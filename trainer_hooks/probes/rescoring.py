@@ -13,7 +13,7 @@ from torch import Tensor, distributed
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from trainer_hooks.probes.paired import Paired
-from trainer_hooks.ranks.unanimity import Unanimity
+from trainer_hooks.ranks.participation import Unanimity
 
 __all__ = ["PairedProbe", "Scorer"]
 

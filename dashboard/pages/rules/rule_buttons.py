@@ -12,8 +12,8 @@ from dashboard.components.rules.form_values import FIELDS, RUNS, edited_of, fiel
 from dashboard.components.rules.tables import rule_table
 from dashboard.components.run_choice import run_options
 from dashboard.ids import rules as rule_ids
+from dashboard.pages.refresh_when_seen import read_when_seen
 from dashboard.pages.run_choice import OFFERED
-from dashboard.pages.seen_again import read_when_seen
 
 __all__ = ["register"]
 

@@ -11,7 +11,7 @@ from dashboard.api.errors import ApiError
 from dashboard.components.settings.tables import key_table
 from dashboard.components.small_elements import since
 from dashboard.ids.settings import keys as key_ids
-from dashboard.pages.seen_again import read_when_seen
+from dashboard.pages.refresh_when_seen import read_when_seen
 
 __all__ = ["register"]
 

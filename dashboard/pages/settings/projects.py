@@ -7,7 +7,7 @@ from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError
 from dashboard.components.settings.tables import project_table
 from dashboard.ids.settings import projects as project_ids
-from dashboard.pages.seen_again import read_when_seen
+from dashboard.pages.refresh_when_seen import read_when_seen
 
 __all__ = ["register"]
 

@@ -22,7 +22,7 @@ from monitor_server.rules.dry_run import LAST_STEP, MAX_DRY_RUN_STEPS, dry_run
 from monitor_server.rules.evaluation import decode_states
 from monitor_server.rules.findings import describe_rule
 from monitor_server.rules.known_rules import EnabledRule, KnownRules, stated_rule
-from monitor_server.rules.machine import MachineState
+from monitor_server.rules.state_machine import MachineState
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import StoredRule
 

@@ -13,15 +13,15 @@ from monitor_server.api.body_fields import By, ShortNote
 from monitor_server.api.dependencies import Asking, Collector, Serving, client_address
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.schemas import ShownView
-from monitor_server.errors import UnknownAlert, UnknownRun
-from monitor_server.step_processing.events import ViewShown
-from monitor_server.store.repositories import Repositories
-from monitor_server.text_safety.page_addresses import (
+from monitor_server.api.schemas.page_addresses import (
     LONGEST_ADDRESS,
     PAGE_ADDRESS,
     PageAddress,
     read_page_address,
 )
+from monitor_server.errors import UnknownAlert, UnknownRun
+from monitor_server.step_processing.events import ViewShown
+from monitor_server.store.repositories import Repositories
 
 __all__ = ["router"]
 

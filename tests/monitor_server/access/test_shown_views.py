@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.app import PAGES
-from monitor_server.text_safety.page_addresses import PAGE_ADDRESS, read_page_address
+from monitor_server.api.schemas.page_addresses import PAGE_ADDRESS, read_page_address
 from tests.databases import sqlite_only
 from tests.live import eventually, listening
 from tests.monitor_server.access.conftest import Guarded

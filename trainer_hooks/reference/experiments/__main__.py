@@ -18,7 +18,7 @@ from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
 from trainer_hooks.reference.experiments.healthy_runs import healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
-from trainer_hooks.reference.experiments.namesakes import write_corpus_and_questions
+from trainer_hooks.reference.experiments.namesake_questions import write_corpus_and_questions
 from trainer_hooks.reference.experiments.planned_runs import (
     RECORDED_STEPS,
     Job,
@@ -30,7 +30,7 @@ from trainer_hooks.reference.experiments.planned_runs import (
 )
 from trainer_hooks.reference.experiments.rollback_runs import RESCUED_STEPS, RESCUES, rescue
 from trainer_hooks.reference.experiments.run_recording import record
-from trainer_hooks.reference.experiments.tables.course import course_table
+from trainer_hooks.reference.experiments.tables.cure_comparison import CURES, FAIR_ARMS, fair_table
 from trainer_hooks.reference.experiments.tables.drift import drift_table
 from trainer_hooks.reference.experiments.tables.evidence import (
     acceleration_table,
@@ -39,17 +39,17 @@ from trainer_hooks.reference.experiments.tables.evidence import (
     gwhes_table,
     searches_table,
 )
-from trainer_hooks.reference.experiments.tables.fair import CURES, FAIR_ARMS, fair_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
 from trainer_hooks.reference.experiments.tables.group_gwhes import fall_by_gwhes_table, first_action_table
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs, table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
-from trainer_hooks.reference.experiments.tables.pilot import common_steps_table, pilot_table
-from trainer_hooks.reference.experiments.tables.question import is_probed, question_table
+from trainer_hooks.reference.experiments.tables.question_displacement import is_probed, question_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
-from trainer_hooks.reference.experiments.tables.siblings import siblings_table
-from trainer_hooks.reference.experiments.tables.sweep import (
+from trainer_hooks.reference.experiments.tables.short_runs import common_steps_table, pilot_table
+from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_table
+from trainer_hooks.reference.experiments.tables.signal_course import course_table
+from trainer_hooks.reference.experiments.tables.step_size_sweep import (
     decomposition_table,
     momentum_table,
     origin_table,

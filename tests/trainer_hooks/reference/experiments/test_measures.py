@@ -13,7 +13,7 @@ from trainer_hooks.reference.experiments.measures import (
     smooth,
     stayed_healthy,
 )
-from trainer_hooks.reference.experiments.tables.question import question_table, stages
+from trainer_hooks.reference.experiments.tables.question_displacement import question_table, stages
 
 
 def test_a_collapse_is_half_the_best_average_for_ten_steps():

@@ -13,7 +13,7 @@ from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS as CATALOG
 from trainer_hooks.reference.experiments.healthy_runs import healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
 from trainer_hooks.reference.experiments.measures import collapse_step, drift
-from trainer_hooks.reference.experiments.tables.course import course_table
+from trainer_hooks.reference.experiments.tables.cure_comparison import CURES, fair_table
 from trainer_hooks.reference.experiments.tables.drift import drift_table
 from trainer_hooks.reference.experiments.tables.evidence import (
     acceleration_table,
@@ -22,16 +22,16 @@ from trainer_hooks.reference.experiments.tables.evidence import (
     gwhes_table,
     searches_table,
 )
-from trainer_hooks.reference.experiments.tables.fair import CURES, fair_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
 from trainer_hooks.reference.experiments.tables.group_gwhes import fall_by_gwhes_table, first_action_table
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
-from trainer_hooks.reference.experiments.tables.pilot import common_steps_table, pilot_table
-from trainer_hooks.reference.experiments.tables.question import question_table
+from trainer_hooks.reference.experiments.tables.question_displacement import question_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
-from trainer_hooks.reference.experiments.tables.sweep import (
+from trainer_hooks.reference.experiments.tables.short_runs import common_steps_table, pilot_table
+from trainer_hooks.reference.experiments.tables.signal_course import course_table
+from trainer_hooks.reference.experiments.tables.step_size_sweep import (
     decomposition_table,
     momentum_table,
     origin_table,

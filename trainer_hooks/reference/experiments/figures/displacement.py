@@ -3,7 +3,7 @@
 import plotly.graph_objects as go
 
 from trainer_hooks.reference.experiments.figures.panels import COLOURS, Runs, apply_layout
-from trainer_hooks.reference.experiments.tables.question import fell_share, stages
+from trainer_hooks.reference.experiments.tables.question_displacement import fell_share, stages
 
 __all__ = ["displacement_figure"]
 

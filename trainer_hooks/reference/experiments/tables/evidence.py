@@ -10,7 +10,7 @@ from statistics import fmean, median
 
 from trainer_hooks.reference.experiments.measures import accelerating_stretch, collapse_step, series
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
-from trainer_hooks.reference.experiments.tables.question import stages
+from trainer_hooks.reference.experiments.tables.question_displacement import stages
 from trainer_hooks.reference.experiments.tables.ranges import median_and_range, signed_whole
 
 __all__ = [

@@ -6,7 +6,7 @@ from statistics import median
 
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
-from trainer_hooks.reference.experiments.tables.question import DISPLACEMENT, stages
+from trainer_hooks.reference.experiments.tables.question_displacement import DISPLACEMENT, stages
 from trainer_hooks.reference.experiments.tables.ranges import signed_whole
 
 __all__ = ["fall_by_gwhes_table", "first_action_table"]

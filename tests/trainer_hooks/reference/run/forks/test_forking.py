@@ -11,7 +11,7 @@ from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.forks import forking as module
 from trainer_hooks.reference.run.forks.forking import Forking
 from trainer_hooks.reference.run.forks.reports import fork_reports
-from trainer_hooks.reference.run.forks.treatments import adjustments
+from trainer_hooks.reference.run.forks.treatment_settings import adjustments
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import TrainingError
 from trainer_hooks.wire import AlertNotice, Receipt

@@ -7,7 +7,7 @@ import pytest
 from trainer_hooks.reference.custom_task.bm25 import Bm25Corpus
 from trainer_hooks.reference.custom_task.questions import read_questions
 from trainer_hooks.reference.experiments.__main__ import main
-from trainer_hooks.reference.experiments.namesakes import write_corpus_and_questions
+from trainer_hooks.reference.experiments.namesake_questions import write_corpus_and_questions
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from monitor_server.errors import Unavailable
-from monitor_server.store.postgresql.silence import PAUSE_SECONDS, Silence
+from monitor_server.store.postgresql.unresponsive_server import PAUSE_SECONDS, Silence
 from tests.live import PATIENCE_SECONDS
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from monitor_server.rules.definition import read_rule
-from monitor_server.rules.machine import SAMPLES, Machine, MachineState
+from monitor_server.rules.state_machine import SAMPLES, Machine, MachineState
 
 NONE = None
 NAN, INF = math.nan, math.inf

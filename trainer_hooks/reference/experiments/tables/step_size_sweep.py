@@ -13,7 +13,7 @@ from statistics import fmean, median
 from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
-from trainer_hooks.reference.experiments.tables.question import STAGES, fell_share
+from trainer_hooks.reference.experiments.tables.question_displacement import STAGES, fell_share
 from trainer_hooks.reference.measurements.decomposition import MOMENTUM_PARTS, PARTS, SCALING_PARTS
 from trainer_hooks.reference.measurements.question_probe import MULTIPLIERS, half_fall_multiplier
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from trainer_hooks.forks import Estimate
 from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
-from trainer_hooks.reference.experiments.tables.question import STAGES
+from trainer_hooks.reference.experiments.tables.question_displacement import STAGES
 
 __all__ = ["siblings_table"]
 
