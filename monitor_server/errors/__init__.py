@@ -1,4 +1,4 @@
-"""The errors of the collector. `api.error_handlers` answers them over HTTP, and `answering` before a route, in one shape.
+"""The errors of the collector. `api.error_handlers` answers them over HTTP, `answering` before a route, in one shape.
 
 Every other module imports them from here. The first column names the module of this package that defines them.
 
