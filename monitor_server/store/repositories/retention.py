@@ -110,6 +110,8 @@ class Retention:
         if project is None:
             return None
         for table in _OF_A_RUN:
+            if table is alerts:
+                Silences(self._connection).remove_of_alerts(run_id)
             is_log = table is records
             removed = self._log.remove(run_id, limit=limit) if is_log else self._remove_some(table, run_id, limit)
             if removed:

@@ -157,6 +157,11 @@ class Silences:
         """Remove the silences of a project whose last run is deleted."""
         self._connection.execute(delete(silences).where(_SILENCE.project == project))
 
+    def remove_of_alerts(self, run_id: str) -> None:
+        """Remove the silences of single alerts of a run that is being deleted: they name no run, and never end."""
+        of_run = select(alerts.c.id).where(alerts.c.run_id == run_id)
+        self._connection.execute(delete(silences).where(_SILENCE.alert_id.in_(of_run)))
+
     def limit_times(self, now: float) -> None:
         """Let the silences that were made ahead of ``now`` be made now, and last as long as they were to last."""
         ahead = _SILENCE.created_at - now

@@ -268,6 +268,17 @@ def test_a_project_is_deleted_with_its_silences(live):
     eventually(lambda: [each["id"] for each in live.get("/silences")["items"]] == [kept["id"]])
 
 
+def test_a_run_is_deleted_with_the_silences_of_its_alerts(live):
+    """They name no run, and would be in force for ever; that of an alert of another run stays."""
+    for run in ("deleted", "kept"):
+        step(live, 1, run=run, warn=1.0)
+    items = live.get("/alerts")["items"]
+    silences = {each["run"]: post(live, "/silences", alert_id=each["id"], until_resolved=True) for each in items}
+    run_id = next(each["run_id"] for each in items if each["run"] == "deleted")
+    assert live.pool.request("DELETE", f"{live.url}/api/v1/runs/{run_id}?force=true").status == 200
+    eventually(lambda: [each["id"] for each in live.get("/silences")["items"]] == [silences["kept"]["id"]])
+
+
 def test_comments_are_bounded(live, monkeypatch):
     """Whoever may comment cannot fill the database."""
     monkeypatch.setattr("monitor_server.api.routes.alert_history.MAX_COMMENTS", 2)
