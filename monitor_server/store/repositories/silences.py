@@ -35,7 +35,12 @@ _DUE = (
     )
     .limit(1)
 )
-_RELEASED = select(alerts.c.id).join(runs, runs.c.id == alerts.c.run_id).where(_IS_RELEASED).limit(1)
+_RELEASED = (
+    select(alerts.c.id)
+    .join(runs, runs.c.id == alerts.c.run_id)
+    .where(_IS_RELEASED, runs.c.deleted_at.is_(None))
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +192,6 @@ class Silences:
         conditions: list[ColumnElement[bool]] = [
             _IS_OPEN_ALERT,
             alerts.c.silence_id.is_(None),
-            runs.c.deleted_at.is_(None),
             alerts.c.severity.in_(SEVERITIES[: SEVERITIES.index(silence.severity) + 1]),
         ]
         named = (
@@ -204,7 +208,8 @@ class Silences:
         return self._alerts(_IS_RELEASED, limit=limit)
 
     def _alerts(self, condition: ColumnElement[bool], *, limit: int) -> list[Alert]:
-        query = select(alerts).join(runs, runs.c.id == alerts.c.run_id).where(condition)
+        # Nobody can lock a run that is being deleted, and so its alerts would be found again and again.
+        query = select(alerts).join(runs, runs.c.id == alerts.c.run_id).where(condition, runs.c.deleted_at.is_(None))
         query = query.order_by(alerts.c.run_id, alerts.c.number).limit(limit)
         return [alert_of(row) for row in self._connection.execute(query).mappings()]
 

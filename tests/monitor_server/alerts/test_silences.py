@@ -279,6 +279,19 @@ def test_a_run_is_deleted_with_the_silences_of_its_alerts(live):
     eventually(lambda: [each["id"] for each in live.get("/silences")["items"]] == [silences["kept"]["id"]])
 
 
+def test_alerts_of_a_run_that_is_being_deleted_are_not_looked_for_again_and_again(live, clock, monkeypatch):
+    """Their silence has ended, and nobody can lock their run: a full slice of them leaves nothing to do."""
+    monkeypatch.setattr("monitor_server.alerts.silencing.ALERTS_PER_SLICE", 1)
+    run_id = step(live, 1, warn=1.0)["run_id"]
+    silence = post(live, "/silences", project="default", minutes=5)
+    collector = live.app.state.collector
+    with collector.store.write() as repositories:
+        repositories.retention.begin_deletion([run_id], now=clock())
+        repositories.silences.end(silence["id"], by="ann", now=clock())
+        assert not repositories.silences.has_due(now=clock())
+        assert not collector.silencing.apply(repositories).has_more
+
+
 def test_comments_are_bounded(live, monkeypatch):
     """Whoever may comment cannot fill the database."""
     monkeypatch.setattr("monitor_server.api.routes.alert_history.MAX_COMMENTS", 2)
