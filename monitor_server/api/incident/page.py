@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from monitor_server.api.incident.attribution_sections import explanation_sections
 from monitor_server.api.incident.content import Incident
-from monitor_server.api.schemas import AlertItem
+from monitor_server.api.schemas import AlertItem, PhaseItem, RunDetail
 from monitor_server.html_report.elements import chip, document, text
 from monitor_server.html_report.plot import Curve, PhaseInterval, StepAxis, phase_legend, plot, timeline
 from monitor_server.log_check.traces import Trace
@@ -80,10 +80,7 @@ def _course(incident: Incident) -> str:
     steps = [step for item in incident.signals for step in (item.steps[0], item.steps[-1])]
     steps += [incident.alert.opened_step, incident.alert.last_step]
     axis = StepAxis(min(steps), max(steps))
-    phases = [
-        PhaseInterval(item.phase, item.from_step, axis.last_step if item.to_step is None else item.to_step)
-        for item in incident.phases
-    ]
+    phases = [PhaseInterval(item.phase, item.from_step, _last_step(item, incident.run)) for item in incident.phases]
     alarms = (incident.alert.opened_step, incident.alert.severity_step)
     curves = (_curve(item.signal, item.steps, item.values) for item in incident.signals)
     drawn = "".join(plot(axis, curve, phases, alarms) for curve in curves)
@@ -92,6 +89,11 @@ def _course(incident: Incident) -> str:
         f"{phase_legend(phase.phase for phase in phases)}</p>"
         + (f'<h2>Signals</h2><div class="plots">{drawn}</div>' if drawn else "<p>No signal of the run is stored.</p>")
     )
+
+
+def _last_step(phase: PhaseItem, run: RunDetail) -> int:
+    """Return the last step of a phase. After a rewind, the run has not reached again all steps that are drawn."""
+    return max(phase.from_step, run.last_step or 0) if phase.to_step is None else phase.to_step
 
 
 def _curve(name: str, steps: Iterable[int], values: Iterable[float]) -> Curve:

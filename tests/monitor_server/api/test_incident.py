@@ -132,6 +132,23 @@ def test_a_token_without_a_measure_does_not_hide_the_deepest_falls(start_collect
     assert "\ufffd" not in html
 
 
+def test_the_phase_after_a_rewind_ends_at_the_step_that_the_run_has_reached(start_collector, scripted):
+    """The page does not call healthy the steps of the attempt before, which are drawn as well."""
+    live = start_collector(engine=scripted)
+    live.send(run="back", records=[{"step": step, "scalars": {"page": float(step == 9)}} for step in range(10)])
+    (alert,) = eventually(lambda: live.get("/alerts")["items"])
+    live.send(run="back", attempt=2, records=[{"step": step, "scalars": {"page": 0.0}} for step in (3, 4)])
+    (phase,) = eventually(
+        lambda: [
+            each
+            for each in live.get(f"/runs/{alert['run_id']}/phases")["items"]
+            if live.get(f"/runs/{alert['run_id']}")["last_step"] == 4
+        ]
+    )
+    html = _read(live, alert)[0].data.decode()
+    assert f"<title>{phase['phase']}, steps {phase['from_step']} to 4</title>" in html
+
+
 def test_texts_can_be_left_out(incident):
     """Without texts neither the page nor its data holds a token's or a response's text."""
     live, alert = incident
