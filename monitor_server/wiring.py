@@ -46,6 +46,7 @@ from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import EngineFactory, Tracker
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.retention import REMOVED_FROM
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["build_collector"]
@@ -165,6 +166,7 @@ def build_collector(
         interval_seconds=settings.retention_seconds,
         on_removed=lambda removed: exposition.removed(removed.table, removed.rows),
     )
+    exposition.watch_removals(REMOVED_FROM if is_projecting else ())
     keys = KnownKeys(store, clock=clock, on_changed=broadcast.recheck)
     keys.read()
     requests = RequestDelivery(store, clock=clock)

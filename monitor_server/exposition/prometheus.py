@@ -90,6 +90,8 @@ class Exposition:
             ["direction"],
             registry=registry,
         )
+        for direction in ("sent", "received"):
+            self._relayed.labels(direction)
 
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
         """Read the runs of ``store`` at each scrape from now on."""
@@ -101,10 +103,21 @@ class Exposition:
         self, store: Store, *, channels: Callable[[], Sequence[str]], clock: Callable[[], float]
     ) -> None:
         """Read what waits for each channel at each scrape from now on."""
-        for channel in channels():
-            for result in ("sent", "failed", "given_up"):
-                self._notified.labels(channel, result)  # so that the first failure is an increase
-        self._registry.register(Channels(store, channels=channels, clock=clock))
+
+        def known() -> Sequence[str]:
+            names = channels()
+            for name in names:
+                for result in ("sent", "failed", "given_up"):
+                    self._notified.labels(name, result)  # so that the first failure is an increase
+            return names
+
+        known()
+        self._registry.register(Channels(store, channels=known, clock=clock))
+
+    def watch_removals(self, tables: Iterable[str]) -> None:
+        """Expose a zero for each table, so that the first rows that are removed from it are an increase."""
+        for table in tables:
+            self._removed.labels(table)
 
     def watch_writer(self, *, batches: Callable[[], int], waiting_bytes: Callable[[], int]) -> None:
         """Read the queue of the writer at each scrape from now on."""

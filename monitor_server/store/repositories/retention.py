@@ -5,7 +5,7 @@ there is more.
 """
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
@@ -39,6 +39,7 @@ from monitor_server.store.tables import (
     actions,
     alerts,
     attempts,
+    audit_entries,
     chunk_values,
     metadata,
     records,
@@ -49,10 +50,12 @@ from monitor_server.store.tables import (
     waiting,
 )
 
-__all__ = ["Retention"]
+__all__ = ["REMOVED_FROM", "Retention"]
 
 # The tables that hold something of a run, those first that refer to others.
 _OF_A_RUN = [table for table in reversed(metadata.sorted_tables) if "run_id" in table.c]
+# The tables from which rows are removed.
+REMOVED_FROM: Final = (*(table.name for table in _OF_A_RUN), runs.name, audit_entries.name)
 # Steps around alerts are not thinned: an explanation reads some 400 steps before an alert.
 KEPT_ALERTS = 64
 KEPT_BEFORE, KEPT_AFTER = 400, 64

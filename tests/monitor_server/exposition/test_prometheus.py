@@ -74,6 +74,19 @@ def test_ingest_and_detection_are_counted(live):
     assert found["rlvitals_detection_seconds_count",] == 1
 
 
+def test_what_happens_seldom_is_counted_from_zero(live):
+    """The first rows that are removed, and the first events that go to another collector, are an increase."""
+    found = _samples(live)
+    removed = {key[1]: value for key, value in found.items() if key[0] == "rlvitals_removed_rows_total"}
+    assert removed == dict.fromkeys(removed, 0)
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"warn": 1.0}}], end="finished")
+    assert live.pool.request("DELETE", f"{live.url}/api/v1/runs/{run_id}").status == 200
+    eventually(lambda: _samples(live)["rlvitals_removed_rows_total", "runs"] == 1)
+    later = {key[1] for key in _samples(live) if key[0] == "rlvitals_removed_rows_total"}
+    assert later == set(removed) >= {"records", "alerts", "silences", "audit_entries"}
+    assert [found["rlvitals_relayed_events_total", way] for way in ("sent", "received")] == [0, 0]
+
+
 def test_collectors_in_one_process_count_apart(start_collector):
     """Each has its own registry; nothing is registered globally."""
     first, second = start_collector(), start_collector()

@@ -61,6 +61,13 @@ def audit(guarded, key):
     return guarded.ask("GET", "/api/v1/audit", key).json()["items"]
 
 
+def test_the_attempts_of_a_saved_channel_are_counted_from_zero(guarded, admin, receiver):
+    """So that its first failure is an increase, without a restart."""
+    saved(guarded, admin, document({"hook": hook(receiver)}))
+    failed = 'rlvitals_notification_attempts_total{channel="hook",result="failed"} 0.0'
+    eventually(lambda: failed in guarded.ask("GET", "/metrics", admin).data.decode())
+
+
 def test_a_saved_channel_is_notified_at_once_and_shown_without_its_secrets(guarded, admin, receiver):
     """Before it nobody is; the audit log says what was saved, by whom."""
     first = guarded.ask("GET", SETTINGS, admin).json()
