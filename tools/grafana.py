@@ -97,7 +97,7 @@ def _signal_panels() -> Iterator[Panel]:
         listed = ", ".join(name for name in names if "<" not in name)
         yield Panel(
             title=family,
-            queries={f'rlvitals_signal{{{RUN},signal=~"{family}(/.+)?"}}': "{{signal}}"},
+            queries={f'max by (signal) (rlvitals_signal{{{RUN},signal=~"{family}(/.+)?"}})': "{{signal}}"},
             description=f"The signals {listed}, whose definitions are in docs/signals.md.",
         )
 

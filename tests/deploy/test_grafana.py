@@ -68,6 +68,15 @@ def test_every_family_of_signals_has_one_panel():
         assert len([pattern for pattern in patterns if re.fullmatch(pattern, name)]) == 1, name
 
 
+def test_a_second_collector_draws_nothing_twice():
+    """Several collectors expose the same runs, and a restarted one may have another address: no panel tells them apart.
+
+    Only whether each collector can be scraped is shown for each.
+    """
+    plain = [each for each in EXPRESSIONS if not re.search(r"\b(max|min|sum)\b", each)]
+    assert [each for each in plain if "ALERTS{" not in each] == ['up{job="rlvitals"}']
+
+
 def test_every_alert_links_to_its_runbook():
     """The page is in docs/runbooks, which is mounted below the address to which the links point."""
     text = next(panel for panel in SHOWN["panels"] if panel["type"] == "text")["options"]["content"]
