@@ -1,11 +1,12 @@
 """``python -m dashboard``: serve the dashboard in a process of its own."""
 
+import contextlib
 import sys
 
 from pydantic import ValidationError
 
 from dashboard.app import create_app
-from dashboard.settings import Settings
+from dashboard.settings import Settings, variable
 from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.server import AddressUnusable, Server, bind
 
@@ -15,7 +16,9 @@ def main() -> None:
     try:
         settings = Settings()
     except ValidationError as error:
-        problems = "; ".join(f"{item['loc'][0]}: {item['msg']}" for item in error.errors())
+        problems = "; ".join(
+            f"{variable(str(item['loc'][0]))}: {item['msg']}, got {item['input']!r}" for item in error.errors()
+        )
         sys.exit(f"rlvitals: a setting of the dashboard cannot be used: {problems}; see docs/configuration.md")
     app = create_app(
         api_url=settings.api_url,
@@ -24,11 +27,17 @@ def main() -> None:
         allowed_hosts=settings.allowed_hosts,
     )
     try:
-        listening = bind(settings.host, settings.port)
+        listening = bind(settings.host, settings.port, choice=variable("port"))
     except AddressUnusable as error:
         sys.exit(f"rlvitals: {error}")
-    # Open browsers never end their streams; one second is enough to finish loading a page.
-    Server(app, limits=ConnectionLimits(), grace_seconds=1).run(sockets=[listening])
+    address = f"http://[{settings.host}]" if ":" in settings.host else f"http://{settings.host}"
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.stdout.write(
+            f"the dashboard of {settings.api_url} is listening on {address}:{settings.port}; Ctrl-C ends it\n"
+        )
+        sys.stdout.flush()
+        # Open browsers never end their streams; one second is enough to finish loading a page.
+        Server(app, limits=ConnectionLimits(), grace_seconds=1).run(sockets=[listening])
 
 
 if __name__ == "__main__":

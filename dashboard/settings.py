@@ -3,13 +3,15 @@
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "variable"]
+
+PREFIX = "RLVITALS_DASHBOARD_"
 
 
 class Settings(BaseSettings):
     """Settings of a dashboard outside the collector's process: ``RLVITALS_DASHBOARD_*`` and ``RLVITALS_API_URL``."""
 
-    model_config = SettingsConfigDict(env_prefix="RLVITALS_DASHBOARD_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
 
     host: str = Field(default="127.0.0.1", description="Address to listen on")
     port: int = Field(default=8601, ge=1, le=65535, description="Port to listen on")
@@ -20,6 +22,7 @@ class Settings(BaseSettings):
     )
     api_url: str = Field(
         default="http://127.0.0.1:8600",
+        pattern=r"^https?://[!-~]+$",
         validation_alias=AliasChoices("RLVITALS_API_URL"),
         description="Where the dashboard reaches the collector",
     )
@@ -27,3 +30,8 @@ class Settings(BaseSettings):
         default="",
         description="The collector's address as trainers reach it, shown on the empty page; RLVITALS_API_URL if empty",
     )
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting; an error names a setting with an alias by its variable."""
+    return name if name.startswith("RLVITALS_") else PREFIX + name.upper()

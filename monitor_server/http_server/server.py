@@ -90,8 +90,13 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int, *, choice: str = "--port or RLVITALS_PORT") -> socket.socket:
     """Return a socket that is bound to an address.
+
+    Args:
+        host: A name or an address of this machine.
+        port: 0 for a free one.
+        choice: What sets the port, for the message of the error.
 
     Raises:
         AddressUnusable: If the port is in use, or the address does not belong to this machine.
@@ -107,6 +112,6 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise AddressUnusable(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or RLVITALS_PORT"
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another with {choice}"
         ) from error
     return bound

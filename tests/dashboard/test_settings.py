@@ -1,5 +1,10 @@
 """The dashboard on its own: what it reads from the environment."""
 
+import os
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from dashboard.__main__ import main
@@ -8,5 +13,29 @@ from dashboard.__main__ import main
 def test_a_setting_that_cannot_be_used_is_reported_in_one_line(monkeypatch):
     """The start ends with the variable's name and no traceback; a text given to SystemExit is status 1."""
     monkeypatch.setenv("RLVITALS_DASHBOARD_PORT", "eighty")
-    with pytest.raises(SystemExit, match=r"^rlvitals: .*port.*docs/configuration\.md$"):
+    with pytest.raises(
+        SystemExit, match=r"^rlvitals: .*RLVITALS_DASHBOARD_PORT.*got 'eighty'.*docs/configuration\.md$"
+    ):
         main()
+
+
+def test_an_address_that_is_none_ends_the_start(monkeypatch):
+    """An address without a scheme reaches no collector, and every page would only say so."""
+    monkeypatch.setenv("RLVITALS_API_URL", "collector:8600")
+    with pytest.raises(SystemExit, match=r"RLVITALS_API_URL.*got 'collector:8600'"):
+        main()
+
+
+def test_it_says_where_it_listens_and_ctrl_c_ends_it(unused_port):
+    """No traceback, and status 0; a second one on the port is told which variable chooses another."""
+    command = [sys.executable, "-m", "dashboard"]
+    environ = os.environ | {"RLVITALS_DASHBOARD_PORT": str(unused_port)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environ, **pipes) as first:
+        assert f"http://127.0.0.1:{unused_port};" in first.stdout.readline()
+        second = subprocess.run(command, env=environ, **pipes, check=False, timeout=60)
+        first.send_signal(signal.SIGINT)
+        assert first.communicate(timeout=60) == ("", "")
+    assert first.returncode == 0
+    assert second.returncode == 1
+    assert "choose another with RLVITALS_DASHBOARD_PORT" in second.stderr
