@@ -53,10 +53,19 @@ def test_the_action_fails_a_job_as_the_command_does(tmp_path, dies_at, inputs, s
     write(tmp_path / "trainer_state.json", dies_at=dies_at)
     done, output, summary = run_action(tmp_path, path="trainer_state.json", **inputs)
     assert (done.returncode, output) == (status, f"status={status}\n")
-    assert summary.startswith("````text\n")
-    assert summary.rstrip().endswith("````")
     assert ("CRITICAL" in summary) == (dies_at is not None)
     assert (tmp_path / "rlvitals-check.html").read_text().startswith("<!doctype html>")
+
+
+def test_no_name_in_a_log_ends_the_block_of_the_report_in_the_summary(tmp_path):
+    """A block of code whose every line is indented has no end that a text could hold."""
+    name = "```` <h1>x.json"
+    write(tmp_path / name, dies_at=20)
+    _, _, summary = run_action(tmp_path, path=name)
+    before, *lines, after = summary.split("\n")[:-1]
+    assert (before, after) == ("", "")
+    assert "```` <h1>x" in summary
+    assert all(line.startswith("    ") for line in lines)
 
 
 def test_the_action_maps_keys_a_line_each_and_reads_no_input_as_shell(tmp_path):
