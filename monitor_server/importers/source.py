@@ -26,17 +26,17 @@ BOMB_RATIO = 250
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def head(path: Path) -> bytes:
-    """Return the first 64 KiB of a file, decompressed and as UTF-8; empty where they cannot be read."""
+def head(path: Path, *, size: int = HEAD_BYTES) -> bytes:
+    """Return the first bytes of a file, decompressed and as UTF-8; empty where they cannot be read."""
     read = b""
     try:
-        for chunk in chunks(path, ReadReport(), size=HEAD_BYTES):
+        for chunk in chunks(path, ReadReport(), size=size):
             read += chunk
-            if len(read) >= HEAD_BYTES:
+            if len(read) >= size:
                 break
     except OSError:
         return read
-    return read[:HEAD_BYTES]
+    return read[:size]
 
 
 def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterator[bytes]:

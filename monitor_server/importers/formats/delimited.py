@@ -14,6 +14,10 @@ __all__ = ["Delimited"]
 DELIMITERS = (",", "\t", ";")
 MAX_COLUMNS = 10_000
 PROBE_LINES = 6
+# A beginning with no more lines than these holds no whole row: the heading, and a row that is cut off.
+CUT_LINES = 2
+# The heading and a row of as many columns as are read, with names of 100 characters.
+WIDE_BYTES = 2 << 20
 _NUMBER = re.compile(r"\s*[-+]?(\d|\.\d|nan|inf)", re.IGNORECASE)
 # Where semicolons separate the cells, a comma is the decimal point of spreadsheets in many countries.
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
@@ -30,10 +34,9 @@ class Delimited:
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Tell whether the first line is a heading of names and the next ones have as many cells, with numbers."""
-        del path
         if b"\x00" in head:
             return False
-        return _delimiter(head.decode(errors="replace")) is not None
+        return _delimiter(_beginning(path, head)) is not None
 
     def logs(self, path: Path) -> Iterator[Log]:
         """Yield the run of the file, or one for each run of a chart exported from W&B."""
@@ -92,8 +95,15 @@ def _heading(path: Path) -> tuple[list[str], str]:
     for _, line in lines(path, ReadReport()):
         first = line
         break
-    delimiter = _delimiter(head(path).decode(errors="replace")) or ","
+    delimiter = _delimiter(_beginning(path, head(path))) or ","
     return next(csv.reader([first.decode(errors="replace")], delimiter=delimiter), []), delimiter
+
+
+def _beginning(path: Path, known: bytes) -> str:
+    """Return the first lines of a file as text, with at least a row where its heading takes all that is known."""
+    if len(known) >= HEAD_BYTES and len(known.splitlines()) <= CUT_LINES:
+        known = head(path, size=WIDE_BYTES)
+    return known.decode(errors="replace")
 
 
 def _delimiter(text: str) -> str | None:

@@ -135,6 +135,21 @@ def test_a_chart_exported_from_wandb_holds_a_run_a_column(tmp_path):
     }
 
 
+@pytest.mark.parametrize("runs", [1_350, 3_000])
+def test_a_chart_of_many_runs_is_read_though_its_heading_is_long(tmp_path, runs):
+    """The heading alone takes more than the beginning by which formats are told apart, or nearly all of it."""
+    names = [f"grpo-sweep-learning-rate-{number:05}" for number in range(runs)]
+    heading = ["Step", *(f"{name} - train/reward" for name in names)]
+    lines = [[str(step), *(["0.5"] * runs)] for step in (1, 2)]
+    (tmp_path / "wandb.csv").write_text("\n".join(",".join(f'"{cell}"' for cell in row) for row in [heading, *lines]))
+    logs = find_logs([tmp_path / "wandb.csv"])
+    assert [log.name for log in logs] == names
+    assert [(step.step, step.signals) for step in steps_of(logs[-1])] == [
+        (1, {"reward/mean": 0.5}),
+        (2, {"reward/mean": 0.5}),
+    ]
+
+
 def test_a_notebooks_cells_are_runs(tmp_path):
     """The table that transformers shows, and the lines that a cell printed."""
     cells = "".join(f"<tr><td>{row['step']}</td><td>{row['reward']}</td><td>No log</td></tr>" for row in ROWS)
