@@ -12,7 +12,7 @@ from monitor_server.errors import DatabaseUnusable, Unavailable
 from monitor_server.settings import Settings
 from monitor_server.store import database, faults
 from monitor_server.store.operations.inspection import inspect_database
-from monitor_server.store.postgresql import connections, silence
+from monitor_server.store.postgresql import connections, unresponsive_server
 from monitor_server.store.postgresql.bounded_connection import BoundedConnection
 from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, unbounded
 from tests.live import PATIENCE_SECONDS, eventually, serving
@@ -93,7 +93,7 @@ def test_a_commit_that_is_not_answered_ends_and_may_have_been_made(server, silen
 
 def test_who_comes_while_a_server_is_silent_is_refused_at_once(server, silent_store, monkeypatch):
     """Nobody takes a connection, each of which the server would have to take up when it goes on."""
-    monkeypatch.setattr(silence, "PAUSE_SECONDS", math.inf)
+    monkeypatch.setattr(unresponsive_server, "PAUSE_SECONDS", math.inf)
     server.pause()
     with pytest.raises(Unavailable, match="does not answer"):
         _count(silent_store)
@@ -108,7 +108,7 @@ def test_who_comes_while_a_server_is_silent_is_refused_at_once(server, silent_st
 
 def test_who_can_do_without_a_silent_server_never_asks_it(server, silent_store, monkeypatch):
     """The metrics, which Prometheus waits for no longer than ten seconds: others ask in their place."""
-    monkeypatch.setattr(silence, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(unresponsive_server, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(faults, "LOST_SECONDS", 0.0)
     server.pause()
     with pytest.raises(Unavailable, match="does not answer"):

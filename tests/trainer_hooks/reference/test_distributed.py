@@ -122,7 +122,10 @@ def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
         is_first = len({kept.attempt for kept in collector.batches}) == 1
         phase = "acceleration" if is_first and max(steps) > 6 else "healthy"
         return Receipt(
-            run_id="r", accepted=len(batch.records), phase=phase if is_first or len(steps) < 60 else "collapsed"
+            run_id="r",
+            accepted=len(batch.records),
+            phase=phase if is_first or len(steps) < 60 else "collapsed",
+            judged_step=max((decode_record(raw).step for raw in batch.records), default=None),
         )
 
     collector.receipt = receipt
