@@ -30,31 +30,27 @@ from trainer_hooks.reference.experiments.planned_runs import (
 )
 from trainer_hooks.reference.experiments.rollback_runs import RESCUED_STEPS, RESCUES, rescue
 from trainer_hooks.reference.experiments.run_recording import record
+from trainer_hooks.reference.experiments.tables.accelerating_displacement import acceleration_table
 from trainer_hooks.reference.experiments.tables.cure_comparison import CURES, FAIR_ARMS, fair_table
+from trainer_hooks.reference.experiments.tables.decomposition import decomposition_table, momentum_table, origin_table
 from trainer_hooks.reference.experiments.tables.drift import drift_table
-from trainer_hooks.reference.experiments.tables.evidence import (
-    acceleration_table,
-    eval_table,
+from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
+from trainer_hooks.reference.experiments.tables.gwhes import (
+    fall_by_gwhes_table,
+    first_action_table,
     gwhes_action_table,
     gwhes_table,
-    searches_table,
 )
-from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
-from trainer_hooks.reference.experiments.tables.group_gwhes import fall_by_gwhes_table, first_action_table
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
+from trainer_hooks.reference.experiments.tables.held_out_reward import eval_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs, table
-from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
+from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table, searches_table
 from trainer_hooks.reference.experiments.tables.question_displacement import is_probed, question_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.short_runs import common_steps_table, pilot_table
 from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_table
 from trainer_hooks.reference.experiments.tables.signal_course import course_table
-from trainer_hooks.reference.experiments.tables.step_size_sweep import (
-    decomposition_table,
-    momentum_table,
-    origin_table,
-    sweep_table,
-)
+from trainer_hooks.reference.experiments.tables.step_size_sweep import sweep_table
 from trainer_hooks.reference.presets import PRESETS
 
 __all__ = ["main"]

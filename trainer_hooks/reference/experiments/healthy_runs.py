@@ -5,6 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from trainer_hooks.reference.experiments.measures import collapse_step, series, stayed_healthy
+from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
 __all__ = ["HEALTHY", "HEALTHY_SEEDS", "healthy_table"]
@@ -34,18 +35,24 @@ HEALTHY_SEEDS = {name: [100 + 3 * number + extra for extra in range(3)] for numb
 
 def healthy_table(folder: Path) -> str:
     """Format a row for each setting and seed: first, best and last rewards, and whether it stayed healthy."""
-    rows = [
-        "| setting | seed | steps | reward: first 50 | best 50 | last 50 | entropy: first 50 | last 50 | healthy |",
-        "|---|---|---|---|---|---|---|---|---|",
+    head = [
+        "setting",
+        "seed",
+        "steps",
+        "reward: first 50",
+        "best 50",
+        "last 50",
+        "entropy: first 50",
+        "last 50",
+        "healthy",
     ]
+    rows = []
     for name in HEALTHY:
         for seed, run in read_runs(folder, name).items():
             rewards, entropies = series(run, "reward/mean"), series(run, "entropy/mean")
             best = max(fmean(rewards[at : at + 50]) for at in range(max(1, len(rewards) - 49)))
             collapse = collapse_step(rewards)
             verdict = "yes" if stayed_healthy(rewards) else f"no, collapsed at {collapse}" if collapse else "no, sagged"
-            rows.append(
-                f"| {name} | {seed} | {len(run)} | {fmean(rewards[:50]):.2f} | {best:.2f} | {fmean(rewards[-50:]):.2f} "
-                f"| {fmean(entropies[:50]):.2f} | {fmean(entropies[-50:]):.2f} | {verdict} |"
-            )
-    return "\n".join(rows)
+            means = (fmean(rewards[:50]), best, fmean(rewards[-50:]), fmean(entropies[:50]), fmean(entropies[-50:]))
+            rows.append([name, seed, len(run), *(f"{mean:.2f}" for mean in means), verdict])
+    return markdown_table(head, rows)

@@ -15,15 +15,11 @@ from trainer_hooks.reference.experiments.figures.panels import COLOURS
 from trainer_hooks.reference.experiments.healthy_runs import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.planned_runs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.run_recording import read, record, write
+from trainer_hooks.reference.experiments.tables.decomposition import decomposition_table, momentum_table, origin_table
 from trainer_hooks.reference.experiments.tables.outcomes import share_interval, table
 from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_table
 from trainer_hooks.reference.experiments.tables.signal_course import course_table
-from trainer_hooks.reference.experiments.tables.step_size_sweep import (
-    decomposition_table,
-    momentum_table,
-    origin_table,
-    sweep_table,
-)
+from trainer_hooks.reference.experiments.tables.step_size_sweep import sweep_table
 from trainer_hooks.reference.run.trainer import Trainer
 
 

@@ -13,7 +13,8 @@ from trainer_hooks.reference.experiments.measures import (
     smooth,
     stayed_healthy,
 )
-from trainer_hooks.reference.experiments.tables.question_displacement import question_table, stages
+from trainer_hooks.reference.experiments.tables.question_displacement import question_table
+from trainer_hooks.reference.experiments.thirds import pool_by_third
 
 
 def test_a_collapse_is_half_the_best_average_for_ten_steps():
@@ -109,15 +110,16 @@ def test_steps_without_a_correct_response_are_passed_over():
     assert drift([]) is None
 
 
-def test_stages_are_thirds_of_the_way_to_the_collapse():
-    """Thirty steps and no collapse, a question a step: ten a stage."""
+def test_what_is_pooled_stands_by_thirds_of_the_way_to_the_collapse():
+    """Thirty steps and no collapse, a question a step: ten a third."""
     rows = [{"reward/mean": 0.5, "probe/by_question": [float(at)]} for at in range(30)]
-    assert {stage: len(values) for stage, values in stages({0: rows}).items()} == {
+    pooled = pool_by_third({0: rows}, "probe/by_question")
+    assert {third: len(values) for third, values in pooled.items()} == {
         "early": 10,
         "middle": 10,
         "late": 10,
     }
-    assert stages({0: rows})["late"][0] == 20.0
+    assert pooled["late"][0] == 20.0
 
 
 def test_the_questions_that_fell_are_counted_by_thirds(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from trainer_hooks.reference.experiments.run_recording import write
 from trainer_hooks.reference.experiments.tables.cure_comparison import FAIR_ARMS, fair_table
-from trainer_hooks.reference.experiments.tables.evidence import gwhes_action_table
+from trainer_hooks.reference.experiments.tables.gwhes import gwhes_action_table
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
 

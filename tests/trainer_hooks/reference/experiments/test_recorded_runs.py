@@ -13,30 +13,26 @@ from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS as CATALOG
 from trainer_hooks.reference.experiments.healthy_runs import healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
 from trainer_hooks.reference.experiments.measures import collapse_step, drift
+from trainer_hooks.reference.experiments.tables.accelerating_displacement import acceleration_table
 from trainer_hooks.reference.experiments.tables.cure_comparison import CURES, fair_table
+from trainer_hooks.reference.experiments.tables.decomposition import decomposition_table, momentum_table, origin_table
 from trainer_hooks.reference.experiments.tables.drift import drift_table
-from trainer_hooks.reference.experiments.tables.evidence import (
-    acceleration_table,
-    eval_table,
+from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
+from trainer_hooks.reference.experiments.tables.gwhes import (
+    fall_by_gwhes_table,
+    first_action_table,
     gwhes_action_table,
     gwhes_table,
-    searches_table,
 )
-from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
-from trainer_hooks.reference.experiments.tables.group_gwhes import fall_by_gwhes_table, first_action_table
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
+from trainer_hooks.reference.experiments.tables.held_out_reward import eval_table
 from trainer_hooks.reference.experiments.tables.outcomes import table
-from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table
+from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table, searches_table
 from trainer_hooks.reference.experiments.tables.question_displacement import question_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.short_runs import common_steps_table, pilot_table
 from trainer_hooks.reference.experiments.tables.signal_course import course_table
-from trainer_hooks.reference.experiments.tables.step_size_sweep import (
-    decomposition_table,
-    momentum_table,
-    origin_table,
-    sweep_table,
-)
+from trainer_hooks.reference.experiments.tables.step_size_sweep import sweep_table
 
 EXPERIMENTS = Path(__file__).parents[4] / "docs/experiments"
 FOLDER = EXPERIMENTS / "runs"

@@ -3,7 +3,8 @@
 import plotly.graph_objects as go
 
 from trainer_hooks.reference.experiments.figures.panels import COLOURS, Runs, apply_layout
-from trainer_hooks.reference.experiments.tables.question_displacement import fell_share, stages
+from trainer_hooks.reference.experiments.tables.question_displacement import DISPLACEMENT, fell_share
+from trainer_hooks.reference.experiments.thirds import pool_by_third
 
 __all__ = ["displacement_figure"]
 
@@ -12,11 +13,11 @@ def displacement_figure(title: str, runs: Runs) -> go.Figure:
     """Draw a dot for each question, by thirds of the way to the collapse, with the share that fell."""
     figure = go.Figure()
     for (arm, seeds), colour in zip(runs.items(), COLOURS, strict=False):
-        for stage, values in stages(seeds).items():
+        for third, values in pool_by_third(seeds, DISPLACEMENT).items():
             figure.add_trace(
                 go.Box(
                     y=[float(f"{value:.4g}") for value in values],
-                    name=f"{arm}, {stage}<br>{len(values)} questions, {fell_share(values):.0%} fell",
+                    name=f"{arm}, {third}<br>{len(values)} questions, {fell_share(values):.0%} fell",
                     boxpoints="all",
                     jitter=0.6,
                     pointpos=0,

@@ -13,8 +13,9 @@ from statistics import fmean, median
 
 from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.experiments.run_recording import Row
+from trainer_hooks.reference.experiments.tables.cells import difference_and_range, median_and_range
+from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
-from trainer_hooks.reference.experiments.tables.ranges import difference_and_range, median_and_range
 
 __all__ = ["CURES", "FAIR_ARMS", "fair_table"]
 
@@ -55,11 +56,9 @@ class _Run:
 
 def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:
     """Format a row for each arm with runs, then which arms meet the bar, and which were not run."""
-    head = (
-        "| arm | seeds | reward, first 50 steps | difference, by seed | equal | median life | times the uncured life |"
-    )
-    lines = [f"{head} alive at twice it | meets the bar |", "|---|---|---|---|---|---|---|---|---|"]
-    met, missing = [], []
+    head = ["arm", "seeds", "reward, first 50 steps", "difference, by seed", "equal", "median life"]
+    head += ["times the uncured life", "alive at twice it", "meets the bar"]
+    rows, met, missing = [], [], []
 
     @cache  # most arms are compared with the same one
     def read(arm: str) -> dict[int, _Run]:
@@ -71,9 +70,10 @@ def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:
             missing.append(arm)
             continue
         row, meets = _row(arm, runs, uncured)
-        lines.append(row)
+        rows.append(row)
         met += [arm] if meets else []
-    lines += [
+    lines = [
+        markdown_table(head, rows),
         "",
         f"- Arms that meet the bar: {', '.join(met) or 'none'}.",
         f"- Not run: {', '.join(missing) or 'none'}.",
@@ -81,7 +81,7 @@ def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:
     return "\n".join(lines)
 
 
-def _row(arm: str, runs: dict[int, _Run], uncured: dict[int, _Run]) -> tuple[str, bool]:
+def _row(arm: str, runs: dict[int, _Run], uncured: dict[int, _Run]) -> tuple[list[str], bool]:
     """Format an arm's row, and return whether it meets the bar."""
     target = LIFE_FACTOR * median(run.life for run in uncured.values())
     # Of two seeds with the same life, a collapse comes first: the other run lived longer.
@@ -106,4 +106,4 @@ def _row(arm: str, runs: dict[int, _Run], uncured: dict[int, _Run]) -> tuple[str
         f"{alive}/{len(runs)}" + (f", {unknown} not observed" if unknown else ""),
         "–" if arm == "grpo" else "yes" if meets else "no" if is_many else "too few seeds",
     ]
-    return f"| {' | '.join(cells)} |", meets and arm != "grpo"
+    return cells, meets and arm != "grpo"

@@ -3,14 +3,20 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainer_hooks.reference.experiments.measures import collapse_step, drift, series, smooth
+from trainer_hooks.reference.experiments.measures import Drift, collapse_step, drift, series, smooth
+from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
 __all__ = ["drift_table"]
 
-_HEADER = (
-    "| setting | seed | steps | phase II | ln p of correct | displacement, summed | entropy, summed | reward "
-    "| ln p after it | gradient surge | collapse | peak | final |"
+_PHASE = (
+    "phase II",
+    "ln p of correct",
+    "displacement, summed",
+    "entropy, summed",
+    "reward",
+    "ln p after it",
+    "gradient surge",
 )
 
 
@@ -19,20 +25,18 @@ def drift_table(folder: Path, names: Iterable[str]) -> str:
 
     Changes over phase II are in nats a token, the paired ones summed over it.
     """
-    rows = [_HEADER, "|---" * _HEADER.count(" | ") + "|---|"]
+    rows = []
     for name in names:
         for seed, run in read_runs(folder, name).items():
             rewards = series(run, "reward/mean")
             found = drift(run)
             averages = smooth(rewards)
-            phase = (
-                f"{found.first_step} to {found.last_step} | {found.likelihood:+.2f} | {found.displacement:+.2f} "
-                f"| {found.entropy:+.2f} | {found.reward:+.2f} | {found.further_fall:+.2f} | {found.surge:.2f}"
-                if found
-                else "none | | | | | | "
-            )
-            rows.append(
-                f"| {name} | {seed} | {len(run)} | {phase} | {collapse_step(rewards) or '–'} "
-                f"| {max(averages):.2f} | {averages[-1]:.2f} |"
-            )
-    return "\n".join(rows)
+            phase = ["none", *[""] * (len(_PHASE) - 1)] if found is None else _cells(found)
+            ends = [collapse_step(rewards) or "–", f"{max(averages):.2f}", f"{averages[-1]:.2f}"]
+            rows.append([name, seed, len(run), *phase, *ends])
+    return markdown_table(["setting", "seed", "steps", *_PHASE, "collapse", "peak", "final"], rows)
+
+
+def _cells(found: Drift) -> list[str]:
+    changes = (found.likelihood, found.displacement, found.entropy, found.reward, found.further_fall)
+    return [f"{found.first_step} to {found.last_step}", *(f"{change:+.2f}" for change in changes), f"{found.surge:.2f}"]

@@ -6,8 +6,9 @@ from statistics import fmean
 
 from trainer_hooks.reference.experiments.measures import HEALTHY_STEPS, series, stayed_healthy
 from trainer_hooks.reference.experiments.run_recording import Row
+from trainer_hooks.reference.experiments.tables.cells import difference_and_range, median_and_range
+from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
-from trainer_hooks.reference.experiments.tables.ranges import difference_and_range, median_and_range
 
 __all__ = ["healthy_cost_table"]
 
@@ -27,8 +28,9 @@ def healthy_cost_table(folder: Path, arms: Iterable[str], uncured: str = "grpo")
         f"reward, last {HEALTHY_STEPS} steps",
         f"held-out reward, last {EVALUATIONS_COMPARED}",
     )
-    head = ["arm", "seeds", "stayed healthy", *(f"{name} | difference, by seed" for name in measured)]
-    lines = [f"| {' | '.join(head)} |", "|---" * (3 + 2 * len(measured)) + "|"]
+    head = ["arm", "seeds", "stayed healthy"]
+    head += [column for name in measured for column in (name, "difference, by seed")]
+    table = []
     untreated = {seed: _rewards(rows) for seed, rows in read_runs(folder, uncured).items()}
     for arm in arms:
         runs = read_runs(folder, arm)
@@ -36,7 +38,7 @@ def healthy_cost_table(folder: Path, arms: Iterable[str], uncured: str = "grpo")
             continue
         rewards = {seed: _rewards(rows) for seed, rows in runs.items()}
         healthy = sum(stayed_healthy(series(rows, "reward/mean")) for rows in runs.values())
-        cells = [arm, str(len(runs)), f"{healthy}/{len(runs)}"]
+        cells = [arm, len(runs), f"{healthy}/{len(runs)}"]
         for kind in range(len(measured)):
             differences = [
                 values[kind] - untreated[seed][kind] for seed, values in rewards.items() if seed in untreated
@@ -45,8 +47,8 @@ def healthy_cost_table(folder: Path, arms: Iterable[str], uncured: str = "grpo")
                 median_and_range([values[kind] for values in rewards.values()]),
                 "–" if arm == uncured else difference_and_range(differences),
             ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        table.append(cells)
+    return markdown_table(head, table)
 
 
 def _rewards(rows: Sequence[Row]) -> tuple[float, float, float]:

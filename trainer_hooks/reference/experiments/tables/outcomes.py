@@ -7,7 +7,8 @@ from pathlib import Path
 from trainer_hooks.reference.experiments.arms import ARMS
 from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
 from trainer_hooks.reference.experiments.run_recording import Row, read
-from trainer_hooks.reference.experiments.tables.ranges import median_and_range
+from trainer_hooks.reference.experiments.tables.cells import median_and_range
+from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 
 __all__ = ["read_runs", "share", "share_interval", "table"]
 
@@ -22,7 +23,7 @@ def read_runs(folder: Path, arm: str) -> dict[int, list[Row]]:
 
 def table(folder: Path, arms: Iterable[str] = tuple(ARMS)) -> str:
     """Format a row for each arm: collapses with the exact 95 % interval of their share, peak and final reward."""
-    rows = ["| arm | collapsed | seed: step of collapse | peak reward | final reward |", "|---|---|---|---|---|"]
+    rows = []
     for arm in arms:
         runs = read_runs(folder, arm)
         if not runs:
@@ -31,12 +32,15 @@ def table(folder: Path, arms: Iterable[str] = tuple(ARMS)) -> str:
         steps = {seed: collapse_step(values) for seed, values in rewards.items()}
         averages = [smooth(values) for values in rewards.values()]
         rows.append(
-            f"| {arm} | {share([step is not None for step in steps.values()])} "
-            f"| {', '.join(f'{seed}: {_step(step)}' for seed, step in steps.items())} "
-            f"| {median_and_range([max(average) for average in averages])} "
-            f"| {median_and_range([average[-1] for average in averages])} |"
+            [
+                arm,
+                share([step is not None for step in steps.values()]),
+                ", ".join(f"{seed}: {step or '–'}" for seed, step in steps.items()),
+                median_and_range([max(average) for average in averages]),
+                median_and_range([average[-1] for average in averages]),
+            ]
         )
-    return "\n".join(rows)
+    return markdown_table(["arm", "collapsed", "seed: step of collapse", "peak reward", "final reward"], rows)
 
 
 def share_interval(count: int, total: int) -> tuple[float, float]:
@@ -66,7 +70,3 @@ def share(events: Sequence[bool]) -> str:
     """Format a count of a total with the exact interval of its share."""
     low, high = share_interval(sum(events), len(events))
     return f"{sum(events)}/{len(events)} ({low:.0%} to {high:.0%})"
-
-
-def _step(step: int | None) -> str:
-    return "–" if step is None else str(step)

@@ -5,10 +5,12 @@ from pathlib import Path
 from statistics import fmean, median
 
 from trainer_hooks.reference.experiments.measures import BLOCK, block_means, collapse_step, series
-from trainer_hooks.reference.experiments.tables.evidence import held_out_rewards
+from trainer_hooks.reference.experiments.tables.cells import median_and_range, with_minus
+from trainer_hooks.reference.experiments.tables.held_out_reward import held_out_rewards
+from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
-__all__ = ["drop_table", "paper_table"]
+__all__ = ["drop_table", "paper_table", "searches_table"]
 
 PAPER = {
     "grpo": (0.312, 0.350, 0.336, 0.396),
@@ -27,8 +29,8 @@ FIRST_BLOCK = 10
 
 def paper_table(folder: Path) -> str:
     """Format a row for each arm of the paper's Tables 1 and 2: published exact match, and held-out reward here."""
-    head = "| arm | 3B Base | 7B Base | 3B Instruct | 7B Instruct | here, best 20 steps | here, last 20 steps |"
-    lines = [head, "|---|---|---|---|---|---|---|"]
+    head = ["arm", "3B Base", "7B Base", "3B Instruct", "7B Instruct", "here, best 20 steps", "here, last 20 steps"]
+    rows = []
     here = {arm: held_out_rewards(folder, arm) for arm in PAPER}
     for arm, published in PAPER.items():
         if here[arm] and here["grpo"]:
@@ -36,8 +38,8 @@ def paper_table(folder: Path) -> str:
             for part in (1, 2):
                 values, base = (median(found[part] for found in here[name]) for name in (arm, "grpo"))
                 cells.append(_relative(values, base, digits=2))
-            lines.append(f"| {arm} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.append([arm, *cells])
+    return markdown_table(head, rows)
 
 
 def drop_table(folder: Path, arms: Iterable[str]) -> str:
@@ -46,18 +48,32 @@ def drop_table(folder: Path, arms: Iterable[str]) -> str:
     The fall is the first ten-step mean of the reward under 0.8 of the best one so far, from step 11 on. Norms are
     ten-step means too, before clipping.
     """
-    head = "| arm | seed | reward first falls, to step | gradient norm until then | at the fall | largest after |"
-    lines = [f"{head} reward collapses |", "|---" * (head.count("|")) + "|"]
+    head = ["arm", "seed", "reward first falls, to step", "gradient norm until then", "at the fall", "largest after"]
+    rows = []
     for arm in arms:
-        for seed, rows in read_runs(folder, arm).items():
-            rewards, norms = (block_means(rows, name)[FIRST_BLOCK:] for name in ("reward/mean", "grad/norm"))
+        for seed, run in read_runs(folder, arm).items():
+            rewards, norms = (block_means(run, name)[FIRST_BLOCK:] for name in ("reward/mean", "grad/norm"))
             at = _first_fall(rewards)
             if at is None:
                 continue
-            values = " | ".join(f"{norm:.2f}" for norm in (fmean(norms[: at + 1]), norms[at], max(norms[at:])))
-            collapse = collapse_step(series(rows, "reward/mean")) or "–"
-            lines.append(f"| {arm} | {seed} | {FIRST_BLOCK + at + BLOCK} | {values} | {collapse} |")
-    return "\n".join(lines)
+            values = [f"{norm:.2f}" for norm in (fmean(norms[: at + 1]), norms[at], max(norms[at:]))]
+            collapse = collapse_step(series(run, "reward/mean")) or "–"
+            rows.append([arm, seed, FIRST_BLOCK + at + BLOCK, *values, collapse])
+    return markdown_table([*head, "reward collapses"], rows)
+
+
+def searches_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each arm: valid searches a response (Fig. 9) over the first 50 steps, the last 50 and all."""
+    rows = []
+    for arm in arms:
+        found = []
+        for run in read_runs(folder, arm).values():
+            calls = [row["tools/calls"] * row["tools/valid_frac"] for row in run if "tools/valid_frac" in row]
+            if calls:
+                found.append((fmean(calls[:50]), fmean(calls[-50:]), fmean(calls)))
+        if found:
+            rows.append([arm, len(found), *map(median_and_range, zip(*found, strict=True))])
+    return markdown_table(["arm", "seeds", "first 50 steps", "last 50 steps", "all steps"], rows)
 
 
 def _first_fall(means: list[float]) -> int | None:
@@ -74,5 +90,5 @@ def _relative(value: float | None, base: float | None, *, digits: int = 3) -> st
     """Format a value and its change relative to that of vanilla GRPO."""
     if value is None or base is None:
         return "–"
-    change = "" if value == base else f" ({value / base - 1:+.1%})".replace("-", "−")
+    change = "" if value == base else f" ({with_minus(value / base - 1, '+.1%')})"
     return f"{value:.{digits}f}{change}"

@@ -8,6 +8,7 @@ from statistics import fmean
 from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
 from trainer_hooks.reference.experiments.rollback_runs import RESCUES
 from trainer_hooks.reference.experiments.run_recording import Row
+from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs, share
 
 __all__ = ["history", "rescue_table", "rewinds"]
@@ -15,9 +16,18 @@ __all__ = ["history", "rescue_table", "rewinds"]
 BLOCK = 20
 """Steps in the means beside the moving averages, because a peak of a moving average is partly noise."""
 
-_HEADER = (
-    "| arm | seed | dead twin: collapse | peak | best 20 steps | final | taken back after step → to | last step "
-    "| final | last 20 steps | ends above the twin's peak |"
+_HEAD = (
+    "arm",
+    "seed",
+    "dead twin: collapse",
+    "peak",
+    "best 20 steps",
+    "final",
+    "taken back after step → to",
+    "last step",
+    "final",
+    "last 20 steps",
+    "ends above the twin's peak",
 )
 
 
@@ -31,7 +41,7 @@ def rescue_table(folder: Path, twins: Path) -> str:
         folder: Recordings of `rescue.rescue`.
         twins: Recordings of vanilla GRPO in the same regime with the same seeds, without rollbacks.
     """
-    rows = [_HEADER, "|---" * _HEADER.count(" | ") + "|---|"]
+    rows: list[list[object]] = []
     lines = []
     dead = read_runs(twins, "grpo")
     for arm in RESCUES:
@@ -42,16 +52,15 @@ def rescue_table(folder: Path, twins: Path) -> str:
             final, last = smooth(rescued)[-1], _means(rescued)[-1]
             above.append((final > peak, last > best))
             back = ", ".join(f"{after} → {to}" for after, to in rewinds(run))
-            rows.append(
-                f"| {arm} | {seed} | {collapse_step(twin) or '–'} | {peak:.2f} | {best:.2f} | {smooth(twin)[-1]:.2f} "
-                f"| {back or 'never'} | {len(rescued)} | {final:.2f} | {last:.2f} | {'yes' if final > peak else 'no'} |"
-            )
+            of_twin = [collapse_step(twin) or "–", *(f"{value:.2f}" for value in (peak, best, smooth(twin)[-1]))]
+            ends = [f"{final:.2f}", f"{last:.2f}", "yes" if final > peak else "no"]
+            rows.append([arm, seed, *of_twin, back or "never", len(rescued), *ends])
         if above:
             by_average, by_mean = (share(verdicts) for verdicts in zip(*above, strict=True))
             lines.append(
                 f"- {arm}: {by_average} end above the peak of their twin; by means of {BLOCK} steps {by_mean}."
             )
-    return "\n".join([*rows, "", *lines])
+    return "\n".join([markdown_table(_HEAD, rows), "", *lines])
 
 
 def _means(rewards: Sequence[float]) -> list[float]:

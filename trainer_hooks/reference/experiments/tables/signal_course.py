@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import median
 
 from trainer_hooks.reference.experiments.measures import BLOCK, block_means
+from trainer_hooks.reference.experiments.tables.cells import with_minus
+from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
 __all__ = ["course_table"]
@@ -35,14 +37,13 @@ def course_table(folder: Path, arm: str) -> str:
     blocks = min((len(run) for run in runs), default=0) // BLOCK
     every = max(1, math.ceil(blocks / COLUMNS))
     head = ["to step", *(str((block + 1) * BLOCK) for block in range(0, blocks, every))]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    rows = []
     for label, (name, digits) in ROWS.items():
         means = [block_means(run[: blocks * BLOCK], name)[:: BLOCK * every] for run in runs]
-        values = (_median(of_runs, digits) for of_runs in zip(*means, strict=True))
-        lines.append(f"| {label} | {' | '.join(values)} |")
-    return "\n".join(lines)
+        rows.append([label, *(_median(of_runs, digits) for of_runs in zip(*means, strict=True))])
+    return markdown_table(head, rows)
 
 
 def _median(values: Sequence[float], digits: str) -> str:
     present = [value for value in values if not math.isnan(value)]
-    return format(median(present), digits).replace("-", "−") if present else "–"
+    return with_minus(median(present), digits) if present else "–"

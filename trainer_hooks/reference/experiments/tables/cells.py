@@ -1,0 +1,29 @@
+"""Formats numbers as cells of a table, with a minus sign that is as wide as a plus sign."""
+
+from collections.abc import Sequence
+from statistics import median
+
+__all__ = ["difference_and_range", "median_and_range", "signed", "with_minus"]
+
+
+def with_minus(value: float, form: str) -> str:
+    """Format a value by a format specification."""
+    return f"{value:{form}}".replace("-", "−")
+
+
+def signed(value: float, digits: int) -> str:
+    """Format a value with its sign and as many decimals."""
+    return with_minus(value, f"+.{digits}f")
+
+
+def median_and_range(values: Sequence[float]) -> str:
+    """Format the median of values with two decimals, and their range behind it."""
+    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def difference_and_range(values: Sequence[float]) -> str:
+    """Format the median of differences by seed with their sign and three decimals, and their range behind it."""
+    if not values:
+        return "no seed in common"
+    low, middle, high = (signed(value, 3) for value in (min(values), median(values), max(values)))
+    return f"{middle} ({low} to {high})"
