@@ -69,7 +69,7 @@ def test_the_forks_of_a_run_are_printed_with_what_they_cost(tmp_path):
     forks_path(tmp_path / name("fork", 0)).write_text(json.dumps([forked]), encoding="utf-8")
     assert cost_table(tmp_path).splitlines()[2:] == ["| 0 | 1 | half-rate at step 46 | 60 |", "| 1 | 0 | | 0 |"]
     control, winner, diverged = forks_table(tmp_path).splitlines()[2:]
-    assert control == "| 0 | 46 | 40 | unchanged | 0.50 | – | +0.500 | – | +0.50 |  |"
+    assert control == "| 0 | 46 | 40 | unchanged | 0.50 | – | +0.500 | – | +0.50 | |"
     gains = "0.50 | +0.50 (+0.40 to +0.60) | +0.500 | +0.500 (+0.400 to +0.600)"
     assert winner == f"| 0 | 46 | 40 | half-rate | {gains} | +0.50 | goes on |"
     assert diverged.endswith("| +0.50 | diverged |")
