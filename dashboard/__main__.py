@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from dashboard.app import create_app
 from dashboard.settings import Settings, variable
 from monitor_server.http_server.connections import ConnectionLimits
-from monitor_server.http_server.server import AddressUnusable, Server, bind
+from monitor_server.http_server.server import AddressUnusable, Server, bind, bound_url
 
 
 def main() -> None:
@@ -30,10 +30,9 @@ def main() -> None:
         listening = bind(settings.host, settings.port, choice=variable("port"))
     except AddressUnusable as error:
         sys.exit(f"rlvitals: {error}")
-    address = f"http://[{settings.host}]" if ":" in settings.host else f"http://{settings.host}"
     with contextlib.suppress(KeyboardInterrupt):
         sys.stdout.write(
-            f"the dashboard of {settings.api_url} is listening on {address}:{settings.port}; Ctrl-C ends it\n"
+            f"the dashboard of {settings.api_url} is listening on {bound_url(listening)}; Ctrl-C ends it\n"
         )
         sys.stdout.flush()
         # Open browsers never end their streams; one second is enough to finish loading a page.

@@ -12,7 +12,7 @@ from monitor_server.errors import AddressUnusable
 from monitor_server.http_server.connections import ConnectionLimits, Connections
 from monitor_server.http_server.http_protocol import BoundedConfig, BoundedHttpProtocol
 
-__all__ = ["AddressUnusable", "Server", "bind"]
+__all__ = ["AddressUnusable", "Server", "bind", "bound_url"]
 
 GRACE_SECONDS = 5
 REPEAT_SECONDS = 60.0
@@ -115,3 +115,9 @@ def bind(host: str, port: int, *, choice: str = "--port or RLVITALS_PORT") -> so
             f"cannot listen on {host}:{port}: {error.strerror}; choose another with {choice}"
         ) from error
     return bound
+
+
+def bound_url(bound: socket.socket) -> str:
+    """Return the URL of what listens on a socket, with the port that a 0 was replaced by."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -13,7 +13,7 @@ from monitor_server.app import create_app, create_server
 from monitor_server.commands.settings import read_settings
 from monitor_server.commands.terminal import say
 from monitor_server.errors import StartupError
-from monitor_server.http_server.server import bind
+from monitor_server.http_server.server import bind, bound_url
 from monitor_server.instrumentation.collector_log import line_handler
 from monitor_server.store.database import shown_url
 
@@ -45,8 +45,7 @@ def run(
     logging.getLogger("alembic").setLevel(logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
     with bind(settings.host, settings.port) as listening:
-        host, port = listening.getsockname()[:2]
-        application = create_app(settings.model_copy(update={"port": port}))
+        application = create_app(settings.model_copy(update={"port": listening.getsockname()[1]}))
         collector = application.state.collector
         try:
             prepare_keys(collector.store, settings, now=collector.clock())
@@ -55,8 +54,10 @@ def run(
         except StartupError:
             collector.store.close()
             raise
-        address = f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
-        line = f"rlvitals is listening on {address} and writes to {shown_url(settings.database_url)}; Ctrl-C ends it"
+        line = (
+            f"rlvitals is listening on {bound_url(listening)} and writes to {shown_url(settings.database_url)}; "
+            "Ctrl-C ends it"
+        )
         gc.freeze()  # what was imported stays: a full collection that walks through it stops every thread
         create_server(application, on_listening=lambda: say(line)).run(sockets=[listening])
     return 0

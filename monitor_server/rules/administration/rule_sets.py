@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from monitor_server.errors import InvalidField, RuleConflict
-from monitor_server.rules.administration.changes import Author, RuleChanges, different_fields, stated_values
+from monitor_server.rules.administration.changes import Author, RuleChanges, different_fields
 from monitor_server.rules.administration.single_rules import placed_rule
 from monitor_server.rules.definition import MAX_RULES, ComparisonRule, Rule
 from monitor_server.store.repositories import Repositories
@@ -76,10 +76,9 @@ def apply_rules(
         if before is None:
             changes.create(rule, kept_set)
             result.created.append(rule.name)
-        elif fields := different_fields(before.definition, stated_values(rule)):
-            changes.replace(before, rule)
-            result.changed[rule.name] = fields
-        else:
+        elif (changed := changes.replace(before, rule)) is before:
             result.unchanged += 1
+        else:
+            result.changed[rule.name] = different_fields(before.definition, changed.definition)
     changes.write()
     return result
