@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor_server.commands.client import fetch_json
-from monitor_server.commands.errors import CommandError
+from monitor_server.commands.errors import CommandError, require_libraries
 from monitor_server.commands.processes import (
     collector_arguments,
     interrupt_on_signals,
@@ -51,6 +51,7 @@ def run(
     leave: Annotated[bool, typer.Option("--exit", help="End when the trainer has ended.")] = False,
 ) -> int:
     """Run the demo; the exit status is the trainer's, and 0 when ended by Ctrl-C."""
+    require_libraries("demo", "sqlalchemy", "dash", "torch", extras="server,dashboard,trainer")
     interrupt_on_signals()
     directory.mkdir(parents=True, exist_ok=True)
     url = f"http://127.0.0.1:{port}"

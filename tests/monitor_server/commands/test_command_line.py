@@ -310,3 +310,15 @@ def test_a_setting_that_cannot_be_used_is_reported_in_one_line(command, monkeypa
     assert main(command) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "RLVITALS_PORT: Input should be a valid integer" in line
+
+
+@pytest.mark.parametrize("library", ["sqlalchemy", "dash", "torch"])
+def test_the_demo_says_what_to_install_before_it_starts_anything(library, monkeypatch, capsys, tmp_path):
+    """Its processes import what the command itself does not."""
+    monkeypatch.setitem(sys.modules, library, None)
+    assert main(["demo", "--directory", str(tmp_path / "demo")]) == 1
+    assert capsys.readouterr().err == (
+        f"rlvitals: `rlvitals demo` needs {library}, which is not installed: "
+        "pip install 'rlvitals[server,dashboard,trainer]'\n"
+    )
+    assert not (tmp_path / "demo").exists()
