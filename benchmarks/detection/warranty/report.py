@@ -95,7 +95,7 @@ def _fleet_table(healthy: Pool, plan: Plan, split: Split, *, level: str, steps_p
         "kept",
     )
     rows = [_row(name, [stop(fleet) for fleet in fleets], steps_per_page) for name, stop in STOPPING_TIMES.items()]
-    return Table(title=title, header=header, rows=rows if fleets else [])
+    return Table(title=title, header=header, rows=rows)
 
 
 def _row(name: str, moments: Sequence[Moment], steps_per_page: float) -> list[str]:
