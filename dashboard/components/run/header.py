@@ -61,7 +61,7 @@ def run_header(
         html.Dl([html.Div([html.Dt(name), html.Dd(value)]) for name, value in _facts(run)], className="facts"),
         html.Div([_vital(signal, label, series) for signal, label in VITALS], className="vitals"),
         html.Div(forecast_parts(forecast, phase=run["phase"]), id=run_ids.FORECAST, className="forecast"),
-        *_timeline(phases),
+        *_timeline(phases, newest_step="now" if run["status"] == "running" else run.get("last_step")),
     ]
 
 
@@ -78,13 +78,15 @@ def gone_header(title: str) -> list[Component]:
     ]
 
 
-def _timeline(phases: Sequence[PhaseItem]) -> list[Component]:
+def _timeline(phases: Sequence[PhaseItem], *, newest_step: str | int | None) -> list[Component]:
     """Return the newest phases, and the earlier ones behind a line that opens; the chart's band shows them all."""
     earlier, newest = phases[:-NEWEST_PHASES], phases[-NEWEST_PHASES:]
-    shown = html.Ol([_span(span) for span in newest], className="timeline", **{"aria-label": "phases"})
+    shown = html.Ol([_span(span, newest_step) for span in newest], className="timeline", **{"aria-label": "phases"})
     if not earlier:
         return [shown]
-    spans = html.Ol([_span(span) for span in earlier], className="timeline", **{"aria-label": "earlier phases"})
+    spans = html.Ol(
+        [_span(span, newest_step) for span in earlier], className="timeline", **{"aria-label": "earlier phases"}
+    )
     return [shown, html.Details([html.Summary(f"{len(earlier)} earlier phases"), spans])]
 
 
@@ -111,8 +113,8 @@ def _vital(signal: str, label: str, series: Mapping[str, SeriesItem]) -> Compone
     return html.Div([html.Span(label, className="label"), number(value, signal=signal)], className="vital")
 
 
-def _span(span: PhaseItem) -> Component:
-    end = "now" if span["to_step"] is None else span["to_step"]
+def _span(span: PhaseItem, newest_step: str | int | None) -> Component:
+    end = newest_step if span["to_step"] is None else span["to_step"]
     return html.Li(
         [
             html.Span(span["phase"], className="phase-name"),
