@@ -11,8 +11,10 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
+import psycopg.sql
 
 from tests.live import eventually
 from tests.memory import memory_folder
@@ -22,12 +24,15 @@ __all__ = [
     "PostgresServer",
     "copy_database",
     "create_database",
+    "create_password_database",
     "drop_database",
     "find_postgres",
     "postgres_server",
     "running_postgres",
 ]
 
+# The only user whom a server lets in with a password alone.
+GUARDED_USER = "guarded"
 # The connection to each server on which databases are created and dropped: to open one takes as long as a copy.
 _connections: dict[str, psycopg.Connection] = {}
 
@@ -60,6 +65,8 @@ class PostgresServer:
         }
         create = [programs / "initdb", "-D", folder, "-U", "rlvitals", "--auth=trust", "-E", "UTF8", "--no-sync"]
         subprocess.run(create, check=True, **self._common)
+        rules = Path(folder) / "pg_hba.conf"
+        rules.write_text(f"host all {GUARDED_USER} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
         # Durability is PostgreSQL's own and is not what is tested.
         options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder}"
         options += " -c fsync=off -c full_page_writes=off"
@@ -124,6 +131,18 @@ def create_database(server: str) -> str:
     name = f"test_{uuid.uuid4().hex}"
     _execute(server, f"CREATE DATABASE {name}")
     return f"{server}/{name}"
+
+
+def create_password_database(server: str, password: str, *, encoding: str = "UTF8") -> str:
+    """Create an empty database whose owner needs a password, and return its URL."""
+    with contextlib.suppress(psycopg.errors.DuplicateObject):
+        _execute(server, f"CREATE USER {GUARDED_USER}")
+    _execute(server, f"ALTER USER {GUARDED_USER} PASSWORD {psycopg.sql.quote(password)}")
+    name = f"test_{uuid.uuid4().hex}"
+    options = f"OWNER {GUARDED_USER} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
+    _execute(server, f"CREATE DATABASE {name} {options}")
+    user = f"{GUARDED_USER}:{quote(password, safe='')}"
+    return f"{server.replace('rlvitals@', f'{user}@')}/{name}"
 
 
 def copy_database(template: str) -> str:

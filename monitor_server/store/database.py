@@ -7,14 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy import URL, Connection, Engine, create_engine, text
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
+from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.faults import FaultCounts, fault_of, fault_of_disk, opening_advice
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
-from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres, unbounded
+from monitor_server.store.postgresql.connections import (
+    postgres_options,
+    prepare_postgres,
+    require_suitable,
+    unbounded,
+)
 from monitor_server.store.postgresql.listen_notify import Notifications
 from monitor_server.store.postgresql.unresponsive_server import Silence
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
@@ -29,7 +35,7 @@ from monitor_server.store.sqlite.connections import (
 from monitor_server.store.sqlite.database_file import DatabaseFile
 from monitor_server.store.sqlite.write_turns import TurnOverdueError, Turns
 
-__all__ = ["Store", "shown_url"]
+__all__ = ["Store"]
 
 # As long as a statement of PostgreSQL may take.
 TURN_LIMIT_SECONDS = 12.0
@@ -56,27 +62,24 @@ class Store:
 
         Raises:
             DatabaseNewer: If a newer rlvitals has been there.
-            DatabaseUnusable: If the database cannot be opened or written.
+            DatabaseUnusable: If the database cannot be opened or written, or is another program's.
         """
-        try:
-            parsed = make_url(url)
-            is_sqlite = parsed.get_backend_name() == "sqlite"
-            if is_sqlite:
-                _require_file(parsed)
-            options = {} if is_sqlite else postgres_options(parsed)
-            # The connection that was used last comes first: its pages and statements are still in its caches.
-            engine = create_engine(parsed, pool_size=READERS, pool_use_lifo=True, **options)
-        except (ArgumentError, ImportError) as error:
-            raise DatabaseUnusable(
-                f"RLVITALS_DATABASE_URL must be a URL such as sqlite:///rlvitals.db, got {shown_url(url)!r}: {error}"
-            ) from error
-        if engine.dialect.name == "sqlite":
+        parsed = read_address(url)
+        is_sqlite = parsed.get_backend_name() == "sqlite"
+        if is_sqlite:
+            _require_file(parsed)
+        options = {} if is_sqlite else postgres_options(parsed)
+        # The connection that was used last comes first: its pages and statements are still in its caches.
+        engine = create_engine(parsed, pool_size=READERS, pool_use_lifo=True, **options)
+        if is_sqlite:
             prepare_sqlite(engine)
         else:
             prepare_postgres(engine)
         try:
             with engine.connect() as connection:
                 set_temporary_store(connection, "FILE")  # an index of a large table is sorted there
+                with connection.begin():
+                    require_suitable(connection)
                 _migrate(connection, url)
                 set_temporary_store(connection, "MEMORY")
         except DBAPIError as error:
@@ -85,7 +88,7 @@ class Store:
                 f"the database {shown_url(url)} cannot be opened for writing: {error.orig}; "
                 f"{opening_advice(error, is_file=is_sqlite)}"
             ) from error
-        except DatabaseNewer:
+        except (DatabaseNewer, DatabaseUnusable):
             engine.dispose()
             raise
         file = database_path(engine)
@@ -223,15 +226,6 @@ class Store:
         pooled.detach()
         connection.autocommit = True
         return connection
-
-
-def shown_url(url: str) -> str:
-    """Return a database URL as it may be printed: a password, which may stand in its query as well, is hidden."""
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        return "a text that is no URL"
-    return parsed.set(query=dict.fromkeys(parsed.query, "***")).render_as_string(hide_password=True)
 
 
 def _require_file(url: URL) -> None:

@@ -70,6 +70,11 @@ def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
             "it must be a database of rlvitals or not be there yet, and its folder must exist and be writable; "
             "or set RLVITALS_DATABASE_URL"
         )
+    if "unsupported startup parameter" in str(error.orig):
+        return (
+            "a pooler does not take the options of the connection; set RLVITALS_DATABASE_URL to the address of "
+            "PostgreSQL itself (docs/scaling.md)"
+        )
     return (
         "check that the server runs and takes connections, that RLVITALS_DATABASE_URL has its address, user, password "
         "and database, and that the user may create tables"

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.settings import Settings
-from monitor_server.store.database import Store, shown_url
+from monitor_server.store.address import shown_url
+from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["record_settings", "shown_settings"]

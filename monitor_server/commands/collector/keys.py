@@ -88,7 +88,8 @@ class _InDatabase:
     def __init__(self, database: str | None, *, is_there: bool) -> None:
         from monitor_server.access.callers import Caller, Scope  # noqa: PLC0415 - SQLAlchemy takes its time
         from monitor_server.commands.settings import database_url  # noqa: PLC0415
-        from monitor_server.store.database import Store, shown_url  # noqa: PLC0415
+        from monitor_server.store.address import shown_url  # noqa: PLC0415
+        from monitor_server.store.database import Store  # noqa: PLC0415
         from monitor_server.store.operations.inspection import inspect_database  # noqa: PLC0415
 
         address = database_url(database)

@@ -15,7 +15,7 @@ from monitor_server.commands.terminal import say
 from monitor_server.errors import StartupError
 from monitor_server.http_server.server import bind, bound_url
 from monitor_server.instrumentation.collector_log import line_handler
-from monitor_server.store.database import shown_url
+from monitor_server.store.address import shown_url
 
 __all__ = ["run"]
 

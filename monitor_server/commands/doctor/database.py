@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from monitor_server.commands.doctor.findings import Finding, Level
 from monitor_server.errors import DatabaseUnusable
-from monitor_server.store.database import shown_url
+from monitor_server.store.address import shown_url
 from monitor_server.store.database_state import DatabaseState
 from monitor_server.store.operations.inspection import inspect_database
 from monitor_server.store.schema.version import newest_schema

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sqlalchemy import URL, create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy import URL, create_engine
+from sqlalchemy.exc import DBAPIError
 
 from monitor_server.errors import DatabaseUnusable
-from monitor_server.store.database import shown_url
+from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.operations.inspection import inspect_database
 
 __all__ = ["back_up"]
@@ -31,10 +31,7 @@ def back_up(url: str, destination: Path) -> int:
         DatabaseUnusable: If the database cannot be read, the destination exists or cannot be written, or pg_dump is
             missing or fails.
     """
-    try:
-        parsed = make_url(url)
-    except ArgumentError as error:
-        raise DatabaseUnusable(f"--database must be a URL such as sqlite:///rlvitals.db: {error}") from error
+    parsed = read_address(url)
     try:
         _require_new(destination)
         with _reserved(destination) as partial:

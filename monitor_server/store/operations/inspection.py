@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
 
 from monitor_server.errors import DatabaseUnusable
-from monitor_server.store.database import shown_url
+from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.database_state import DatabaseState, read_state
-from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres
+from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres, require_suitable
 from monitor_server.store.sqlite.database_file import free_bytes
 
 __all__ = ["inspect_database"]
@@ -21,21 +21,17 @@ def inspect_database(url: str) -> DatabaseState | None:
     Raises:
         DatabaseUnusable: If the URL is not valid, or the database does not answer or is none.
     """
-    try:
-        parsed = make_url(url)
-        options: dict[str, Any] = {} if parsed.get_backend_name() == "sqlite" else postgres_options(parsed)
-        engine = create_engine(parsed, **options)
-        if options:
-            prepare_postgres(engine)
-    except (ArgumentError, ImportError) as error:
-        raise DatabaseUnusable(
-            f"the database must be a URL such as sqlite:///rlvitals.db, got {shown_url(url)!r}: {error}"
-        ) from error
+    parsed = read_address(url)
+    options: dict[str, Any] = {} if parsed.get_backend_name() == "sqlite" else postgres_options(parsed)
+    engine = create_engine(parsed, **options)
+    if options:
+        prepare_postgres(engine)
     file = Path(parsed.database).absolute() if not options and parsed.database else None
     if file is not None and not file.exists():
         return None
     try:
         with engine.connect() as connection:
+            require_suitable(connection)
             return read_state(connection, free_bytes=None if file is None else free_bytes(file))
     except DBAPIError as error:
         raise DatabaseUnusable(f"the database {shown_url(url)} cannot be read: {error.orig}") from error

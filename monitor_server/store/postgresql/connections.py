@@ -9,7 +9,9 @@ from sqlalchemy import URL, Connection, Engine, event, text
 from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-__all__ = ["POSTGRES_OPTIONS", "postgres_options", "prepare_postgres", "unbounded"]
+from monitor_server.errors import DatabaseUnusable
+
+__all__ = ["POSTGRES_OPTIONS", "postgres_options", "prepare_postgres", "require_suitable", "unbounded"]
 
 # A statement that waits for a lock, or takes too long, is ended by the server itself, whose error says which it was. A
 # process that is paused in a transaction holds its runs; the server ends its connection after so long.
@@ -17,7 +19,10 @@ POSTGRES_OPTIONS: Final[dict[str, Any]] = {
     "use_native_hstore": False,  # no table has such a column, and to look for the type costs each start three queries
     "connect_args": {
         "connect_timeout": 10,
-        "options": "-c idle_in_transaction_session_timeout=15000 -c lock_timeout=10000 -c statement_timeout=12000",
+        "client_encoding": "utf8",  # of a database in SQL_ASCII the driver would return bytes
+        # The last is no setting of the server: it tells that the others have arrived.
+        "options": "-c idle_in_transaction_session_timeout=15000 -c lock_timeout=10000 -c statement_timeout=12000 "
+        "-c rlvitals.options=arrived",
     },
 }
 # A connection that was used within this time is not tested before it is used again: a test costs as much as a query.
@@ -60,6 +65,38 @@ def prepare_postgres(engine: Engine) -> None:
             raise InvalidatePoolError from error
         finally:
             connection.answer_seconds = usual
+
+
+def require_suitable(connection: Connection) -> None:
+    """Check what a database must be for rlvitals; SQLite always is.
+
+    Raises:
+        DatabaseUnusable: If it cannot be written or cannot store every text, or something in between has dropped the
+            options of the connection: a pooler, which also breaks prepared statements in its transaction mode.
+    """
+    if connection.dialect.name != "postgresql":
+        return
+    encoding, read_only, options = connection.execute(
+        text(
+            "SELECT current_setting('server_encoding'), current_setting('transaction_read_only'), "
+            "current_setting('rlvitals.options', true)"
+        )
+    ).one()
+    if encoding != "UTF8":
+        raise DatabaseUnusable(
+            f"the database must have the encoding UTF8, and it has {encoding}, which cannot store every name; make "
+            "another one: createdb --encoding=UTF8 --template=template0"
+        )
+    if read_only == "on":
+        raise DatabaseUnusable(
+            "the database must take writes, and it does not: it is a replica, or default_transaction_read_only is on; "
+            "set RLVITALS_DATABASE_URL or --database to the address of the primary server"
+        )
+    if options != "arrived":
+        raise DatabaseUnusable(
+            "the options of a connection must reach PostgreSQL, and they did not, as with a pooler that ignores them; "
+            "set RLVITALS_DATABASE_URL or --database to the address of PostgreSQL itself (docs/scaling.md)"
+        )
 
 
 @contextmanager

@@ -125,22 +125,6 @@ def test_recent_steps_are_bounded():
     assert len(recent.times) == 64
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql+psycopg://rlvitals:hunter2@127.0.0.1:1/nowhere?connect_timeout=2",
-        "postgresql+psycopg://rlvitals@127.0.0.1:1/nowhere?password=hunter2&connect_timeout=2",
-        "nonsense://rlvitals:hunter2@nowhere",
-        "hunter2",
-    ],
-)
-def test_an_error_of_the_database_hides_its_password(url):
-    """The message has the address without the password."""
-    with pytest.raises(DatabaseUnusable) as raised:
-        Store.open(url)
-    assert "hunter2" not in str(raised.value)
-
-
 @pytest.fixture
 def end_connections(database_url):
     """Let PostgreSQL end all other connections to its database, as a restart does."""

@@ -1,0 +1,69 @@
+"""What a database of PostgreSQL must be is said at the start and by `rlvitals doctor`, with what to do."""
+
+import socket
+import struct
+import threading
+
+import psycopg
+import pytest
+
+from monitor_server.errors import DatabaseUnusable
+from monitor_server.store.database import Store
+from monitor_server.store.operations.inspection import inspect_database
+from tests.postgres import create_database, create_password_database
+
+SPECIAL = "p@ss/w:o%r +&?#"
+
+
+def _refusals(url):
+    for read in (Store.open, inspect_database):
+        with pytest.raises(DatabaseUnusable) as raised:
+            read(url)
+        yield str(raised.value)
+
+
+def test_a_user_with_any_password_needs_no_more_than_to_own_the_database(postgres):
+    """As docs/operations.md creates them."""
+    Store.open(create_password_database(postgres, SPECIAL)).close()
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_store_every_text_is_refused(encoding, postgres):
+    """A name of a run in another script would be an error of the collector."""
+    for refusal in _refusals(create_password_database(postgres, SPECIAL, encoding=encoding)):
+        assert f"it has {encoding}" in refusal
+        assert "createdb --encoding=UTF8" in refusal
+
+
+def test_a_replica_is_refused_at_the_start(postgres):
+    """It would take no batch."""
+    url = create_database(postgres)
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET default_transaction_read_only = on")
+    for refusal in _refusals(url):
+        assert "address of the primary server" in refusal
+
+
+def test_a_pooler_that_drops_options_is_refused(postgres):
+    """Without them nothing bounds a statement, and its transaction mode breaks prepared statements."""
+    for refusal in _refusals(f"{create_database(postgres)}?options=-c%20rlvitals.options%3D"):
+        assert "address of PostgreSQL itself" in refusal
+
+
+def test_a_pooler_that_refuses_options_is_named():
+    """As pgbouncer answers unless its ignore_startup_parameters names them."""
+
+    def answer():
+        connection, _ = pooler.accept()
+        with connection:
+            connection.recv(4_096)
+            fields = b"SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
+            connection.sendall(b"E" + struct.pack("!i", len(fields) + 4) + fields)
+
+    with socket.create_server(("127.0.0.1", 0)) as pooler:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        port = pooler.getsockname()[1]
+        with pytest.raises(DatabaseUnusable, match="a pooler does not take the options"):
+            Store.open(f"postgresql+psycopg://rlvitals@127.0.0.1:{port}/x?sslmode=disable&gssencmode=disable")
+        thread.join()
