@@ -52,6 +52,7 @@ def test_a_newer_database_is_left_alone(refused, tmp_path):
     with sqlite3.connect(database) as connection:
         connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
         connection.execute("INSERT INTO alembic_version VALUES ('9999')")
+        connection.execute("CREATE TABLE detector_states (run_id TEXT)")
     connection.close()
     newest = max(VERSIONS.glob("0*.py")).stem.partition("_")[0]
     says = ["newer", "9999", newest, "upgrade rlvitals"]
@@ -59,7 +60,7 @@ def test_a_newer_database_is_left_alone(refused, tmp_path):
     with sqlite3.connect(database) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
     connection.close()
-    assert tables == [("alembic_version",)]
+    assert tables == [("alembic_version",), ("detector_states",)]
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,9 @@ from sqlalchemy.exc import DBAPIError
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.operations.inspection import inspect_database
+from monitor_server.store.schema.version import OUR_TABLE
 
 __all__ = ["back_up"]
-
-# A password may stand in the query of an address as well.
-_PASSWORDS = ("password",)
 
 
 def back_up(url: str, destination: Path) -> int:
@@ -34,9 +32,10 @@ def back_up(url: str, destination: Path) -> int:
     parsed = read_address(url)
     try:
         _require_new(destination)
-        with _reserved(destination) as partial:
-            _write(parsed, partial)
+        with _reserved(destination) as (partial, lock):
+            _write(parsed, partial, lock)
             partial.rename(destination)
+            _flush(destination.parent)
     except UnicodeEncodeError as error:
         raise DatabaseUnusable(
             f"the names of a database and of its backup must be text in UTF-8, got {error.object!r}"
@@ -52,13 +51,13 @@ def _require_new(destination: Path) -> None:
 
 
 @contextmanager
-def _reserved(destination: Path) -> Iterator[Path]:
-    """Yield an empty file beside the destination that no other backup writes to; it is removed where it was not moved.
+def _reserved(destination: Path) -> Iterator[tuple[Path, int]]:
+    """Yield an empty file beside the destination that no other backup writes to, and the descriptor that locks it.
 
-    What a backup that was killed has left is emptied: its lock has ended with it.
+    It is removed where it was not moved. What a backup that was killed has left is emptied: its lock has ended with it.
     """
     partial = destination.with_name(f"{destination.name}.partial")
-    with partial.open("ab") as held:
+    with open(partial, "ab", opener=_open_private) as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -68,23 +67,22 @@ def _reserved(destination: Path) -> Iterator[Path]:
         try:
             _require_new(destination)  # the other backup may have ended meanwhile, and what is held is its file
             held.truncate(0)
-            yield partial
+            yield partial, held.fileno()
         finally:
             partial.unlink(missing_ok=True)
 
 
-def _write(parsed: URL, partial: Path) -> None:
-    """Write a backup that is complete and on the disk when it returns."""
+def _open_private(path: str, flags: int) -> int:
+    """Open a file for its owner alone, because a backup holds the secrets of sessions; and no link to another file."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _write(parsed: URL, partial: Path, lock: int) -> None:
+    """Write a backup that is complete, holds our tables, and is on the disk when it returns."""
     if parsed.get_backend_name() == "sqlite":
         _copy_sqlite(parsed, partial)
     else:
-        _dump_postgres(parsed, partial)
-    state = inspect_database(parsed.render_as_string(hide_password=False))
-    if state is None or state.schema_version is None:
-        raise DatabaseUnusable(
-            f"the database {shown_url(str(parsed))} has no tables of rlvitals, and a backup of it would be of no "
-            "use; set RLVITALS_DATABASE_URL or --database to the one that the collector uses"
-        )
+        _dump_postgres(parsed, partial, lock)
     _flush(partial)
 
 
@@ -102,23 +100,55 @@ def _copy_sqlite(url: URL, destination: Path) -> None:
         raise DatabaseUnusable(f"the database {shown_url(str(url))} cannot be copied: {error}") from error
     finally:
         engine.dispose()
+    state = inspect_database(URL.create("sqlite", database=str(destination)).render_as_string())
+    if state is None or state.schema_version is None:
+        raise _of_others(url)
 
 
-def _dump_postgres(url: URL, destination: Path) -> None:
+def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
+    from psycopg import ProgrammingError  # noqa: PLC0415 - psycopg is an extra
+    from psycopg.conninfo import make_conninfo  # noqa: PLC0415
+
     program = _find_pg_dump()
     if program is None:
         raise DatabaseUnusable(
             "a backup of PostgreSQL needs its program pg_dump, in the server's version or a newer one: "
             "apt-get install postgresql-client, or run pg_dump where the server is"
         )
+    _, parameters = url.get_dialect()().create_connect_args(url)
     # Not in the arguments, which every user of the machine can read.
-    password = url.password or next((str(url.query[name]) for name in _PASSWORDS if name in url.query), None)
+    password = parameters.pop("password", None)
     secret = {} if password is None else {"PGPASSWORD": str(password)}
-    address = url.set(drivername="postgresql", password=None).difference_update_query(_PASSWORDS).render_as_string()
+    try:
+        address = make_conninfo(**parameters)
+    except ProgrammingError as error:
+        raise DatabaseUnusable(f"the database {shown_url(str(url))} cannot be addressed: {error}") from error
     command = [program, "--format=custom", "--no-owner", "--no-privileges", f"--file={destination}", address]
-    done = subprocess.run(command, env=os.environ | secret, capture_output=True, text=True, check=False)  # noqa: S603
+    # It holds the lock as well, because it goes on writing where this process is killed.
+    done = subprocess.run(  # noqa: S603
+        command, env=os.environ | secret, pass_fds=[lock], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise DatabaseUnusable(f"pg_dump has failed: {' '.join(done.stderr.split())[:500]}")
+    _check_archive(url, destination, Path(program).with_name("pg_restore"))
+
+
+def _check_archive(url: URL, archive: Path, program: Path) -> None:
+    """Check that an archive can be read and holds our tables; it comes from a snapshot that nobody else has seen."""
+    try:
+        done = subprocess.run([program, "--list", archive], capture_output=True, text=True, check=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = " ".join(str(getattr(error, "stderr", None) or error).split())[:500]
+        raise DatabaseUnusable(f"the backup cannot be checked by {program}: {reason}") from error
+    if re.search(rf"^\d+; .* TABLE DATA .* {OUR_TABLE} ", done.stdout, re.MULTILINE) is None:
+        raise _of_others(url)
+
+
+def _of_others(url: URL) -> DatabaseUnusable:
+    return DatabaseUnusable(
+        f"the database {shown_url(str(url))} has no tables of rlvitals, and a backup of it would be of no use; set "
+        "RLVITALS_DATABASE_URL or --database to the one that the collector uses"
+    )
 
 
 def _find_pg_dump() -> str | None:
@@ -137,5 +167,8 @@ def _version(program: str) -> tuple[int, ...]:
 
 
 def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -9,11 +9,15 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
-__all__ = ["MIGRATIONS", "newest_schema", "schema_version"]
+from monitor_server.errors import DatabaseUnusable
+
+__all__ = ["MIGRATIONS", "OUR_TABLE", "newest_schema", "schema_version"]
 
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
-SQLITE_HAS_TABLE: Final = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
-POSTGRES_HAS_TABLE: Final = "SELECT count(to_regclass('alembic_version'))"
+OUR_TABLE: Final = "detector_states"
+"""A table that every version has, and that other programs with migrations of Alembic have not, such as MLflow."""
+SQLITE_HAS_TABLE: Final = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name"
+POSTGRES_HAS_TABLE: Final = "SELECT count(to_regclass(:name))"
 
 
 @functools.cache
@@ -23,9 +27,22 @@ def newest_schema() -> str:
 
 
 def schema_version(connection: Connection) -> str | None:
-    """Return the newest migration that a database has had; None where none of our tables is there yet."""
-    has_table = SQLITE_HAS_TABLE if connection.dialect.name == "sqlite" else POSTGRES_HAS_TABLE
-    if not connection.execute(text(has_table)).scalar_one():
+    """Return the newest migration that a database has had; None where none of our tables is there yet.
+
+    Raises:
+        DatabaseUnusable: If the migrations are those of another program.
+    """
+    if not _has_table(connection, "alembic_version"):
         return None
-    version: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
-    return version
+    versions = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+    if versions and not _has_table(connection, OUR_TABLE):
+        raise DatabaseUnusable(
+            "the database holds the tables of another program; set RLVITALS_DATABASE_URL or --database to a database, "
+            "or a schema (docs/operations.md), that rlvitals has for itself"
+        )
+    return versions[0] if versions else None
+
+
+def _has_table(connection: Connection, name: str) -> bool:
+    statement = SQLITE_HAS_TABLE if connection.dialect.name == "sqlite" else POSTGRES_HAS_TABLE
+    return bool(connection.execute(text(statement), {"name": name}).scalar_one())

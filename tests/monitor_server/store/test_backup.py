@@ -3,26 +3,30 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy
 
 from monitor_server.commands.main import main
 from monitor_server.errors import DatabaseUnusable
+from monitor_server.store.database import Store
 from monitor_server.store.operations.backup import back_up
 from monitor_server.store.operations.inspection import inspect_database
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.conftest import ScriptedEngine
 from tests.monitor_server.retention.runs import count_rows, send_everything
-from tests.postgres import create_database, find_postgres
+from tests.postgres import create_database, create_password_database, find_postgres
 
 PATHS = ("", "/series", "/steps", "/phases", "/alerts", "/actions", "/responses", "/acknowledgements", "/attempts")
 
@@ -149,15 +153,44 @@ def test_a_backup_that_cannot_be_made_is_one_line_and_leaves_nothing(ask, says, 
     assert json.dumps([path.name for path in tmp_path.iterdir()]) == '["there"]'
 
 
+def test_a_backup_uses_password_and_options_of_the_address(postgres, tmp_path):
+    """Any password, and a schema of its own that `options` names; only its owner may read the backup."""
+    url = create_password_database(postgres, "p@ss/w:o%r +&?#")
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA apart")
+    url += "?options=-c%20search_path%3Dapart"
+    Store.open(url).close()
+    backup = tmp_path / "x.db"
+    assert main(["backup", str(backup), "--database", url]) == 0
+    listed = subprocess.run([find_postgres() / "pg_restore", "--list", backup], check=True, capture_output=True)
+    assert b"TABLE DATA apart runs " in listed.stdout
+    assert stat.filemode(backup.stat().st_mode) == "-rw-------"
+
+
+def _make_foreign_tables(url):
+    """Make tables as another program has them that uses Alembic, such as MLflow."""
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE runs (run_uuid VARCHAR(32))")
+        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('76601a5f987d'), ('0027')")
+    engine.dispose()
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_database_of_others_is_not_backed_up(kind, request, tmp_path, capsys):
-    """An empty one, for example, where the address is wrong; nobody would miss the backup until it is needed."""
+def test_a_database_of_others_is_not_backed_up(kind, is_empty, request, tmp_path, capsys):
+    """Where the address is wrong nobody would miss the backup until it is needed; nothing is created there either."""
     url = f"sqlite:///{tmp_path}/empty.db"
     (tmp_path / "empty.db").touch()
     if kind == "postgresql":
         url = create_database(request.getfixturevalue("postgres"))
+    if not is_empty:
+        _make_foreign_tables(url)
+        with pytest.raises(DatabaseUnusable, match="holds the tables of another program"):
+            Store.open(url)
     assert main(["backup", str(tmp_path / "x.db"), "--database", url]) == 1
-    assert "has no tables of rlvitals" in capsys.readouterr().err
+    assert re.search("has no tables of rlvitals|holds the tables of another program", capsys.readouterr().err)
     assert [path.name for path in tmp_path.iterdir()] == ["empty.db"]
 
 
@@ -171,7 +204,7 @@ def test_two_backups_to_one_name_do_not_write_one_file(migrated_sqlite, tmp_path
         url = f"postgresql+psycopg://rlvitals@127.0.0.1:{silent.getsockname()[1]}/x?sslmode=disable"
         thread = threading.Thread(target=lambda: ended.append(main(["backup", str(backup), "--database", url])))
         thread.start()
-        dump = eventually(lambda: _child_of_this_process("pg_dump", "--format"))
+        dump = eventually(lambda: _child_of("pg_dump", "--format", parent=os.getpid()))
         source = migrated_sqlite(tmp_path)
         assert main(["backup", str(backup), "--database", source]) == 1
         assert "another backup is writing" in capsys.readouterr().err
@@ -182,6 +215,34 @@ def test_two_backups_to_one_name_do_not_write_one_file(migrated_sqlite, tmp_path
     backup.with_name("x.db.partial").write_bytes(b"what a backup that was killed has left")
     assert main(["backup", str(backup), "--database", source]) == 0
     assert inspect_database(f"sqlite:///{backup}").schema_version is not None
+
+
+@pytest.mark.usefixtures("postgres")
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the process in /proc")
+def test_a_backup_that_was_killed_writes_to_no_other_backup(migrated_sqlite, tmp_path, capsys):
+    """Its pg_dump goes on, here at a server that never answers; the next backup waits until that has ended too."""
+    backup = tmp_path / "x.db"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql+psycopg://rlvitals@127.0.0.1:{silent.getsockname()[1]}/x?sslmode=disable"
+        command = [sys.executable, "-m", "monitor_server", "backup", str(backup), "--database", url]
+        with subprocess.Popen(command) as killed:
+            dump = eventually(lambda: _child_of("pg_dump", "--format", parent=killed.pid))
+            killed.kill()
+        source = migrated_sqlite(tmp_path)
+        assert main(["backup", str(backup), "--database", source]) == 1
+        assert "another backup is writing" in capsys.readouterr().err
+        os.kill(int(dump.name), signal.SIGKILL)
+    eventually(lambda: main(["backup", str(backup), "--database", source]) == 0)
+
+
+def test_a_backup_follows_no_link_that_somebody_has_left(migrated_sqlite, tmp_path, capsys):
+    """In a folder that others write to it would empty the file that the link names."""
+    other = tmp_path / "other"
+    other.write_text("kept")
+    (tmp_path / "x.db.partial").symlink_to(other)
+    assert main(["backup", str(tmp_path / "x.db"), "--database", migrated_sqlite(tmp_path)]) == 1
+    assert "symbolic links" in capsys.readouterr().err
+    assert other.read_text() == "kept"
 
 
 @pytest.mark.usefixtures("postgres")
@@ -210,7 +271,7 @@ def test_a_password_in_the_query_is_no_argument_of_pg_dump(tmp_path, capsys):
         ask = ["backup", str(tmp_path / "x"), "--database", url]
         thread = threading.Thread(target=lambda: ended.append(main(ask)))
         thread.start()
-        process = eventually(lambda: _child_of_this_process("pg_dump", "--format"))
+        process = eventually(lambda: _child_of("pg_dump", "--format", parent=os.getpid()))
         arguments, environment = (process / "cmdline").read_text(), (process / "environ").read_text()
     thread.join()
     assert ended == [1]
@@ -219,13 +280,13 @@ def test_a_password_in_the_query_is_no_argument_of_pg_dump(tmp_path, capsys):
     assert "PGPASSWORD=hidden" in environment.split("\0")
 
 
-def _child_of_this_process(name, argument):
-    """Return the folder in /proc of a process that this one has started with an argument, or None."""
+def _child_of(name, argument, *, parent):
+    """Return the folder in /proc of a process that another one has started with an argument, or None."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             command, _, fields = path.read_text().partition(" (")[2].rpartition(") ")
-            is_ours = command == name and int(fields.split()[1]) == os.getpid()
-            if is_ours and argument in (path.parent / "cmdline").read_text():
+            is_child = command == name and int(fields.split()[1]) == parent
+            if is_child and argument in (path.parent / "cmdline").read_text():
                 return path.parent
     return None
 
