@@ -42,6 +42,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._arrival: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._is_in_head = False
         self._answered: RequestResponseCycle | None = None
         self._reading = ReadingTime(self._limits.write_seconds, self._limits.write_seconds)
 
@@ -74,9 +75,23 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.write(_response(431, "HeadTooLarge", f"a head must have at most {MAX_HEAD_BYTES} bytes"))
             self.transport.close()
 
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        self._is_in_head = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; what follows a body in chunks is none.
+
+        A proxy that removes the header in which it names users from what its clients send may pass such a trailer on.
+        """
+        if self._is_in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Begin to wait for the body."""
         self._head_bytes = 0
+        self._is_in_head = False
         self._expect(self._limits.request_seconds)
         super().on_headers_complete()
         if not self.pipeline:

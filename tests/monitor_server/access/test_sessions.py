@@ -1,5 +1,7 @@
 """The cookie of a sign-in: signed, ended by time, by the key and by signing out; and users whom a proxy names."""
 
+import socket
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,6 +149,17 @@ def test_a_proxy_that_is_trusted_names_the_user(start_collector, scripted):
     drawn = guarded.ask("POST", "/_dash-update-component", headers=user, body=update)
     assert drawn.status == 200, drawn.data
     assert "run-header" in drawn.data.decode()
+
+
+@sqlite_only
+def test_what_follows_a_body_names_no_user(start_collector):
+    """A proxy removes its header from what clients send, and may pass on the same name behind a body in chunks."""
+    live = start_collector(trusted_header="X-User", trusted_proxies="127.0.0.1")
+    host, port = live.url.removeprefix("http://").split(":")
+    head = b"GET /api/v1/session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=60) as client:
+        client.sendall(head + b"2\r\n{}\r\n0\r\nX-User: anna\r\n\r\n")
+        assert client.recv(1_024).startswith(b"HTTP/1.1 401 ")
 
 
 @sqlite_only
