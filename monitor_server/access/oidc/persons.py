@@ -24,7 +24,8 @@ from monitor_server.text_safety.printable import printable
 __all__ = ["Person", "open_session"]
 
 LONGEST_NAME: Final = 200
-SUBJECT: Final = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_NAME}}}")  # what every database can store
+LONGEST_SUBJECT: Final = 255  # as OpenID Connect allows
+SUBJECT: Final = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_SUBJECT}}}")  # what every database can store
 CREATED_BY: Final = "OpenID Connect"
 
 
@@ -56,7 +57,7 @@ class Person:
         """
         subject = claims.get("sub")
         if not isinstance(subject, str) or not SUBJECT.fullmatch(subject):
-            raise SignInRefused("invalid", f"the ID token must name a person by 1 to {LONGEST_NAME} characters")
+            raise SignInRefused("invalid", f"the ID token must name a person by 1 to {LONGEST_SUBJECT} characters")
         name = _name(claims, configuration)
         groups = _groups(claims.get(configuration.groups_claim))
         unverified = {group for group in groups if _is_unverified(group, claims, configuration)}

@@ -5,6 +5,7 @@ signatures by a private key are accepted, so that neither ``none`` nor a token t
 if it were a shared secret passes.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from authlib.oidc.core import CodeIDToken
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import Key, KeySet, import_key
 
 from monitor_server.access.oidc.configuration import OidcConfiguration, is_safe_address
 from monitor_server.access.oidc.fetching import fetch_json
@@ -40,6 +41,7 @@ ALGORITHMS: Final = (
     "EdDSA",
     "Ed25519",
 )
+ASYMMETRIC: Final = ("RSA", "EC", "OKP")
 LEEWAY_SECONDS: Final = 60  # by which the clocks of the provider and of this machine may differ
 OK: Final = 200
 DESCRIPTION_SECONDS: Final = HOUR_SECONDS  # how long the provider's description and its keys are kept
@@ -202,12 +204,22 @@ class Provider:
 
     def _fetch_keys(self, address: str) -> KeySet:
         _, found = fetch_json("GET", address)
-        try:
-            keys = KeySet.import_key_set(found)  # type: ignore[arg-type]
-        except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise SignInRefused("provider", "the provider's keys cannot be read") from error
+        keys = _usable_keys(found)
+        if not keys:
+            raise SignInRefused("provider", "none of the provider's keys can be read")
         self._keys_at = self._monotonic()
-        return keys
+        return KeySet(keys)
+
+
+def _usable_keys(found: Mapping[str, Any]) -> list[Key]:
+    """Return the keys of a set that can check a signature, and leave out all others, as RFC 7517 (section 5) says."""
+    listed = found.get("keys")
+    usable: list[Key] = []
+    for each in listed if isinstance(listed, list) else ():
+        if isinstance(each, dict) and each.get("kty") in ASYMMETRIC:
+            with contextlib.suppress(JoseError, ValueError, TypeError, KeyError, AttributeError):
+                usable.append(import_key(each))
+    return usable
 
 
 def _client_authentication(description: Mapping[str, Any]) -> str:

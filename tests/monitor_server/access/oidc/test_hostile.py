@@ -55,7 +55,7 @@ def database_url(migrated_sqlite, tmp_path):
         {"sub": None},
         {"sub": ""},
         {"sub": 7},
-        {"sub": "x" * 201},
+        {"sub": "x" * 256},
         {"sub": "a\0b"},
         {"at_hash": "wrong"},
     ],
@@ -156,6 +156,32 @@ def test_a_shared_secret_is_no_algorithm_even_where_the_provider_says_so(provide
     provider.sign = signed_with_the_client_secret
     provider.keys = lambda: {"keys": [OctKey.import_key(CLIENT_SECRET.encode(), {"kid": "first"}).as_dict()]}
     assert browser.sign_in() == INVALID
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"kty": "EC", "crv": "of tomorrow", "x": "AAAA", "y": "AAAA"},
+        {"kty": "OKP", "crv": "X448", "x": "AAAA"},
+        {"kty": "RSA"},
+        OTHER_KEY.as_dict(private=False) | {"use": "of tomorrow"},
+        {"kty": ["RSA"]},
+        {"kty": "AKP", "alg": "ML-DSA-44", "pub": "AAAA"},
+        OctKey.import_key(CLIENT_SECRET.encode()).as_dict(),
+        7,
+    ],
+    ids=["curve", "size", "missing", "use", "malformed", "kind", "shared secret", "number"],
+)
+def test_a_key_that_cannot_be_read_costs_no_other_key(provider, browser, other):
+    """Providers publish keys for other purposes and other algorithms beside those of ID tokens."""
+    provider.keys = lambda: {"keys": [other, *KeySet([KEY]).as_dict()["keys"]]}
+    assert browser.sign_in() == "/"
+
+
+def test_a_person_may_have_an_id_as_long_as_the_standard_allows(provider, browser):
+    """255 characters."""
+    provider.person |= {"sub": "x" * 255}
+    assert browser.sign_in() == "/"
 
 
 def test_a_new_key_of_the_provider_is_looked_for_once(provider, browser, guarded):
