@@ -168,7 +168,7 @@ def find_access(method: str, path: str) -> tuple[Access, Mapping[str, Any]]:
     found = UNKNOWN
     for candidate in (path, path.removesuffix("/")):  # the dashboard serves its pages with a slash at the end as well
         for declared, pattern, parsers, access in _COMPILED:
-            if match := pattern.match(candidate):
+            if match := pattern.fullmatch(candidate):
                 if declared == method:
                     return access, {name: parsers[name].convert(text) for name, text in match.groupdict().items()}
                 found = OTHER_METHOD

@@ -186,6 +186,8 @@ def test_a_path_in_no_row_is_not_served_whatever_is_behind_it(start_collector):
             assert {answer.status for answer in answers} == {{"none": 401, "ingest": 403}.get(scope, 404)}
             assert answers[0].data.replace(served.encode(), missing.encode()) == answers[1].data
     assert guarded.ask("GET", "/compare/", keys["read"]).status == 200
+    # A proxy that keeps a path to itself does not know it with an end of line behind it.
+    assert [guarded.ask("GET", f"/metrics{end}", keys["read"]).status for end in ("", "%0A")] == [200, 404]
 
 
 def test_a_route_without_a_scope_ends_the_start(monkeypatch, tmp_path):
