@@ -91,6 +91,8 @@ def _write(path: Path, secret: str, *, is_private: bool) -> None:
         # An administrator's key is readable by its owner alone; others are shared with services of other users.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if is_private else 0o644)
         with os.fdopen(descriptor, "w") as file:
+            if is_private:
+                os.fchmod(descriptor, 0o600)  # of an empty file that was there, the mode is its own
             file.write(f"{secret}\n")
     except OSError as error:
         raise StartupError(f"RLVITALS_KEY_FILES: {path} cannot be written: {error.strerror}") from error

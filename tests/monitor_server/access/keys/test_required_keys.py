@@ -30,6 +30,7 @@ def test_on_the_loopback_nothing_is_asked(store, host):
 def test_a_start_writes_keys_to_files_once(store, tmp_path):
     """An administrator's is readable by its owner alone; the next start leaves both; a new database gets new ones."""
     admin, metrics = tmp_path / "admin.key", tmp_path / "metrics.key"
+    admin.touch(0o644)  # such as one that a container engine needs to mount it
     settings = Settings(host="::", key_files=f"admin:{admin}, read:{metrics}")
     prepare_keys(store, settings, now=0.0)
     assert stat.S_IMODE(admin.stat().st_mode) == 0o600
