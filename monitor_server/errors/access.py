@@ -26,13 +26,15 @@ class SignInRefused(CollectorError):
     Args:
         reason: ``provider``, ``refused``, ``invalid``, ``expired``, ``unverified`` or ``no_group``.
         message: What has happened, for the log.
+        subject: The person whom the provider has named, where the claims state that they may do nothing here.
     """
 
     status = 403
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, *, subject: str | None = None) -> None:
         super().__init__(reason, message)
         self.reason = reason
+        self.subject = subject
 
     def __str__(self) -> str:
         return str(self.args[1])

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
-from monitor_server.access.keys.administration import KEY_BYTES, key_id
+from monitor_server.access.keys.administration import KEY_BYTES, key_id, revoke_key
 from monitor_server.access.keys.names import fold_name, is_reserved
 from monitor_server.access.oidc.configuration import OidcConfiguration
 from monitor_server.errors import SignInRefused
@@ -21,7 +21,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.api_keys import StoredKey
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["Person", "open_session"]
+__all__ = ["Person", "end_sessions", "open_session"]
 
 LONGEST_NAME: Final = 200
 LONGEST_SUBJECT: Final = 255  # as OpenID Connect allows
@@ -58,6 +58,7 @@ class Person:
         subject = claims.get("sub")
         if not isinstance(subject, str) or not SUBJECT.fullmatch(subject):
             raise SignInRefused("invalid", f"the ID token must name a person by 1 to {LONGEST_SUBJECT} characters")
+        subject = f"{configuration.issuer} {subject}"
         name = _name(claims, configuration)
         groups = _groups(claims.get(configuration.groups_claim))
         unverified = {group for group in groups if _is_unverified(group, claims, configuration)}
@@ -68,6 +69,7 @@ class Person:
                 f"{printable(name, longest=200)} may do nothing here: the rule of RLVITALS_OIDC_GROUPS for an e-mail "
                 "address or its domain needs a verified address; let the provider verify the address and send "
                 "email_verified as true, or make rules for groups",
+                subject=subject,
             )
         if rule is None:
             shown = printable(", ".join(sorted(groups)) or "none", longest=500)
@@ -75,9 +77,10 @@ class Person:
                 "no_group",
                 f"{printable(name, longest=200)} may do nothing here: no rule of RLVITALS_OIDC_GROUPS "
                 f"is for one of the groups {shown}",
+                subject=subject,
             )
         return cls(
-            subject=f"{configuration.issuer} {subject}",
+            subject=subject,
             name=name,
             scope=rule.scope,
             project=rule.project,
@@ -123,6 +126,19 @@ def open_session(repositories: Repositories, person: Person, *, until: float, no
     detail = f"{person.scope}, {reach}, by the group {printable(person.group, longest=200)}"
     record_change(repositories, author, "session.open", key.id, now=now, project=person.project, detail=detail)
     return key
+
+
+def end_sessions(repositories: Repositories, subject: str, *, now: float) -> None:
+    """End the sessions of a person whom the provider has named and who may do nothing any more.
+
+    Args:
+        repositories: An open transaction.
+        subject: The issuer and its own id of the person.
+        now: Seconds since the epoch.
+    """
+    for key in repositories.api_keys.all():
+        if key.subject == subject and key.is_valid(now):
+            revoke_key(repositories, key.id, author=Caller(name=CREATED_BY, scope=Scope.ADMIN), now=now)
 
 
 def _name(claims: Mapping[str, Any], configuration: OidcConfiguration) -> str:

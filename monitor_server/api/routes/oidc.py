@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from monitor_server.access.oidc.pending_sign_ins import PENDING_COOKIE, PENDING_SECONDS, PendingSignIn
-from monitor_server.access.oidc.persons import open_session
+from monitor_server.access.oidc.persons import end_sessions, open_session
 from monitor_server.access.oidc.sign_in import OidcSignIn
 from monitor_server.access.sessions import find_cookie, host_cookie, is_encrypted, set_session_cookie
 from monitor_server.api.dependencies import Collector, Serving, client_address
@@ -85,6 +85,7 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
         pending = _use_pending(oidc, asked, find_cookie(request.headers, host_cookie(PENDING_COOKIE, secure=secure)))
         person = await oidc.finish(asked.code, pending)
     except SignInRefused as refusal:
+        await _end_sessions(collector, refusal.subject)
         answer = _refused(refusal)
         if refusal.reason != "expired":  # a sign-in of this browser that another answer was not for goes on
             _forget_pending(answer, secure=secure)
@@ -98,6 +99,14 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
     set_session_cookie(answer, request, key, now=now, seconds=seconds, is_https=collector.settings.is_https)
     _forget_pending(answer, secure=secure)
     return answer
+
+
+async def _end_sessions(collector: Collector, subject: str | None) -> None:
+    """End what a person may do in other browsers, where the provider says by now that they may do nothing."""
+    if subject is not None:
+        now = collector.clock()
+        await collector.write("keys", lambda repositories: end_sessions(repositories, subject, now=now))
+        await asyncio.to_thread(collector.keys.read)
 
 
 def _forget_pending(answer: Response, *, secure: bool) -> None:

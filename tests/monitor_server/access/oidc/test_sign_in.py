@@ -81,6 +81,21 @@ def test_who_has_no_group_of_the_rules_sees_nothing_and_is_told_why(provider, gu
     assert [key["name"] for key in guarded.ask("GET", "/api/v1/keys", admin).json()["items"]] == ["admin-None-0"]
 
 
+def test_who_has_lost_every_group_is_signed_out_everywhere(provider, guarded, browser, another_browser):
+    """The refused sign-in ends what the person could still do in other browsers, and nobody else's session."""
+    guarded.key("admin")
+    browser.sign_in()
+    provider.person["groups"] = ["others"]
+    assert another_browser.sign_in() == "/sign-in?refused=no_group"
+    assert browser.who() is None
+    provider.person |= {"sub": "u-2", "email": "maria@example.org", "groups": ["rl-admins"]}
+    assert browser.sign_in() == "/"
+    assert ("OpenID Connect", "key.revoke", "anna@example.org") in entries(browser)
+    provider.person |= {"sub": "u-3", "groups": []}
+    assert another_browser.sign_in() == "/sign-in?refused=no_group"
+    assert browser.who()["name"] == "maria@example.org"
+
+
 @sqlite_only
 def test_the_first_rule_that_matches_counts(provider, browser, another_browser):
     """One group alone may be a text; a change of groups holds for every browser of the person."""
