@@ -102,7 +102,7 @@ def _in_file(path: Path) -> list[Log]:
     beginning = head(path)
     for importer in IMPORTERS:
         if importer.recognises(path, beginning):
-            logs = [replace(log, name=name_without_ending(log.name)) for log in importer.logs(path)]
+            logs = [_named(log) for log in importer.logs(path)]
             if not logs:
                 raise LogError(f"{path} must hold at least one run; found none in it as {importer.name}")
             return logs
@@ -204,7 +204,7 @@ def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: 
     try:
         for log in importer.logs(path):
             if importer.is_specific or _names_a_signal(log, keys):
-                yield replace(log, name=name_without_ending(log.name))
+                yield _named(log)
     except LogError as error:
         if importer.is_specific:
             passed_over(f"{path} was passed over: {error}")
@@ -239,11 +239,21 @@ def _names_a_signal(log: Log, keys: frozenset[str]) -> bool:
     return False
 
 
+def _named(log: Log) -> Log:
+    """Take the ending from a name that is a file's; a name that the log itself has stays as it is."""
+    return replace(log, name=name_without_ending(log.name)) if log.name == log.path.name else log
+
+
 def _unique(logs: Sequence[Log]) -> list[Log]:
-    """Number the names that several runs share."""
+    """Number the names that several runs share, with numbers that make no other run's name."""
+    given = {log.name for log in logs}
     taken: dict[str, int] = {}
     named: list[Log] = []
     for log in logs:
         count = taken[log.name] = taken.get(log.name, 0) + 1
-        named.append(log if count == 1 else replace(log, name=f"{log.name}-{count}"))
+        name = log.name
+        while count > 1 and (name := f"{log.name}-{count}") in given:
+            count = taken[log.name] = count + 1
+        given.add(name)
+        named.append(log if name == log.name else replace(log, name=name))
     return named

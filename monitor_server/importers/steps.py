@@ -12,7 +12,7 @@ from monitor_server.detection.protocol import Observation
 from monitor_server.importers.protocol import ReadReport, RecordedRow, Row
 from monitor_server.importers.signal_names import STEP_KEYS, number, signals_of
 
-__all__ = ["Named", "observations", "observe"]
+__all__ = ["MAX_STEP", "Named", "observations", "observe"]
 
 MAX_STEP = 1 << 53
 

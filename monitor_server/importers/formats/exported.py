@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from monitor_server.importers.protocol import Log, LogError, ReadReport, RecordedRow, Row
+from monitor_server.importers.signal_names import number
 from monitor_server.importers.source import lines
+from monitor_server.importers.steps import MAX_STEP
 
 __all__ = ["EXPORT_KEY", "ExportedJsonLines", "ExportedParquet"]
 
 EXPORT_KEY = "rlvitals_export"
+QUOTED_KEY = f'"{EXPORT_KEY}"'.encode()
 PREFIX = "rlvitals."
 BATCH_ROWS = 1024
 
@@ -23,35 +26,43 @@ class ExportedJsonLines:
     is_specific = True
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether the first line begins a run."""
+        """Tell whether the first line begins a run; of a long one only the beginning is known."""
         del path
-        return head.lstrip().startswith(b'{"' + EXPORT_KEY.encode() + b'"')
+        first = head.lstrip().split(b"\n", 1)[0]
+        return first.startswith(b"{") and QUOTED_KEY in first
 
     def logs(self, path: Path) -> Iterator[Log]:
         """Yield the runs of the file."""
         place = 0
         for _, line in lines(path, ReadReport()):
-            if line.startswith(b'{"' + EXPORT_KEY.encode() + b'"'):
-                heading = _object(line) or {}
+            heading = _heading(line)
+            if heading is not None:
+                name = heading.get("run")
                 read = partial(_read_lines, path, place)
-                yield Log(name=str(heading.get("run", path.stem)), path=path, format=self.name, read=read)
+                yield Log(name=name if isinstance(name, str) else path.name, path=path, format=self.name, read=read)
                 place += 1
+
+
+def _heading(line: bytes) -> dict[str, Any] | None:
+    """Return the object of a line that begins a run; of the other lines few are decoded for that."""
+    row = _object(line) if QUOTED_KEY in line else None
+    return row if row is not None and EXPORT_KEY in row else None
 
 
 def _read_lines(path: Path, wanted: int, report: ReadReport) -> Iterator[Row]:
     """Yield the steps of the run in a place of the file."""
     place = -1
-    for number, line in lines(path, report):
-        row = _object(line)
-        if row is None:
-            report.add_problem(path, f"line {number}", "it is no JSON object")
-        elif EXPORT_KEY in row:
+    for place_in_file, line in lines(path, report):
+        if _heading(line) is not None:
             place += 1
             if place > wanted:
                 return
-        elif place == wanted and isinstance(row.get("signals"), dict):
-            kinds = [str(each["kind"]) for each in row.get("acknowledged", []) if isinstance(each, dict)]
-            yield _recorded(row, row["signals"], kinds)
+        elif place == wanted:
+            row = _object(line)
+            if row is None:
+                report.add_problem(path, f"line {place_in_file}", "it is no JSON object")
+            elif "signals" in row and (step := _recorded(path, f"line {place_in_file}", row, report)) is not None:
+                yield step
 
 
 class ExportedParquet:
@@ -84,22 +95,34 @@ FOOTER_BYTES = 64 << 20
 def _parquet_runs(path: Path) -> list[str]:
     with _parquet_file(path) as file:
         try:
-            return list(json.loads(file.schema_arrow.metadata[EXPORT_KEY.encode()])["runs"])
-        except (KeyError, TypeError, ValueError) as error:
+            runs = json.loads(file.schema_arrow.metadata[EXPORT_KEY.encode()])["runs"]
+            return [str(name) for name in runs]
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise LogError(f"{path} must be a file of `rlvitals export`: its metadata cannot be read") from error
 
 
 def _read_parquet(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
+    import pyarrow as pa  # noqa: PLC0415 - an extra, which has read the names of the runs
+    import pyarrow.compute as pc  # noqa: PLC0415 - an extra
+
+    place = 0
     with _parquet_file(path) as file:
-        for batch in file.iter_batches(batch_size=BATCH_ROWS):
-            report.bytes_read += batch.nbytes
-            for row in batch.to_pylist():
-                if row[f"{PREFIX}run"] == run:
-                    signals = {
-                        name: value for name, value in row.items() if value is not None and not name.startswith(PREFIX)
-                    }
-                    fields = {name.removeprefix(PREFIX): row[name] for name in row if name.startswith(PREFIX)}
-                    yield _recorded(fields, signals, fields["acknowledged"] or [])
+        try:
+            for batch in file.iter_batches(batch_size=BATCH_ROWS):
+                report.bytes_read += batch.nbytes
+                for row in batch.filter(pc.equal(batch[f"{PREFIX}run"], run)).to_pylist():
+                    place += 1
+                    fields: dict[str, Any] = {"signals": {}}
+                    for name, value in row.items():
+                        if name.startswith(PREFIX):
+                            fields[name.removeprefix(PREFIX)] = value
+                        elif value is not None:
+                            fields["signals"][name] = value
+                    step = _recorded(path, f"row {place} of {run!r}", fields, report)
+                    if step is not None:
+                        yield step
+        except (pa.ArrowException, KeyError, OSError, ValueError) as error:
+            raise LogError(f"{path} must be a readable file of `rlvitals export`: {error}; export it again") from error
 
 
 def _parquet_file(path: Path) -> Any:  # noqa: ANN401 - pyarrow is an extra
@@ -114,15 +137,38 @@ def _parquet_file(path: Path) -> Any:  # noqa: ANN401 - pyarrow is an extra
         raise LogError(f"{path} must be a readable Parquet file: {error}") from error
 
 
-def _recorded(fields: Mapping[str, Any], signals: Mapping[str, Any], kinds: list[str]) -> RecordedRow:
-    return RecordedRow(
-        {name: float(value) for name, value in signals.items()},  # "NaN" and "Infinity" are spelled out in JSON
-        step=int(fields["step"]),
-        attempt=int(fields["attempt"]),
-        time=fields.get("time"),
-        data_version=fields.get("data_version"),
-        acknowledged=tuple(kinds),
-    )
+def _recorded(path: Path, place: str, fields: Mapping[str, Any], report: ReadReport) -> RecordedRow | None:
+    """Return a step, or report that what stands in its place is none: people edit exports."""
+    try:
+        step, attempt = _whole(fields, "step"), _whole(fields, "attempt", least=1)
+        signals = {name: _number(value, f"the signal {name!r}") for name, value in fields["signals"].items()}
+        time, version = fields.get("time"), fields.get("data_version")
+        kinds = [each["kind"] if isinstance(each, dict) else each for each in fields.get("acknowledged") or ()]
+        return RecordedRow(
+            signals,
+            step=step,
+            attempt=attempt,
+            time=None if time is None else _number(time, "time"),
+            data_version=None if version is None else str(version),
+            acknowledged=tuple(map(str, kinds)),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        report.add_problem(path, place, f"it is no step of an export: {error}")
+        return None
+
+
+def _whole(fields: Mapping[str, Any], name: str, *, least: int = 0) -> int:
+    value = _number(fields.get(name), name)
+    if not (least <= value <= MAX_STEP and value % 1 == 0):
+        raise ValueError(f"{name} must be a whole number of {least} to 2**53, got {value:g}")
+    return int(value)
+
+
+def _number(value: object, name: str) -> float:
+    read = number(value)
+    if read is None:
+        raise ValueError(f"{name} must be a number, got {str(value)[:60]!r}")
+    return read
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
