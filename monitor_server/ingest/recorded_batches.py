@@ -9,20 +9,27 @@ from trainer_hooks import wire
 
 __all__ = ["batches"]
 
+# A record may have a megabyte of names and numbers, and a collector takes 32 MiB at once if it is not set otherwise.
+BATCH_BYTES = 4 << 20
+
 
 def batches(
     steps: Sequence[Observation], *, name: str, project: str, size: int, attempt: int | None = None
 ) -> Iterator[wire.Batch]:
     """Yield the batches that a trainer would have sent, at most ``size`` records each; the last one ends the run.
 
-    A step after which somebody acknowledged an alert is the last of its batch. The attempts are those of the steps, or
-    all ``attempt``.
+    A batch ends with the record that takes it to `BATCH_BYTES`. A step after which somebody acknowledged an alert is
+    the last of its batch. The attempts are those of the steps, or all ``attempt``.
     """
-    held: list[Observation] = []
+    held: list[msgspec.Raw] = []
+    held_bytes = 0
     for place, step in enumerate(steps):
-        held.append(step)
+        record = wire.encode(_record(step))
+        held.append(msgspec.Raw(record))
+        held_bytes += len(record)
         is_last = place == len(steps) - 1
-        if is_last or len(held) == size or step.acknowledged or steps[place + 1].attempt != step.attempt:
+        is_full = len(held) == size or held_bytes >= BATCH_BYTES
+        if is_last or is_full or step.acknowledged or steps[place + 1].attempt != step.attempt:
             yield wire.Batch(
                 schema_version=1,
                 run=name,
@@ -31,9 +38,9 @@ def batches(
                 capability="L0",
                 source="replay",
                 end="finished" if is_last else None,
-                records=[msgspec.Raw(wire.encode(_record(each))) for each in held],
+                records=held,
             )
-            held = []
+            held, held_bytes = [], 0
 
 
 def _record(step: Observation) -> wire.Record:

@@ -75,6 +75,11 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
         LogError: If the log cannot be read, or holds no step.
     """
     name, report = log.name, ReadReport()
+    if len(name) > wire.LONGEST_NAME_CHARS or not wire.is_clean_name(name):
+        raise LogError(
+            f"a run's name must have 1 to {wire.LONGEST_NAME_CHARS} printable characters and no blanks around them, "
+            f"got {printable(name, longest=60)!r} in {log.path}; rename it"
+        )
     unusable: set[str] = set()
     steps = list(observe(log.read(report), lambda row: _sendable(mapping.signals(row), unusable), report))
     if not steps:
@@ -83,6 +88,8 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     _say_notes(report, unusable)
     known, left_out = 0, 0
+    # A collector counts the attempts that have steps.
+    attempts = {attempt: place for place, attempt in enumerate(sorted({step.attempt for step in steps}), start=1)}
     acknowledged = {(step.attempt, step.step): step.acknowledged for step in steps if step.acknowledged}
     for batch in batches(steps, name=name, project=project, size=size):
         begun = time.monotonic()
@@ -93,11 +100,12 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
         left_out = _say_losses(receipt, left_out)
         if batch.records:
             last = (batch.attempt, wire.decode_record(batch.records[-1]).step)
-            _acknowledge(url, wire.run_id(project, name), last[1], acknowledged.get(last, ()))
+            if last in acknowledged:
+                _wait_for_detection(url, wire.run_id(project, name), last[1], attempt=attempts[last[0]])
+                _acknowledge(url, wire.run_id(project, name), acknowledged[last])
         if pace is not None:
             time.sleep(max(0.0, len(batch.records) / pace - (time.monotonic() - begun)))
-    if steps:
-        _wait_for_detection(url, wire.run_id(project, name), steps[-1].step)
+    _wait_for_detection(url, wire.run_id(project, name), steps[-1].step, attempt=attempts[steps[-1].attempt])
     if known:
         say(f"  {known} steps were there already; another --project replays them anew")
     if left_out:
@@ -150,11 +158,8 @@ def _say_losses(receipt: wire.Receipt, left_out: int) -> int:
     return left_out + receipt.left_out.signals
 
 
-def _acknowledge(url: str, run_id: str, step: int, kinds: Sequence[str]) -> None:
-    """Acknowledge alerts of a run as somebody did when it was recorded, once its step is detected."""
-    if not kinds:
-        return
-    _wait_for_detection(url, run_id, step)
+def _acknowledge(url: str, run_id: str, kinds: Sequence[str]) -> None:
+    """Acknowledge alerts of a run as somebody did when it was recorded."""
     alerts = fetch_list(url, f"/runs/{run_id}/alerts", {"limit": "1000"})
     for kind in kinds:
         newest = next((alert for alert in alerts if alert["kind"] == kind), None)
@@ -162,15 +167,17 @@ def _acknowledge(url: str, run_id: str, step: int, kinds: Sequence[str]) -> None
             fetch_json("POST", url, f"/alerts/{newest['id']}/ack", json={"by": "rlvitals replay", "note": ""})
 
 
-def _wait_for_detection(url: str, run_id: str, last_step: int) -> None:
-    """Wait until the detectors have seen the last step, as long as they move on."""
-    seen, since = None, time.monotonic()
-    while seen != last_step and time.monotonic() - since < DETECTION_SECONDS:
-        newest = fetch_json("GET", url, f"/runs/{run_id}")["last_step"]
-        if newest == seen:
-            time.sleep(POLL_SECONDS)
-        else:
-            seen, since = newest, time.monotonic()
+def _wait_for_detection(url: str, run_id: str, step: int, *, attempt: int) -> None:
+    """Wait until the detectors have seen a step of an attempt, counted from 1, as long as they move on."""
+    newest, since = None, time.monotonic()
+    while time.monotonic() - since < DETECTION_SECONDS:
+        for found in fetch_list(url, f"/runs/{run_id}/steps", {"from_step": str(step), "limit": "1"}):
+            if (found["step"], found["attempt"]) == (step, attempt):
+                return
+        before, newest = newest, fetch_json("GET", url, f"/runs/{run_id}")["last_step"]
+        if newest != before:
+            since = time.monotonic()
+        time.sleep(POLL_SECONDS)
 
 
 def _print_alerts(url: str, run_id: str) -> None:

@@ -1,14 +1,19 @@
 """`rlvitals replay` shows an old run in a collector, with the phases and alerts that it would have had live."""
 
 import json
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from monitor_server.commands.logs import replay as command
 from monitor_server.commands.main import main
+from monitor_server.detection.engine import EngineFactory
 from monitor_server.importers.corpus import read_run
 from monitor_server.log_check.backtest import backtest
+from tests.live import PATIENCE_SECONDS
 
 RECORDED = Path(__file__).parents[4] / "docs/experiments/runs/grpo-seed0.jsonl.gz"
 
@@ -117,3 +122,67 @@ def test_a_log_without_a_step_is_named_and_the_others_are_sent(start_collector, 
     assert [run["name"] for run in live.get("/runs")["items"]] == ["b"]
     assert main(["replay", str(log), "--project", "a\udcff", "--url", live.url]) == 1
     assert "--project must have printable characters" in capsys.readouterr().err
+
+
+def test_a_name_that_no_collector_takes_is_refused_and_the_others_are_sent(start_collector, tmp_path, capsys):
+    """People edit exports, which have the name of each run in their lines."""
+    live = start_collector()
+    headings = [{"rlvitals_export": 1, "run": name} for name in ("", "\ud800", "r" * 201, "whole")]
+    step = {"step": 1, "attempt": 1, "time": 1.0, "signals": {"reward/mean": 0.5}}
+    assert replay(live, written(tmp_path / "runs.jsonl", [row for each in headings for row in (each, step)])) == 1
+    assert capsys.readouterr().err.count("a run's name must have 1 to 200 printable characters") == 3
+    assert only_run(live)["name"] == "whole"
+
+
+def test_a_run_with_many_signals_is_sent_in_parts_that_a_collector_takes(start_collector, tmp_path, monkeypatch):
+    """What a run may have is more than a request may have."""
+    monkeypatch.setattr("monitor_server.ingest.recorded_batches.BATCH_BYTES", 2_000)
+    live = start_collector(max_body_bytes=4_000)
+    rows = [{"step": step, "reward": 0.5} | {f"my/{each:0100}": 0.5 for each in range(8)} for step in range(1, 31)]
+    assert replay(live, written(tmp_path / "wide.jsonl", rows)) == 0
+    assert only_run(live)["last_step"] == 30
+
+
+class WaitingEngine:
+    """Detectors that wait at the second attempt until they are released."""
+
+    def __init__(self, engine, released):
+        self._engine, self._released = engine, released
+
+    def update(self, observation):
+        """Wait, and process a step."""
+        if observation.attempt > 1:
+            assert self._released.wait(PATIENCE_SECONDS)
+        return self._engine.update(observation)
+
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
+
+
+class WaitingEngines:
+    """Builds them."""
+
+    def __init__(self, released):
+        self._engines, self._released = EngineFactory(), released
+
+    def __call__(self):
+        """Build those of a new run."""
+        return WaitingEngine(self._engines(), self._released)
+
+    def from_state(self, state):
+        """Build those of a run that continues."""
+        return WaitingEngine(self._engines.from_state(state), self._released)
+
+
+def test_the_detection_of_a_newer_attempt_is_waited_for(start_collector, tmp_path, monkeypatch, capsys):
+    """It ends at the step at which the one before has ended, so that the step alone does not show that it is done."""
+    released = threading.Event()
+    live = start_collector(engine=WaitingEngines(released), verdict_wait_seconds=0)
+    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: released.set()))
+    rows = [{"step": step, "reward/mean": 0.5} for step in (1, 2, 3)]
+    rows += [{"step": step, "reward/mean": 0.5, "grad/norm": float("nan")} for step in (1, 2, 3)]
+    try:
+        assert replay(live, written(tmp_path / "twice.jsonl", rows)) == 0
+    finally:
+        released.set()
+    assert "critical" in capsys.readouterr().out
