@@ -16,7 +16,7 @@ from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.launch.launcher import read_launch_time_ms
 from trainer_hooks.safe_text import describe_object
 
-__all__ = ["ConnectionSettings", "hooks_to_load", "spool_dir"]
+__all__ = ["ConnectionSettings", "find_run_name", "hooks_to_load", "spool_dir"]
 
 # In ms. A rewind inside a process adds 1 to the attempt, so each restart leaves room for many.
 REWINDS_PER_RESTART = 1000
@@ -113,7 +113,7 @@ class ConnectionSettings:
             project=_check_name(
                 "project", project if project != "default" else environ.get("RLVITALS_PROJECT") or project
             ),
-            run=_check_name("run", run or environ.get("RLVITALS_RUN") or _generate_name(world_size, clock)),
+            run=_check_name("run", find_run_name(run, environ) or _generate_name(world_size, clock)),
             attempt=_find_attempt(environ, world_size, clock),
             rank=rank,
             world_size=world_size,
@@ -151,6 +151,14 @@ def _check_key(api_key: str) -> str:
                 f"character {place + 1}; copy it again"
             )
     return api_key
+
+
+def find_run_name(given: str | None, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the run's name that the user chose: the argument, else `RLVITALS_RUN`; None where neither is given.
+
+    An adapter that takes a name from its trainer asks here first.
+    """
+    return given or (os.environ if environ is None else environ).get("RLVITALS_RUN") or None
 
 
 def hooks_to_load(environ: Mapping[str, str] | None = None) -> list[str]:

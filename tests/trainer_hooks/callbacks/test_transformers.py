@@ -75,6 +75,15 @@ def test_report_to_names_it(tmp_path, collector, monkeypatch):
     assert collector.batches[0].source.startswith("transformers ")
 
 
+@pytest.mark.parametrize(("given", "named"), [(None, "of the environment"), ("given", "given")])
+def test_the_environment_names_a_run_before_the_training_arguments(given, named, tmp_path, collector, monkeypatch):
+    """The name is the argument's, else that of `RLVITALS_RUN`, and only then that of the training arguments."""
+    monkeypatch.setenv("RLVITALS_RUN", "of the environment")
+    callback = VitalsCallback(url=collector.url, run=given)
+    tiny_trainer(tmp_path, [callback], run_name="of the arguments", max_steps=1).train()
+    assert {batch.run for batch in collector.batches} == {named}
+
+
 def test_report_to_sees_the_tokens_of_trl(tmp_path, collector, monkeypatch):
     """On a GRPOTrainer `report_to="rlvitals"` gives level L3."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)

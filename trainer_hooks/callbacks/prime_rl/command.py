@@ -10,6 +10,7 @@ from pathlib import Path
 
 import trainer_hooks
 from trainer_hooks.callbacks.prime_rl.follower import Follower
+from trainer_hooks.settings import find_run_name
 
 __all__ = ["main"]
 
@@ -38,9 +39,8 @@ def main(arguments: Sequence[str] | None = None, *, stop: threading.Event | None
             parser.error(f"{given.folder} must be a folder")
         logger.warning("rlvitals: %s does not exist yet; it is followed once prime-rl has created it", given.folder)
     stop = stop or _event_of_signals()
-    monitor = trainer_hooks.connect(
-        given.url, given.project, given.run or given.folder.resolve().name, rank=0, world_size=1, source="prime-rl"
-    )
+    run = find_run_name(given.run) or given.folder.resolve().name
+    monitor = trainer_hooks.connect(given.url, given.project, run, rank=0, world_size=1, source="prime-rl")
     if isinstance(monitor, trainer_hooks.NullMonitor):
         parser.error("the collector's address is needed; give --url or set RLVITALS_URL")
     follower = Follower(given.folder, monitor)

@@ -21,6 +21,7 @@ from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, TRANSFORMERS, ca
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probes.paired import Paired
+from trainer_hooks.settings import find_run_name
 
 __all__ = ["StreamingCallback", "calling_trainer"]
 
@@ -232,7 +233,7 @@ class StreamingCallback(TrainerCallback):
         shared = Path(str(args.output_dir)).name if args.world_size > 1 else None
         model = getattr(getattr(getattr(trainer, "model", None), "config", None), "_name_or_path", "")
         return self._connect_to(
-            run=self._run or args.run_name or shared,
+            run=find_run_name(self._run) or args.run_name or shared,
             config=args.to_sanitized_dict() | {"model": str(model)},
             rank=args.process_index,
             world_size=args.world_size,
