@@ -5,9 +5,10 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 from urllib.parse import quote
 
+import typer
 import urllib3
 
 from monitor_server.commands.errors import CommandError
@@ -16,6 +17,7 @@ __all__ = [
     "BEGINNING_BYTES",
     "DEFAULT_URL",
     "Answer",
+    "CollectorUrl",
     "authorization",
     "download",
     "fetch",
@@ -23,6 +25,7 @@ __all__ = [
     "fetch_json",
     "fetch_list",
     "path_part",
+    "url_of_environment",
 ]
 
 DEFAULT_URL = "http://127.0.0.1:8600"
@@ -31,6 +34,22 @@ PART_BYTES = 1 << 20
 LONGEST_DETAIL = 2_000
 BEGINNING_BYTES = 200  # of an answer that is not a collector's
 LONGEST_ANSWER = 64 << 20  # bytes, decoded: a thousand runs with their curves are a megabyte
+URL_VARIABLE = "RLVITALS_URL"  # which trainers read as well
+
+
+def _without_slash(url: str) -> str:
+    return url.rstrip("/")
+
+
+CollectorUrl = Annotated[
+    str, typer.Option(envvar=URL_VARIABLE, callback=_without_slash, help="Address of the collector.")
+]
+"""The option ``--url`` of a command that asks a collector; its default is `DEFAULT_URL`."""
+
+
+def url_of_environment() -> str | None:
+    """Return the address in RLVITALS_URL, for a command that asks a collector only where one is named."""
+    return _without_slash(os.environ.get(URL_VARIABLE, "")) or None
 
 
 class Answer(dict[str, Any]):
@@ -198,7 +217,7 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
 
 def _check(url: str) -> None:
     if not url.startswith(("http://", "https://")):
-        raise CommandError(f"--url must look like {DEFAULT_URL}, got {url!r}")
+        raise CommandError(f"--url ({URL_VARIABLE}) must look like {DEFAULT_URL}, got {url!r}")
 
 
 def authorization() -> dict[str, str]:

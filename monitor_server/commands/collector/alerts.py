@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import local_time, printable, say, table
 from monitor_server.commands.user_name import user_name
@@ -40,7 +40,7 @@ def run(
     note: Annotated[
         str, typer.Option(help="The comment, or a note that is kept with the acknowledgement or judgement.")
     ] = "",
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
     """Print a line an alert, the newest first, or acknowledge one, comment on it, judge it, or print its history."""

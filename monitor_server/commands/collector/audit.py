@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_list
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, fetch_list
 from monitor_server.commands.terminal import local_time, table
 
 __all__ = ["run"]
@@ -14,7 +14,7 @@ COLUMNS = ("at", "by", "action", "project", "target", "detail")
 
 def run(
     *,
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
     """Print a line a change, the newest first."""

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, download, path_part
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, download, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say
 
@@ -22,7 +22,7 @@ def run(
     ] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="All runs of this project instead.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, .jsonl or .parquet.")],
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
 ) -> int:
     """Write the file when it is complete; one that is there is replaced."""
     if (run_id is None) == (project is None):

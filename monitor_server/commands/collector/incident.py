@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, download, path_part
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, download, path_part
 from monitor_server.commands.terminal import printable, say
 
 __all__ = ["run"]
@@ -20,7 +20,7 @@ def run(
     texts: Annotated[
         bool, typer.Option("--texts/--no-texts", help="Keep or leave out the texts of sampled responses.")
     ] = True,
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
 ) -> int:
     """Write the file when it is complete; one that is there is replaced."""
     identifier = path_part(alert_id)

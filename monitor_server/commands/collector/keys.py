@@ -1,5 +1,6 @@
 """`rlvitals keys create|list|revoke`: the keys of a collector, in its database or over HTTP."""
 
+import os
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -7,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from monitor_server.commands.client import fetch_json, fetch_list, path_part
+from monitor_server.commands.client import fetch_json, fetch_list, path_part, url_of_environment
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import local_time, printable, say, table
 from monitor_server.commands.user_name import user_name
@@ -32,10 +33,16 @@ def run(
     days: Annotated[float | None, typer.Option(help="Days until it expires (never).", min=0.0)] = None,
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
     url: Annotated[
-        str | None, typer.Option(help="Ask this collector instead, with the admin key in RLVITALS_API_KEY.")
+        str | None,
+        typer.Option(
+            help="Ask this collector instead, with the admin key in RLVITALS_API_KEY "
+            "(RLVITALS_URL, where no database is named)."
+        ),
     ] = None,
 ) -> int:
     """Make, list or revoke keys. A new key is printed once, and only its hash is stored."""
+    if url is None and database is None and not os.environ.get("RLVITALS_DATABASE_URL"):
+        url = url_of_environment()
     is_there = action != "create"  # the first key is often made before the collector runs
     with closing(_OverHttp(url) if url is not None else _InDatabase(database, is_there=is_there)) as keys:
         return _act(keys, action, name, scope=scope, project=project, days=days)

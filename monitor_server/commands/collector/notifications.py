@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import local_time, printable, say, table
 
@@ -21,7 +21,7 @@ def run(
         Literal["list", "test", "reload", "end-links"], typer.Argument(help="list, test, reload or end-links")
     ],
     channel: Annotated[str | None, typer.Argument(help="The channel that `test` sends a message to.")] = None,
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
 ) -> int:
     """List the channels, test one, read their file anew, or end all links that were sent to them."""
     if action == "end-links":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
 from monitor_server.commands.user_name import user_name
@@ -32,7 +32,7 @@ def run(
     run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="The recorded run of `dry-run`.")] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only rules of this project.")] = None,
     by: Annotated[str | None, typer.Option(help="Who applies the file (your user name).")] = None,
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines of `list`.")] = 200,
 ) -> int:
     """Check a file of rules, try it on a recorded run, apply it, list the rules, or delete one."""

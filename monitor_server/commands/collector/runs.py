@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import printable, say, table
 
@@ -27,7 +27,7 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="With --delete or --delete-project: also runs whose trainer still sends.")
     ] = False,
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
     """Print a line a run, the newest first, or reset or delete one; a reset also tries a quarantined run again."""

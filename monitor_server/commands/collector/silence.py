@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json, fetch_list, path_part
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, fetch_json, fetch_list, path_part
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import local_time, printable, say, table
 from monitor_server.commands.user_name import user_name
@@ -26,7 +26,7 @@ def run(
     until_resolved: Annotated[bool, typer.Option("--until-resolved", help="Until --alert is resolved.")] = False,
     reason: Annotated[str, typer.Option(help="The reason, which is kept with the silence and its alerts.")] = "",
     by: Annotated[str | None, typer.Option(help="Who adds or ends it (your user name).")] = None,
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines of `list`.")] = 50,
 ) -> int:
     """Silence alerts for some hours or until one is resolved, list silences, or end one."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_items, fetch_json, path_part
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, fetch_items, fetch_json, path_part
 from monitor_server.commands.terminal import printable, say, table
 
 __all__ = ["run"]
@@ -18,7 +18,7 @@ def run(
     run_id: Annotated[
         str | None, typer.Argument(metavar="[RUN]", help="The run; without it all runs. `rlvitals runs` lists the ids.")
     ] = None,
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
 ) -> int:
     """Print what the budget allows a run and what the run has spent, or a line for each run and the sums."""
     if run_id is None:

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from monitor_server.commands.client import DEFAULT_URL, fetch_json
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, fetch_json
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import console, printable
 from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range
@@ -34,7 +34,7 @@ PHASES = {"healthy": "green", "decay": "dark_orange", "acceleration": "bold red"
 def run(
     *,
     project: Annotated[str | None, typer.Option(help="Only runs of this project.")] = None,
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
     interval: Annotated[float, typer.Option(help="Seconds between two readings.", min=0.2, max=86_400)] = 2.0,
     limit: Annotated[int, typer.Option(help="Most runs.", min=1, max=1000)] = 30,
 ) -> int:

@@ -144,7 +144,7 @@ def _not_shown(code: int) -> Finding:
 
 
 def _get(url: str, path: str) -> tuple[int, Answer]:
-    address = url.rstrip("/") + path
+    address = url + path
     answer = urllib3.request(
         "GET", address, headers=authorization(), retries=False, timeout=TIMEOUT_SECONDS, preload_content=False
     )

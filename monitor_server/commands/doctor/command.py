@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor_server.commands.client import DEFAULT_URL
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl
 from monitor_server.commands.doctor.collector import check_collector
 from monitor_server.commands.doctor.database import check_database
 from monitor_server.commands.doctor.findings import Finding, Level
@@ -24,7 +24,7 @@ INDENT = " " * 14
 
 def run(
     *,
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> int:

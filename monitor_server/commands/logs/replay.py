@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, fetch, fetch_json, fetch_list
+from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, CollectorUrl, fetch, fetch_json, fetch_list
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.terminal import error, printable, say
@@ -37,7 +37,7 @@ POLL_SECONDS = 0.1
 def run(
     *,
     logs: Annotated[list[Path], typer.Argument(help="Logs, or folders of logs or of run folders.", parser=log_path)],
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
     project: Annotated[str, typer.Option(help="Project under which the runs appear.")] = "replay",
     pace: Annotated[float | None, typer.Option(help="Steps a second; without it as fast as possible.")] = None,
     names: Annotated[
@@ -58,7 +58,7 @@ def run(
         for log in find_logs(logs, list(overrides.values()), error):
             mapping = NameMapping(overrides, log.aliases, keep_unknown=True)
             try:
-                replay_log(log, mapping, url=url.rstrip("/"), project=project, pace=pace)
+                replay_log(log, mapping, url=url, project=project, pace=pace)
             except LogError as failure:  # the other logs are sent
                 error(failure)
                 status = 1

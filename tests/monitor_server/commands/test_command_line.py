@@ -53,7 +53,49 @@ def test_a_collector_that_does_not_answer_is_reported_in_one_line(command, capsy
 def test_an_address_without_a_scheme_is_reported_in_one_line(capsys):
     """Status 1, what was given and what it must look like; nothing is asked of the network."""
     assert main(["runs", "--url", "localhost:8600"]) == 1
-    assert capsys.readouterr().err == "rlvitals: --url must look like http://127.0.0.1:8600, got 'localhost:8600'\n"
+    assert (
+        capsys.readouterr().err
+        == "rlvitals: --url (RLVITALS_URL) must look like http://127.0.0.1:8600, got 'localhost:8600'\n"
+    )
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_the_address_comes_from_the_option_then_from_the_environment(
+    slash, start_collector, tmp_path, capsys, monkeypatch
+):
+    """`RLVITALS_URL`, as trainers read it, with and without a slash at its end; an option comes before it."""
+    live = start_collector()
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"step": 1, "reward": 0.5}\n')
+    monkeypatch.setenv("RLVITALS_URL", live.url + slash)
+    for command in (["replay", str(log)], ["runs"], ["alerts"], ["silence", "list"], ["keys", "list"], ["audit"]):
+        assert main(command) == 0
+    assert f"{live.url}/runs/" in capsys.readouterr().out
+    monkeypatch.setenv("RLVITALS_URL", "no address")
+    assert main(["runs", "--url", live.url + slash]) == 0
+    assert main(["runs"]) == 1
+    assert "--url (RLVITALS_URL) must look like http://127.0.0.1:8600, got 'no address'" in capsys.readouterr().err
+
+
+def test_every_command_with_an_address_reads_it_from_the_environment(capsys):
+    """The help page of each says so; no command has a rule of its own."""
+    for name in COMMANDS:
+        assert main([name, "--help"]) == 0
+        page = capsys.readouterr().out
+        assert ("--url" in page) == ("RLVITALS_URL" in page), name
+
+
+def test_keys_are_made_in_a_database_that_is_named_and_not_at_the_address_of_trainers(
+    database_url, capsys, monkeypatch, unused_port
+):
+    """`RLVITALS_URL` counts only where neither the option nor the environment names a database."""
+    monkeypatch.setenv("RLVITALS_URL", f"http://127.0.0.1:{unused_port}")
+    assert main(["keys", "create", "a", "--scope", "read", "--database", database_url]) == 0
+    monkeypatch.setenv("RLVITALS_DATABASE_URL", database_url)
+    assert main(["keys", "list"]) == 0
+    monkeypatch.delenv("RLVITALS_DATABASE_URL")
+    assert main(["keys", "list"]) == 1
+    assert str(unused_port) in capsys.readouterr().err
 
 
 ESCAPES = "\x1b]0;mine\x07\x1b[2J\r\nforged line\u202e\u2028\x9b31m"

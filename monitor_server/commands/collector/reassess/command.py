@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.commands.client import DEFAULT_URL, download, fetch_items, fetch_json, path_part
+from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, download, fetch_items, fetch_json, path_part
 from monitor_server.commands.collector.reassess.alarm_comparison import (
     Alarms,
     JudgedRun,
@@ -46,7 +46,7 @@ def run(
         bool, typer.Option("--accept-worse", help="Report a worse version without refusing it.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    url: Annotated[str, typer.Option(help="Address of the collector.")] = DEFAULT_URL,
+    url: CollectorUrl = DEFAULT_URL,
 ) -> int:
     """Print what the recorded alarms and this version's are worth; the exit status is 3 where this version is worse."""
     if not gpus > 0.0:
