@@ -12,7 +12,7 @@ from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.errors import InvalidField, SettingsConflict
 from monitor_server.notifications.configuration.editing import described_changes, plain_document
 from monitor_server.notifications.configuration.tables import NotificationFile
-from monitor_server.notifications.messages.content import build_body
+from monitor_server.notifications.messages.content import build_body, sentence
 from monitor_server.store.encoding.stored_json import showable
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_documents import StoredDocument
@@ -153,8 +153,8 @@ def _tell(
         alerts=[],
         counts={"alerts": 0, "runs": 0, "changes": {}, "kinds": {}, "projects": {}},
         public_url=public_url,
-        notice=f"{saved.saved_by} has changed the channels and routes of notifications: {saved.changes}. "
-        "If nobody of you did this, revoke the key (rlvitals keys revoke) and restore the version before.",
+        notice=sentence(f"{saved.saved_by} has changed the channels and routes of notifications: {saved.changes}")
+        + " If nobody of you did this, revoke the key (rlvitals keys revoke) and restore the version before.",
     )
     channel = f"{name}{FORMER}{saved.version - 1}"
     messages.add_notice(message_id, channel, json.dumps(showable(body)).encode(), severity=severity, now=now)

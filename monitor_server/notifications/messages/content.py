@@ -22,6 +22,7 @@ __all__ = [
     "build_body",
     "harmless",
     "markdown",
+    "sentence",
     "text",
     "title",
 ]
@@ -140,6 +141,11 @@ def harmless(given: object, *, longest: int = LONGEST_NAME) -> str:
     return DOMAIN_DOT.sub("．", SCHEME.sub(r"\1：", line))
 
 
+def sentence(given: str) -> str:
+    """Return a text that ends with a full stop; one that ends with a mark of its own, such as an error, keeps it."""
+    return given if given.endswith((".", "!", "?", "…")) else f"{given}."
+
+
 def _written(
     body: Mapping[str, Any],
     most_alerts: int,
@@ -173,9 +179,9 @@ def _lines(
     changes = " and ".join(CHANGES[change] for change in alert["changes"])
     lines = [heading(escape(f"{harmless(alert['kind'])} ({alert['severity']}) {changes}"))]
     lines.append(escape(f"Run {harmless(alert['run'])} of project {harmless(alert['project'])}, {_steps(alert)}."))
-    lines.append(escape(f"Evidence: {harmless(alert['summary'], longest=LONGEST_SUMMARY)}."))
+    lines.append(escape(sentence(f"Evidence: {harmless(alert['summary'], longest=LONGEST_SUMMARY)}")))
     if alert["state"] == "firing":
-        todo = "; ".join(f"{each['change']}. {each['how']}" for each in alert["remedies"])
+        todo = " ".join(f"{each['change']}. {each['how']}" for each in alert["remedies"])
         lines.append(escape(f"What to do: {todo or 'look at the evidence; no remedy is known for this kind.'}"))
     return [*lines, link(alert["url"]), *_links(alert, escape=escape, link=link)]
 
