@@ -54,7 +54,10 @@ class TrustedProxies:
         if not settings.trusted_header and not names:
             return None
         if not settings.trusted_header or not names:
-            raise StartupError("RLVITALS_TRUSTED_HEADER and RLVITALS_TRUSTED_PROXIES must be set together")
+            raise StartupError(
+                "RLVITALS_TRUSTED_HEADER and RLVITALS_TRUSTED_PROXIES must be set together, got "
+                f"{settings.trusted_header!r} and {settings.trusted_proxies!r}"
+            )
         try:
             networks = [ipaddress.ip_network(name, strict=False) for name in names]
         except ValueError as error:

@@ -1,11 +1,19 @@
 """The collector's settings as its commands read them: what cannot be used is one line."""
 
+import re
+from collections.abc import Iterator
+from typing import Final
+
 from pydantic import ValidationError
 
 from monitor_server.commands.errors import CommandError
 from monitor_server.settings import Settings
+from monitor_server.text_safety.printable import printable
 
-__all__ = ["database_url", "read_settings"]
+__all__ = ["database_url", "read_settings", "unusable_settings"]
+
+LONGEST_VALUE: Final = 100
+CREDENTIALS: Final = re.compile(r"//[^/]*@")  # of an address; settings name files for every other secret
 
 
 def read_settings(**given: object) -> Settings:
@@ -17,8 +25,18 @@ def read_settings(**given: object) -> Settings:
     try:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
-        problems = "; ".join(f"RLVITALS_{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors())
+        problems = "; ".join(f"{name}: {problem}" for name, problem in unusable_settings(error))
         raise CommandError(f"a setting cannot be used: {problems}; see docs/configuration.md") from error
+
+
+def unusable_settings(error: ValidationError) -> Iterator[tuple[str, str]]:
+    """Yield the variable of each setting that cannot be used, with what must hold and what was given."""
+    for item in error.errors():
+        given = CREDENTIALS.sub("//***@", str(item["input"]))
+        yield (
+            f"RLVITALS_{str(item['loc'][0]).upper()}",
+            f"{item['msg']}, got {printable(given, longest=LONGEST_VALUE)!r}",
+        )
 
 
 def database_url(given: str | None) -> str:

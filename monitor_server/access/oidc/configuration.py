@@ -72,14 +72,17 @@ class OidcConfiguration:
                 "RLVITALS_OIDC_ISSUER needs RLVITALS_OIDC_CLIENT_ID, RLVITALS_OIDC_CLIENT_SECRET_FILE and "
                 "RLVITALS_OIDC_GROUPS as well; see docs/sign-in.md"
             )
+        file = settings.oidc_client_secret_file
         try:
-            secret = read_bounded(settings.oidc_client_secret_file).decode().strip()
+            secret = read_bounded(file).decode().strip()
         except UnusableFileError as error:
             raise StartupError(f"RLVITALS_OIDC_CLIENT_SECRET_FILE: {error}") from error
         except UnicodeDecodeError:
-            raise StartupError("RLVITALS_OIDC_CLIENT_SECRET_FILE must hold text (it is not shown)") from None
+            raise StartupError(f"RLVITALS_OIDC_CLIENT_SECRET_FILE: {file} must hold text (it is not shown)") from None
         if not secret:
-            raise StartupError("RLVITALS_OIDC_CLIENT_SECRET_FILE must hold the client's secret, and it is empty")
+            raise StartupError(
+                f"RLVITALS_OIDC_CLIENT_SECRET_FILE: {file} must hold the client's secret, and it is empty"
+            )
         return cls(
             issuer=settings.oidc_issuer,
             name=settings.oidc_name,

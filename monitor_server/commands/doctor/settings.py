@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import ValidationError
 
 from monitor_server.commands.doctor.findings import Finding, Level
+from monitor_server.commands.settings import unusable_settings
 from monitor_server.settings import Settings
 
 __all__ = ["check_settings"]
@@ -41,11 +42,11 @@ def check_settings(environ: Mapping[str, str] | None = None) -> Iterator[Finding
         Settings()
     except ValidationError as error:
         is_fine = False
-        for item in error.errors():
+        for name, problem in unusable_settings(error):
             yield Finding(
                 level=Level.PROBLEM,
                 about="settings",
-                text=f"{PREFIX}{str(item['loc'][0]).upper()} cannot be used: {item['msg']}",
+                text=f"{name} cannot be used: {problem}",
                 advice="correct it; a collector does not start with it (docs/configuration.md)",
             )
     if is_fine:

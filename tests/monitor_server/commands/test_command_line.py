@@ -347,11 +347,12 @@ def test_an_end_that_no_calendar_has_is_listed(database_url, capsys):
 
 @pytest.mark.parametrize("command", [["keys", "list"], ["backup", "b.db"], ["serve"]])
 def test_a_setting_that_cannot_be_used_is_reported_in_one_line(command, monkeypatch, capsys):
-    """Each command that reads the collector's settings names the variable."""
+    """Each command that reads the collector's settings names the variable and the value."""
     monkeypatch.setenv("RLVITALS_PORT", "abc")
     assert main(command) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "RLVITALS_PORT: Input should be a valid integer" in line
+    assert "got 'abc'" in line
 
 
 @pytest.mark.parametrize("library", ["sqlalchemy", "dash", "torch"])
@@ -364,3 +365,14 @@ def test_the_demo_says_what_to_install_before_it_starts_anything(library, monkey
         "pip install 'rlvitals[server,dashboard,trainer]'\n"
     )
     assert not (tmp_path / "demo").exists()
+
+
+def test_the_value_of_a_setting_that_cannot_be_used_is_bounded_and_holds_no_password(monkeypatch, capsys):
+    """Control characters are escaped; what stands before the host of an address is left out."""
+    monkeypatch.setenv("RLVITALS_PUBLIC_URL", "ftp://ann:hidden@host/\x1b[2J" + "x" * 10_000)
+    assert main(["serve"]) == 1
+    line = capsys.readouterr().err
+    assert "got 'ftp://***@host/" in line
+    assert "hidden" not in line
+    assert "\x1b" not in line
+    assert len(line) < 400
