@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
+from monitor_server.alerts.kinds import KINDS, is_kind
 from monitor_server.api.body_fields import By, Note, Text
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
@@ -20,6 +21,7 @@ from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField, ScopeTooSmall, UnknownAlert, UnknownRun, UnknownSilence
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.silences import Silence
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["router"]
 
@@ -57,7 +59,7 @@ class SilenceBody(BaseModel):
     alert_id: Annotated[Text | None, Field(description="Only this alert")] = None
     run_id: Annotated[Text | None, Field(description="Only alerts of this run")] = None
     project: Annotated[Text | None, Field(description="Only alerts of this project")] = None
-    kind: Annotated[Text | None, Field(description="Only alerts of this kind")] = None
+    kind: Annotated[Text | None, Field(description="Only alerts of this kind; rule:NAME for those of a rule")] = None
     severity: Annotated[
         Severity | None,
         Field(description="The most severe alerts; left out: the severity of `alert_id`, or every severity"),
@@ -175,7 +177,8 @@ def _reached(repositories: Repositories, body: SilenceBody, author: Caller) -> t
 
     Raises:
         UnknownAlert, UnknownRun: If the author reaches no such alert or run.
-        InvalidField: If nothing is named, an alert is resolved, or alert, run and project do not belong together.
+        InvalidField: If nothing is named, no alert has such a kind, an alert is resolved, or alert, run and project do
+            not belong together.
         ScopeTooSmall: If the project is not the author's.
     """
     if body.alert_id is body.run_id is body.project is body.kind is None:
@@ -198,7 +201,18 @@ def _reached(repositories: Repositories, body: SilenceBody, author: Caller) -> t
         if body.run_id not in (None, alert.run_id) or body.kind not in (None, alert.kind):
             raise InvalidField(f"alert {alert.id} is of another run or kind than the silence names")
         project, severity = _same(body.project, found), severity or Severity(alert.severity)
+    elif body.kind is not None:
+        _require_kind(repositories, body.kind, project)
     return project, str(severity or Severity.CRITICAL)
+
+
+def _require_kind(repositories: Repositories, kind: str, project: str | None) -> None:
+    # One that fires may be that of a detector of another version, which processes the runs of this database.
+    if not is_kind(kind) and not repositories.alerts.fires(kind, project=project):
+        raise InvalidField(
+            f"kind must be a kind of alert, got {printable(kind, longest=100)!r}; the kinds are "
+            f"{', '.join(sorted(KINDS))}, and rule:NAME for a rule"
+        )
 
 
 def _same(named: str | None, found: str) -> str:

@@ -21,7 +21,7 @@ def run(
     alert: Annotated[str | None, typer.Option(metavar="ID", help="Only this alert.")] = None,
     run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only alerts of this run.")] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only alerts of this project.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only alerts of this kind.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only alerts of this kind (rule:NAME for a rule).")] = None,
     hours: Annotated[float | None, typer.Option(help="How many hours the silence lasts.", min=0.0)] = None,
     until_resolved: Annotated[bool, typer.Option("--until-resolved", help="Until --alert is resolved.")] = False,
     reason: Annotated[str, typer.Option(help="The reason, which is kept with the silence and its alerts.")] = "",

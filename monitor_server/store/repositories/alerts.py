@@ -112,6 +112,13 @@ class Alerts:
         """Return the alerts that fire on a run, the oldest first."""
         return [alert_of(row) for row in self._connection.execute(_FIRING, {"run": run_id}).mappings()]
 
+    def fires(self, kind: str, *, project: str | None) -> bool:
+        """Return whether an alert of this kind fires on a run of a project, or of any project."""
+        query = _VIEW.where(alerts.c.state == "firing", alerts.c.kind == kind).limit(1)
+        if project is not None:
+            query = query.where(runs.c.project == project)
+        return self._connection.execute(query).first() is not None
+
     def open(self, run_id: str) -> list[Alert]:
         """Return the alerts of a run that fire or are pending, the oldest first."""
         return [alert_of(row) for row in self._connection.execute(_OPEN, {"run": run_id}).mappings()]

@@ -28,7 +28,7 @@ BODIES = {
     "/api/v1/alerts/{alert_id}/comments": {"text": "t"},
     "/api/v1/alerts/{alert_id}/judgement": {"is_right": True},
     "/api/v1/alerts/{alert_id}/actions": {"action": "stop"},
-    "/api/v1/silences": {"kind": "k", "minutes": 1},
+    "/api/v1/silences": {"kind": "plateau", "minutes": 1},
     "/api/v1/views": {"name": "n", "query": ""},
     "/api/v1/view": {"address": "/"},
     "/api/v1/rules": {"rule": {"name": "n", "condition": "absence", "signal": "s", "for_steps": 1}},

@@ -131,7 +131,7 @@ def test_a_silence_does_not_reach_other_runs_kinds_or_projects(live):
     run_id = step(live, 1, warn=1.0)["run_id"]
     step(live, 1, run="other", warn=1.0)
     post(live, "/silences", run_id=run_id, minutes=60)
-    post(live, "/silences", kind="another", minutes=60)
+    post(live, "/silences", kind="plateau", minutes=60)
     post(live, "/silences", project="another", minutes=60)
     stages = {each["run"]: each["stage"] for each in live.get("/alerts")["items"]}
     assert stages == {"r": "silenced", "other": "firing"}
@@ -212,6 +212,8 @@ def test_the_stream_says_that_an_alert_is_silenced(live):
         ({"kind": "a", "ends_at": 1e12}, "within 366 days"),
         ({"kind": "a", "minutes": 0}, "minutes"),
         ({"kind": "a\x00", "minutes": 1}, "kind"),
+        ({"kind": "nonsense", "minutes": 1}, "kind must be a kind of alert, got 'nonsense'; the kinds are advantage_"),
+        ({"kind": "rule:", "minutes": 1}, "rule:NAME"),
     ],
 )
 def test_a_silence_that_makes_no_sense_is_refused(live, body, message):
@@ -220,6 +222,27 @@ def test_a_silence_that_makes_no_sense_is_refused(live, body, message):
     assert (answer["status_code"], answer["error"]) == (422, "InvalidField")
     assert message in answer["detail"]
     assert live.get("/silences")["items"] == []
+
+
+@pytest.mark.parametrize("kind", ["entropy_collapse", "telemetry_stale", "trainer_lost", "rule:mine"])
+def test_a_kind_is_silenced_before_an_alert_has_it(live, kind):
+    """Those of detectors, of silent runs and of rules, which may be written later."""
+    assert post(live, "/silences", kind=kind, minutes=1)["kind"] == kind
+
+
+def test_a_kind_of_another_version_is_silenced_where_an_alert_of_it_fires(live):
+    """A projector of another version may process the runs; where no alert of the kind fires, it is refused."""
+    step(live, 1, warn=1.0)
+    assert post(live, "/silences", kind="scripted", minutes=1)["kind"] == "scripted"
+    assert post(live, "/silences", kind="scripted", project="another", minutes=1)["error"] == "InvalidField"
+
+
+def test_the_command_names_the_kinds_where_one_is_mistyped(live, capsys):
+    """In one line, with the list."""
+    assert main(["silence", "add", "--kind", "nonsense", "--hours", "1", "--url", live.url]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "got 'nonsense'" in line
+    assert "entropy_collapse" in line
 
 
 def test_what_a_silence_names_must_exist_and_fit(live):

@@ -41,7 +41,7 @@ def waiting(live):
 
 def test_a_silenced_alert_is_recorded_and_nobody_is_notified(live, receiver, oncall, clock):
     """Neither when it opens, nor when it is not acknowledged, nor when it is resolved; another alert is sent."""
-    silence(live, project="default", kind="scripted", by="ann")
+    silence(live, project="default", by="ann")
     step(live, 1, warn=1.0)
     eventually(lambda: live.get("/alerts")["items"][0]["stage"] == "silenced")
     clock.now += 400
@@ -56,7 +56,7 @@ def test_a_silenced_alert_is_recorded_and_nobody_is_notified(live, receiver, onc
 
 def test_what_fires_when_a_silence_ends_is_sent_then(live, receiver, oncall, clock):
     """And escalated from then on."""
-    made = silence(live, kind="scripted")
+    made = silence(live, project="default")
     step(live, 1, warn=1.0)
     eventually(lambda: live.get("/alerts")["items"][0]["stage"] == "silenced")
     assert waiting(live) == 0

@@ -41,7 +41,7 @@ def send_everything(live, name, *, text="text", steps=1_300, is_asked=False, **b
     if is_asked:
         _post(live, f"/alerts/{newest['id']}/actions", {"action": "stop", "by": "a", "note": text})
     _post(live, f"/alerts/{newest['id']}/ack", {"by": "a", "note": text})
-    kind = {"kind": "other"} if is_asked else {}  # a silenced alert is sent to nobody, and gets no links
+    kind = {"kind": "plateau"} if is_asked else {}  # a silenced alert is sent to nobody, and gets no links
     _post(live, "/silences", {"run_id": run_id, "minutes": 60, "reason": text, "by": "a"} | kind)
     live.send(records=[{"step": steps + 1, "scalars": {"reward/mean": 1.0}}], **(common | {"world_size": 2}))
     return run_id

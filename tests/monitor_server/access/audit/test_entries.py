@@ -97,13 +97,15 @@ def test_what_retention_removes_is_recorded(start_collector, scripted, clock):
 def test_old_entries_are_removed_and_old_silences_with_them(start_collector, scripted, clock):
     """After the days of the settings; what is younger stays."""
     guarded = Guarded(start_collector(engine=scripted, clock=clock, audit_days=10.0, retention_seconds=0.05))
-    made = guarded.ask("POST", "/api/v1/silences", body={"kind": "a", "minutes": 1}).json()
+    made = guarded.ask("POST", "/api/v1/silences", body={"kind": "plateau", "minutes": 1}).json()
     guarded.ask("POST", f"/api/v1/silences/{made['id']}/end", body={})
     clock.now += 9 * 86_400
-    guarded.ask("POST", "/api/v1/silences", body={"kind": "b", "minutes": 1})
+    guarded.ask("POST", "/api/v1/silences", body={"kind": "truncation", "minutes": 1})
     clock.now += 2 * 86_400
     eventually(lambda: [action for _, action, _ in entries(guarded, None)] == ["silence.create"])
-    eventually(lambda: [each["kind"] for each in guarded.ask("GET", "/api/v1/silences").json()["items"]] == ["b"])
+    eventually(
+        lambda: [each["kind"] for each in guarded.ask("GET", "/api/v1/silences").json()["items"]] == ["truncation"]
+    )
 
 
 def test_every_route_that_changes_something_is_recorded(guarded):
@@ -111,7 +113,7 @@ def test_every_route_that_changes_something_is_recorded(guarded):
     admin = guarded.key("admin")
     run = guarded.send(admin, page=1.0)
     (alert,) = guarded.ask("GET", "/api/v1/alerts", admin).json()["items"]
-    silence = guarded.ask("POST", "/api/v1/silences", admin, body={"kind": "a", "minutes": 1}).json()["id"]
+    silence = guarded.ask("POST", "/api/v1/silences", admin, body={"kind": "plateau", "minutes": 1}).json()["id"]
     guarded.ask("POST", "/api/v1/keys", admin, body={"name": "old", "scope": "read"})
     view = guarded.ask("POST", "/api/v1/views", admin, body={"name": "old", "query": ""}).json()["id"]
     calls = {
@@ -119,7 +121,7 @@ def test_every_route_that_changes_something_is_recorded(guarded):
         ("POST", "/api/v1/alerts/{alert_id}/comments"): ("alert.comment", {"text": "t"}),
         ("POST", "/api/v1/alerts/{alert_id}/judgement"): ("alert.judge", {"is_right": True}),
         ("POST", "/api/v1/alerts/{alert_id}/actions"): ("run.stop", {"action": "stop"}),
-        ("POST", "/api/v1/silences"): ("silence.create", {"kind": "k", "minutes": 1}),
+        ("POST", "/api/v1/silences"): ("silence.create", {"kind": "plateau", "minutes": 1}),
         ("POST", "/api/v1/silences/{silence_id}/end"): ("silence.end", {}),
         ("POST", "/api/v1/views"): ("view.save", {"name": "v", "query": "sort=reward:desc"}),
         ("DELETE", "/api/v1/views/{view_id}"): ("view.delete", None),
