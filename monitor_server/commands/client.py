@@ -161,6 +161,8 @@ def download(url: str, path: str, file: Path) -> int:
                     size += written.write(part)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"the collector at {url} did not answer to the end: {error}; nothing was written") from error
+    except BrokenPipeError:  # of /dev/stdout, whose reader has seen enough
+        raise
     except OSError as error:
         raise CommandError(f"{file} cannot be written: {error}") from error
     return size

@@ -46,5 +46,7 @@ def write_page(page: Path, text: str) -> None:
     """
     try:
         page.write_text(text, encoding="utf-8")
+    except BrokenPipeError:  # of /dev/stdout, whose reader has seen enough
+        raise
     except OSError as failure:
         raise CommandError(f"--html must name a file that can be written: {failure}") from failure

@@ -62,6 +62,8 @@ def run(
             except LogError as failure:  # the other logs are sent
                 error(failure)
                 status = 1
+    except BrokenPipeError:  # of the output, whose reader has seen enough; the root of the commands ends quietly
+        raise
     except OSError as failure:
         raise CommandError(str(failure)) from failure
     return status

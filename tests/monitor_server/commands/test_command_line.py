@@ -163,6 +163,34 @@ def test_a_pipe_gets_no_colours():
     assert "\x1b" not in done.stdout
 
 
+def ending_early(command, *, lines=0):
+    """Run a command whose reader closes the output after some lines; return what it writes to standard error."""
+    script = [sys.executable, "-m", "monitor_server", *command]
+    with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for _ in range(lines):
+            process.stdout.readline()
+        process.stdout.close()
+        return process.stderr.read()
+
+
+@pytest.mark.parametrize("lines", [0, 1])
+def test_an_output_that_is_closed_early_ends_a_command_quietly(lines, start_collector, scripted, tmp_path):
+    """As for `| head -1`: no traceback and no line of an error, also where the command writes to a file of its own."""
+    live = start_collector(engine=scripted)
+    live.send(run="r", records=[{"step": 3, "scalars": {"warn": 1.0}}])
+    (alert,) = live.get("/alerts")["items"]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(f'{{"step": {step}, "reward": 0.5}}\n' for step in range(1, 40)))
+    for command in (
+        ["replay", str(log), "--url", live.url],
+        ["check", str(log), "--html", "/dev/stdout"],
+        ["incident", alert["id"], "-o", "/dev/stdout", "--url", live.url],
+        ["runs", "--url", live.url],
+        ["--help"],
+    ):
+        assert ending_early(command, lines=lines) == "", command
+
+
 def test_an_unknown_command_or_option_is_status_2(capsys):
     """As the shell's tools do; the line says what was given."""
     assert main(["bakctest"]) == 2
