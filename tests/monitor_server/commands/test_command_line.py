@@ -214,7 +214,9 @@ def test_a_run_and_a_project_are_deleted(start_collector, capsys):
     live.send(run="second", project="my project/1", end="finished")
     ask = ["runs", "--url", live.url]
     assert main([*ask, "--delete", first]) == 1
-    assert "'first' is running" in capsys.readouterr().err
+    refusal = capsys.readouterr().err
+    assert "'first' is running" in refusal
+    assert "`rlvitals runs --force`" in refusal
     assert main([*ask, "--delete", first, "--force"]) == 0
     assert main([*ask, "--delete-project", "my project/1"]) == 0
     assert capsys.readouterr().out.count("1 run deleted") == 2
