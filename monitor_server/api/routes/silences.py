@@ -17,7 +17,7 @@ from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import Schema
 from monitor_server.api.use_cases.change_silences import change_silences
 from monitor_server.detection.protocol import Severity
-from monitor_server.durations import DAY_SECONDS
+from monitor_server.durations import LONGEST_SILENCE_SECONDS
 from monitor_server.errors import InvalidField, ScopeTooSmall, UnknownAlert, UnknownRun, UnknownSilence
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.silences import Silence
@@ -27,7 +27,6 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/silences")
 
-LONGEST_SECONDS = 366 * DAY_SECONDS
 SilenceState = Literal["scheduled", "active", "ended"]
 Seconds = Annotated[float, Field(ge=0, le=2**40, allow_inf_nan=False, strict=True)]
 
@@ -67,7 +66,7 @@ class SilenceBody(BaseModel):
     starts_at: Annotated[Seconds | None, Field(description="Left out: now")] = None
     ends_at: Seconds | None = None
     minutes: Annotated[
-        float | None, Field(gt=0, le=LONGEST_SECONDS / 60, strict=True, description="Instead of `ends_at`")
+        float | None, Field(gt=0, le=LONGEST_SILENCE_SECONDS / 60, strict=True, description="Instead of `ends_at`")
     ] = None
     until_resolved: Annotated[bool, Field(strict=True, description="Instead of `ends_at`, with `alert_id`")] = False
     by: By = "somebody"
@@ -164,7 +163,7 @@ def _times(body: SilenceBody, now: float) -> tuple[float, float | None]:
             raise InvalidField("until_resolved needs alert_id: the silence ends when that alert is resolved")
         return starts_at, None
     ends_at = starts_at + body.minutes * 60.0 if body.minutes is not None else float(body.ends_at or 0.0)
-    if not starts_at < ends_at <= starts_at + LONGEST_SECONDS:
+    if not starts_at < ends_at <= starts_at + LONGEST_SILENCE_SECONDS:
         raise InvalidField(
             f"a silence must end after it starts and within 366 days, got {starts_at:.0f} to {ends_at:.0f} "
             "(seconds since the epoch)"

@@ -8,9 +8,11 @@ from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, fetch_json
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import local_time, printable, say, table
 from monitor_server.commands.user_name import user_name
+from monitor_server.durations import HOUR_SECONDS, LONGEST_SILENCE_SECONDS
 
 __all__ = ["run"]
 
+LONGEST_HOURS = LONGEST_SILENCE_SECONDS / HOUR_SECONDS
 COLUMNS = ("id", "state", "project", "run_id", "kind", "alert_id", "severity", "until", "created_by", "reason")
 
 
@@ -22,7 +24,7 @@ def run(
     run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only alerts of this run.")] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only alerts of this project.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only alerts of this kind (rule:NAME for a rule).")] = None,
-    hours: Annotated[float | None, typer.Option(help="How many hours the silence lasts.", min=0.0)] = None,
+    hours: Annotated[float | None, typer.Option(help="How many hours the silence lasts, at most 8,784.")] = None,
     until_resolved: Annotated[bool, typer.Option("--until-resolved", help="Until --alert is resolved.")] = False,
     reason: Annotated[str, typer.Option(help="The reason, which is kept with the silence and its alerts.")] = "",
     by: Annotated[str | None, typer.Option(help="Who adds or ends it (your user name).")] = None,
@@ -43,6 +45,8 @@ def run(
         return 0
     if (hours is None) != until_resolved:
         raise CommandError("`rlvitals silence add` needs either --hours or --until-resolved")
+    if hours is not None and not 0 < hours <= LONGEST_HOURS:
+        raise CommandError(f"--hours must be above 0 and at most {LONGEST_HOURS:,.0f} (366 days), got {hours:g}")
     named = {"alert_id": alert, "run_id": run_id, "project": project, "kind": kind}
     body: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     body |= {"until_resolved": True} if hours is None else {"minutes": hours * 60.0}

@@ -237,6 +237,15 @@ def test_a_kind_of_another_version_is_silenced_where_an_alert_of_it_fires(live):
     assert post(live, "/silences", kind="scripted", project="another", minutes=1)["error"] == "InvalidField"
 
 
+@pytest.mark.parametrize("hours", ["1e9", "8785", "0", "-1", "nan"])
+def test_the_command_names_the_bounds_of_hours(hours, live, capsys):
+    """By its own option, and not by a field of the API that nobody has typed; the longest time itself is accepted."""
+    asked = ["silence", "add", "--kind", "plateau", "--url", live.url]
+    assert main([*asked, "--hours", hours]) == 1
+    assert "--hours must be above 0 and at most 8,784 (366 days), got" in capsys.readouterr().err
+    assert main([*asked, "--hours", "8784"]) == 0
+
+
 def test_the_command_names_the_kinds_where_one_is_mistyped(live, capsys):
     """In one line, with the list."""
     assert main(["silence", "add", "--kind", "nonsense", "--hours", "1", "--url", live.url]) == 1
