@@ -50,9 +50,14 @@ async def judge(alert_id: str, body: JudgementBody, collector: Serving, asking: 
 
     def write(repositories: Repositories) -> Alert:
         found = find_with_room(repositories, alert_id)
+        before = repositories.alert_history.newest_judgement(found)
         repositories.alert_history.add(found, entry)
         project = repositories.runs.project(found.run_id)
-        record_change(repositories, asking, "alert.judge", alert_id, now=now, project=project, by=body.by)
+        said = _words(change, body.failed_at)
+        detail = said if before is None else f"{_words(before['change'], before['step'])} -> {said}"
+        record_change(
+            repositories, asking, "alert.judge", alert_id, now=now, project=project, by=body.by, detail=detail
+        )
         return found
 
     found = await collector.write(alert_id, write)
@@ -64,6 +69,11 @@ def judgements(run_id: str, reading: Reading) -> ItemList[JudgementItem]:
     """List the newest judgement of each alert of a run that was judged."""
     require_run(reading, run_id)
     return ItemList(items=[_item(row) for row in reading.alert_history.judgements(run_id)], next=None)
+
+
+def _words(change: str, failed_at: int | None) -> str:
+    judged = "right" if change == JUDGED_RIGHT else "wrong"
+    return judged if failed_at is None else f"{judged}, failed at step {failed_at}"
 
 
 def _item(row: Mapping[str, Any]) -> JudgementItem:

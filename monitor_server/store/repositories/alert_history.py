@@ -79,6 +79,13 @@ class AlertHistory:
             newest[row["alert_id"]] = row_fields(row)
         return list(newest.values())
 
+    def newest_judgement(self, alert: Alert) -> dict[str, Any] | None:
+        """Return the judgement of an alert that counts, or None where nobody has judged it."""
+        here = (alert_history.c.run_id == alert.run_id) & (alert_history.c.alert_id == alert.id)
+        query = select(alert_history).where(here, alert_history.c.change.in_([JUDGED_RIGHT, JUDGED_WRONG]))
+        row = self._connection.execute(query.order_by(alert_history.c.number.desc()).limit(1)).mappings().first()
+        return None if row is None else row_fields(row)
+
     def page(self, run_id: str, kind: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
         """Return the history of all alerts of a run and a kind, the newest first, before the one of a number."""
         here = (alert_history.c.run_id == run_id) & (alert_history.c.kind == kind)

@@ -38,7 +38,7 @@ def judge(collector, alert_id, **body):
 
 
 def test_the_newest_judgement_of_an_alert_counts_and_all_are_in_its_history(collector):
-    """Who changes their mind is believed; the history keeps both."""
+    """Who changes their mind is believed; the history keeps both, and the audit log says what was changed to what."""
     run_id, alert_id = paged_run(collector)
     assert collector.get(f"/runs/{run_id}/judgements")["items"] == []
     assert judge(collector, alert_id, is_right=False, by="ann").json()["is_right"] is False
@@ -47,6 +47,8 @@ def test_the_newest_judgement_of_an_alert_counts_and_all_are_in_its_history(coll
     assert collector.get(f"/runs/{run_id}/judgements")["items"] == [answer]
     changes = [entry["change"] for entry in collector.get(f"/alerts/{alert_id}/history")["items"]]
     assert changes[:2] == ["judged_right", "judged_wrong"]
+    details = [entry["detail"] for entry in collector.get("/audit")["items"] if entry["action"] == "alert.judge"]
+    assert details == ["wrong -> right, failed at step 30", "wrong"]
 
 
 def test_a_judgement_of_no_alert_or_with_an_impossible_step_is_refused(collector):
