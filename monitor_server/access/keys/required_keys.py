@@ -28,7 +28,7 @@ def prepare_keys(store: Store, settings: Settings, *, now: float) -> None:
         StartupError: If a key file cannot be written.
     """
     for path in write_key_files(store, settings.key_files, now=now):
-        log.warning(
+        log.info(
             "a new key was written to %s; `cat %s` shows it (Docker Compose: `docker compose exec collector cat %s`)",
             *(path, path, path),
         )

@@ -82,7 +82,7 @@ class CurrentFile:
         except StartupError as error:
             log.error("the file of notifications has changed and cannot be used: %s", printable(error))  # noqa: TRY400
             return False
-        log.warning(
+        log.info(
             "the file of notifications was read again: %d channels, %d routes", len(file.channels), len(file.routes)
         )
         return True

@@ -109,7 +109,7 @@ class AppliedFile:
         with self._store.write() as repositories:
             applied = apply_rules(repositories, COLLECTORS_SET, file.rules, author=author, is_of_settings=True)
         if applied.created or applied.changed or applied.deleted:
-            log.warning(
+            log.info(
                 "the file of rules was applied: %d created, %d changed, %d deleted, %d as before",
                 len(applied.created),
                 len(applied.changed),

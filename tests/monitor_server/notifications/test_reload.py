@@ -1,5 +1,6 @@
 """The file of channels and routes is read anew without a restart; one that cannot be used changes nothing."""
 
+import logging
 import threading
 import time
 from pathlib import Path
@@ -60,6 +61,7 @@ def test_a_changed_file_is_found(notifying, tmp_path):
 @sqlite_only
 def test_a_changed_file_is_taken_up_once_the_database_is_back(notifying, tmp_path, caplog):
     """The database file is away when the change is found; the audit log has its entry all the same, once."""
+    caplog.set_level(logging.INFO)
     live = notifying(AT_ONCE, route("hook"))
     database = Path(live.app.state.collector.settings.database_url.removeprefix("sqlite:///"))
     aside = database.rename(tmp_path / "aside.db")
@@ -73,6 +75,8 @@ def test_a_changed_file_is_taken_up_once_the_database_is_back(notifying, tmp_pat
             lambda: [each for each in live.get("/audit")["items"] if each["action"] == "notifications.reload"]
         )
         assert entry["detail"] == "1 channels, 1 routes"
+    (read,) = [record for record in caplog.records if "was read again" in record.message]
+    assert read.levelno == logging.INFO  # nothing that an operator has to look at
 
 
 @sqlite_only

@@ -1,5 +1,7 @@
 """A file of rules: checked with places, applied by the command and by the collector itself."""
 
+import logging
+
 import pytest
 
 from monitor_server.commands.main import main
@@ -93,6 +95,7 @@ def test_the_command_checks_applies_tries_lists_and_deletes(start_collector, fil
 
 def test_the_collector_applies_the_file_of_its_settings(store, file, clock, caplog):
     """At the start and after a change; a changed file that cannot be used changes nothing, and the log says why."""
+    caplog.set_level(logging.INFO)
     seconds = [0.0]
     applied = AppliedFile(file, store, clock=clock, monotonic=lambda: seconds[0])
 
@@ -113,6 +116,7 @@ def test_the_collector_applies_the_file_of_its_settings(store, file, clock, capl
     write("[[rules]]\nname = 'kl'")
     assert names() == ["gone", "kl"]
     assert "cannot be used" in caplog.text
+    assert [each.levelname for each in caplog.records if "was applied" in each.message] == ["INFO"]
     write(RULES.replace('name = "gone"', 'name = "away"'))
     assert names() == ["away", "kl"]
     with store.read() as repositories:
