@@ -143,6 +143,7 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     thoughts = EXPERIMENTS / "runs-long-thoughts"
     assert table(thoughts, ["grpo"]) in page
     assert course_table(thoughts, "grpo") in page
+    assert question_table(thoughts, ["grpo"]) in page
     for folder in (peak, thoughts):
         assert first_action_table(folder, ["grpo"]) in page
     for folder in (peak, release, SPIRAL, FOLDER):
