@@ -10,6 +10,7 @@ CONTROL: Final = "unchanged"
 TREATMENTS: Final = {
     CONTROL: "the run as it is",
     "half-rate": "half the learning rate, from here on",
+    "tenth-rate": "a tenth of the learning rate, from here on",
     "llds": "the penalty on lost likelihood of correct responses (LLDS, eq. 5), λ = 0.1",
     "kl": "a KL penalty of weight 0.01 to the model that the run began with",
     "nthr": "smaller negative advantages on tokens that lower correct responses (NTHR)",

@@ -9,8 +9,8 @@ from trainer_hooks.reference.updates.learner import Learner
 
 __all__ = ["adjustments"]
 
+_RATES: dict[str, float] = {"half-rate": 0.5, "tenth-rate": 0.1}
 _SETTINGS: dict[str, dict[str, Any]] = {
-    "half-rate": {},
     "llds": {"method": "llds", "lambda_": 0.1, "answer_weight": 0.0, "answer_adaptive": False},
     "kl": {"kl": 0.01},
     "nthr": {"method": "nthr", "lambda_": None, "answer_weight": 0.0, "answer_adaptive": False},
@@ -25,12 +25,12 @@ def adjustments(learner: Learner) -> dict[str, Adjustment]:
     of the checkpoint, is left out.
     """
     now, found = learner.adjustment, {CONTROL: learner.adjustment}
+    found |= {name: now.after_fork(lr=rate, settings={}) for name, rate in _RATES.items()}
     for name, settings in _SETTINGS.items():
         try:
             treated = replace(learner.config, **settings)
         except ValueError:
             continue
-        is_new = name == "half-rate" or treated != learner.config
-        if is_new and treated.optimises.has_critic == learner.config.optimises.has_critic:
-            found[name] = now.after_fork(lr=0.5 if name == "half-rate" else 1.0, settings=settings)
+        if treated != learner.config and treated.optimises.has_critic == learner.config.optimises.has_critic:
+            found[name] = now.after_fork(lr=1.0, settings=settings)
     return found

@@ -65,12 +65,13 @@ def test_a_run_whose_unchanged_fork_wins_is_the_run_that_never_forked(forked, mo
     assert [score.name for score in result.choice.scores] == [
         CONTROL,
         "half-rate",
+        "tenth-rate",
         "llds",
         "kl",
         "nthr",
         "clip-higher",
     ]
-    assert result.extra_steps == 6
+    assert result.extra_steps == 7
     assert trainer.step().scalars == straight.step().scalars
     assert torch.equal(weights(trainer), weights(straight))
     assert torch.equal(trainer.generator.get_state(), straight.generator.get_state())
@@ -90,7 +91,7 @@ def test_a_run_goes_on_with_the_state_of_the_fork_that_wins(forked, monkeypatch)
     assert torch.equal(weights(trainer), weights(treated))
     assert trainer.learner.adjustment.lr_factor == 0.5
     assert list(result.rows) == [2]
-    assert result.extra_steps == 5
+    assert result.extra_steps == 6
 
 
 def test_a_run_that_is_forked_again_keeps_what_it_was_given(forked, monkeypatch):
@@ -120,7 +121,7 @@ def test_a_fork_that_loses_its_weights_is_data(forked, monkeypatch):
 
 
 def test_forks_that_were_interrupted_go_on_with_the_one_that_was_missing(forked, monkeypatch):
-    """A process dies in its third fork; another trains the rest, and the choice is that of one that never died."""
+    """A process dies in its fourth fork; another trains the rest, and the choice is that of one that never died."""
     trainer, forking = forked_at_two(forked)
     whole = forking.finish()
     reached = weights(trainer)
@@ -155,7 +156,7 @@ def test_forks_that_were_interrupted_go_on_as_they_were_planned(forked):
     forking.begin(again.checkpoints / "step-000001.pt", [ALERT])
     changed = trainer_of(replace(again, fork_steps=3, fork_questions=4))
     result = Forking(changed, Checkpoints(again.checkpoints), [].append).finish()
-    assert [score.steps for score in result.choice.scores] == [1] * 6
+    assert [score.steps for score in result.choice.scores] == [1] * 7
     assert repr(result.choice) == repr(whole.choice)
     assert list(result.alerts) == [ALERT]
     assert fork_reports(result)[0].alert_id == "a1"
@@ -197,14 +198,14 @@ def test_a_run_that_nothing_helps_goes_on_and_asks_twice_at_most(forked, collect
 
 
 def test_what_is_in_force_or_cannot_be_is_not_tried_again(forked):
-    """Half the rate can be halved again; LLDS cannot be turned on twice, nor a critic taken away."""
+    """A rate can be cut again; LLDS cannot be turned on twice, nor a critic taken away."""
     trainer = trainer_of(replace(forked, kl=0.01))
-    assert list(adjustments(trainer.learner)) == [CONTROL, "half-rate", "llds", "nthr", "clip-higher"]
+    assert list(adjustments(trainer.learner)) == [CONTROL, "half-rate", "tenth-rate", "llds", "nthr", "clip-higher"]
     trainer.learner.adjustment = adjustments(trainer.learner)["llds"]
-    assert list(adjustments(trainer.learner)) == [CONTROL, "half-rate", "nthr", "clip-higher"]
+    assert list(adjustments(trainer.learner)) == [CONTROL, "half-rate", "tenth-rate", "nthr", "clip-higher"]
     assert trainer.learner.llds_weight == 0.1
     critic = trainer_of(replace(forked, method="ppo"))
-    assert list(adjustments(critic.learner)) == [CONTROL, "half-rate", "kl", "clip-higher"]
+    assert list(adjustments(critic.learner)) == [CONTROL, "half-rate", "tenth-rate", "kl", "clip-higher"]
 
 
 def test_a_dying_run_is_forked_and_the_collector_is_told(forked, collector, connect, monkeypatch):
@@ -228,10 +229,10 @@ def test_a_dying_run_is_forked_and_the_collector_is_told(forked, collector, conn
     assert loop.run() == 1
     monitor.close()
     (report,) = [line for line in lines if line.startswith("phase")]
-    assert report.startswith("phase acceleration at step 3: kl wins of 6 forks from step 1, ")
-    assert report.endswith("goes on at step 3, 10 steps beside the run")
+    assert report.startswith("phase acceleration at step 3: kl wins of 7 forks from step 1, ")
+    assert report.endswith("goes on at step 3, 12 steps beside the run")
     assert [record.step for record in collector.records] == [1, 2, 3, 2, 3, 4]
     (report,) = [action for record in collector.records for action in record.actions]
-    assert (report.action, report.alert_id, len(report.forks)) == ("fork", "a1", 6)
+    assert (report.action, report.alert_id, len(report.forks)) == ("fork", "a1", 7)
     assert [fork.name for fork in report.forks if fork.is_winner] == ["kl"]
     assert loop.trainer.learner.config.kl == 0.01
