@@ -108,6 +108,7 @@ def test_a_page_that_is_open_says_that_its_run_was_deleted(collector, visit, pag
     expect(visit.page.locator("#page")).not_to_contain_text(said)
     collector.pool.request("DELETE", f"{collector.url}/api/v1/runs/{ids[0]}?force=true")
     expect(visit.page.locator("#page")).to_contain_text(said)
+    expect(visit.page.get_by_role("button", name="Comment")).to_have_count(0)
 
 
 def test_a_comparison_without_one_of_its_runs_is_not_refreshed_before_it_is_drawn_anew(collector, visit):
