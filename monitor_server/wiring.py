@@ -11,7 +11,6 @@ from monitor_server.action_links.lookup import LinkLookup
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.action_requests.due_requests import RequestDelivery
 from monitor_server.action_requests.outcomes import RequestOutcomes
-from monitor_server.alerts.clock import SteadyClock
 from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
@@ -39,6 +38,7 @@ from monitor_server.rules.administration.rule_file import AppliedFile
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.rules.known_rules import KnownRules
 from monitor_server.settings import Settings
+from monitor_server.steady_clock import SteadyClock
 from monitor_server.step_processing.events import AlertChanged, Event
 from monitor_server.step_processing.projector import Projector
 from monitor_server.step_processing.scheduling.priority import IngestPriority

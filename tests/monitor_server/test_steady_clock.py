@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from monitor_server.alerts.clock import SteadyClock
 from monitor_server.settings import Settings
+from monitor_server.steady_clock import SteadyClock
 from tests.live import eventually, serving
 from tests.monitor_server.conftest import StepClock
 
