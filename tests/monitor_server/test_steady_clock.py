@@ -6,10 +6,13 @@ import pytest
 
 from monitor_server.settings import Settings
 from monitor_server.steady_clock import SteadyClock
+from tests import databases
 from tests.live import eventually, serving
 from tests.monitor_server.conftest import StepClock
 
 DAY = 86_400.0
+
+database_url = databases.database_url  # these tests run on both databases
 
 
 class Machine:
