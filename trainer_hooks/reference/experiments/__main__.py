@@ -15,7 +15,7 @@ import torch
 
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
-from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS
+from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, REGIMES
 from trainer_hooks.reference.experiments.healthy_runs import healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
 from trainer_hooks.reference.experiments.namesake_questions import write_corpus_and_questions
@@ -45,7 +45,8 @@ from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost
 from trainer_hooks.reference.experiments.tables.held_out_reward import eval_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs, table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table, searches_table
-from trainer_hooks.reference.experiments.tables.question_displacement import is_probed, question_table
+from trainer_hooks.reference.experiments.tables.question_displacement import question_table
+from trainer_hooks.reference.experiments.tables.regimes import regimes_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.short_runs import common_steps_table, pilot_table
 from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_table
@@ -56,7 +57,7 @@ from trainer_hooks.reference.presets import PRESETS
 __all__ = ["main"]
 
 DEMO = "demo"
-_NOT_TRAINED = ("evidence", "pilot")
+_NOT_TRAINED = ("evidence", "pilot", REGIMES)
 """Names that only print what is recorded."""
 
 
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except ValueError as error:  # settings or files that cannot work
                 parser.error(str(error))
         print(_tables(name, given))  # noqa: T201 - the table is what was asked for
-        if name in EXPERIMENTS:
+        if name in (*EXPERIMENTS, REGIMES):
             _draw(name, given)
     if not given.names:
         print(table(_runs(given)))  # noqa: T201 - likewise
@@ -209,6 +210,7 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "pilot": lambda given: "\n\n".join(
         write(_runs(given), ARMS | PROBE_ARMS) for write in (pilot_table, common_steps_table)
     ),
+    REGIMES: lambda given: regimes_table(given.out.parent),
     "rescue": _rescue,
     "search": lambda given: drift_table(given.out / "search", HYPOTHESES),
 }
@@ -218,20 +220,16 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
 def _draw(name: str, given: argparse.Namespace) -> None:
     """Draw what is recorded of an experiment."""
     try:
-        from trainer_hooks.reference.experiments.figures.draw import draw  # noqa: PLC0415 - plotly is optional
+        from trainer_hooks.reference.experiments.figures.recorded import recorded_figure  # noqa: PLC0415 - plotly is optional
         from trainer_hooks.reference.experiments.figures.saving import write_page, write_picture  # noqa: PLC0415
     except ImportError:
         print("no figure: plotly is missing, pip install 'rlvitals[dashboard]'", file=sys.stderr)  # noqa: T201
         return
-    experiment = replace(EXPERIMENTS[name], title=f"{EXPERIMENTS[name].title}, preset {given.preset}")
-    runs = {arm: seeds for arm in experiment.arms if (seeds := read_runs(_runs(given), arm))}
-    if not experiment.panels:
-        runs = {arm: seeds for arm, seeds in runs.items() if is_probed(seeds)}
-    if not runs:
+    figure = recorded_figure(name, preset=given.preset, folder=_runs(given), docs=given.out.parent)
+    if figure is None:
         print(f"nothing is recorded that {name} could draw", file=sys.stderr)  # noqa: T201
         return
-    figure = draw(experiment, runs)
-    stem = name if given.preset == DEMO else f"{given.preset}-{name}"
+    stem = name if given.preset == DEMO or name == REGIMES else f"{given.preset}-{name}"
     write_page(figure, given.out / f"{stem}.html", offline=given.offline)
     if not write_picture(figure, given.out / f"{stem}.png"):
         print("no picture: chromium is not installed", file=sys.stderr)  # noqa: T201

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS
 
-__all__ = ["EXPERIMENTS", "MOST_ARMS", "Experiment"]
+__all__ = ["EXPERIMENTS", "MOST_ARMS", "REGIMES", "Experiment"]
 
 LIKELIHOOD = "likelihood/correct"
+REGIMES = "regimes"  # the experiment with a panel for each preset
 MOST_ARMS = 8  # the number of distinguishable colours
 
 

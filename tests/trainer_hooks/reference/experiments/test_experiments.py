@@ -12,6 +12,7 @@ from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, configure
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, MOST_ARMS, Experiment
 from trainer_hooks.reference.experiments.figures.draw import draw
 from trainer_hooks.reference.experiments.figures.panels import COLOURS
+from trainer_hooks.reference.experiments.figures.recorded import recorded_figure
 from trainer_hooks.reference.experiments.healthy_runs import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.planned_runs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.run_recording import read, record, write
@@ -136,6 +137,33 @@ def test_a_panel_may_leave_arms_out_and_each_is_named_once():
     ]  # fmt: skip
     assert len(figure.data) == 8
     assert figure.layout.yaxis2.type == "log"
+
+
+def test_the_regimes_are_drawn_side_by_side_from_whatever_is_recorded(tmp_path, capsys):
+    """Two presets of one and of two seeds: a panel and a row each, and a legend that says how many seeds there are."""
+    rows = [{"step": step, "reward/mean": 0.5} for step in range(1, 4)]
+    for run in (
+        "experiments/runs/grpo-seed0",
+        "experiments/runs/grpo-seed1",
+        "probes/runs-pretrained-short/grpo-2e-4-seed0",
+    ):
+        path = tmp_path / f"{run}.jsonl.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(rows, path)
+    assert main(["regimes", "--out", str(tmp_path / "experiments")]) == 0
+    printed = capsys.readouterr().out
+    assert "| demo | grpo | 3 to 3 | 0/2" in printed
+    assert "| pretrained-short | grpo | 3 to 3 | 0/1" in printed
+    assert "stubborn" not in printed
+    figure = recorded_figure("regimes", preset="demo", folder=tmp_path, docs=tmp_path)
+    assert [line.name for line in figure.data if line.showlegend] == ["grpo (1 to 2 seeds)"]
+    assert [panel.text for panel in figure.layout.annotations] == [
+        "reward, preset demo",
+        "reward, preset pretrained-short",
+    ]
+    assert (tmp_path / "experiments/regimes.html").stat().st_size > 0
+    assert main(["regimes", "--out", str(tmp_path / "nothing/experiments")]) == 0
+    assert "nothing is recorded that regimes could draw" in capsys.readouterr().err
 
 
 def test_the_healthy_runs_are_what_their_page_says(tmp_path):

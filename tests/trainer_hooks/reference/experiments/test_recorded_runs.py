@@ -29,6 +29,7 @@ from trainer_hooks.reference.experiments.tables.held_out_reward import eval_tabl
 from trainer_hooks.reference.experiments.tables.outcomes import table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table, searches_table
 from trainer_hooks.reference.experiments.tables.question_displacement import question_table
+from trainer_hooks.reference.experiments.tables.regimes import regimes_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.short_runs import common_steps_table, pilot_table
 from trainer_hooks.reference.experiments.tables.signal_course import course_table
@@ -69,6 +70,7 @@ def test_the_demo_rises_is_warned_of_and_collapses(path):
 def test_the_documented_tables_are_those_of_the_recorded_runs():
     """docs/experiments holds what `experiments`, `dynamics` and `displacement` print, line by line."""
     page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
+    assert regimes_table(EXPERIMENTS.parent) in page
     assert table(STUBBORN) in page
     assert course_table(STUBBORN, "grpo") in page
     assert question_table(STUBBORN, ["grpo"]) in page

@@ -16,12 +16,13 @@ def draw(experiment: Experiment, runs: Runs) -> go.Figure:
     """Draw an experiment from the arms that have runs."""
     if not experiment.panels:
         return displacement_figure(experiment.title, runs)
-    return steps_figure(experiment.title, runs, [_panel(label, text) for label, text in experiment.panels.items()])
+    return steps_figure(experiment.title, [_panel(label, text, runs) for label, text in experiment.panels.items()])
 
 
-def _panel(label: str, text: str) -> Panel:
+def _panel(label: str, text: str, runs: Runs) -> Panel:
     what, _, arms = text.partition(" of ")
-    return Panel(label, _recipe(what.removeprefix("log ")), arms.split(), is_log=what.startswith("log "))
+    shown = {arm: seeds for arm, seeds in runs.items() if not arms or arm in arms.split()}
+    return Panel(label, _recipe(what.removeprefix("log ")), shown, is_log=what.startswith("log "))
 
 
 def _recipe(text: str) -> Callable[[Sequence[Row]], list[float]]:

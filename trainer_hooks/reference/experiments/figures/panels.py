@@ -1,6 +1,6 @@
 """Panels over steps: an arm a colour, a seed a thin line, a cross where a run collapsed."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import median
@@ -22,6 +22,7 @@ COLOURS = ("#cf2f45", "#2c6bd6", "#e08a1e", "#17967f", "#7440ad", "#566174", "#b
 COLUMNS = 2
 PANEL_PIXELS = 270
 WIDTH_PIXELS = 1100
+MOST_GAP, ALL_GAPS = 0.11, 0.33  # between lines of panels, as a share of the height
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +32,13 @@ class Panel:
     Attributes:
         label: Stands over it.
         values: How a run's rows give it.
-        arms: Whose runs it shows; all unless given.
+        runs: The runs that it shows.
         is_log: Whether its scale is logarithmic.
     """
 
     label: str
     values: Callable[[Sequence[Row]], list[float]]
-    arms: Collection[str] = ()
+    runs: Runs
     is_log: bool = False
 
 
@@ -56,24 +57,27 @@ def product(one: str, other: str) -> Callable[[Sequence[Row]], list[float]]:
     return lambda rows: smooth([a * b for a, b in zip(series(rows, one), series(rows, other), strict=True)])
 
 
-def steps_figure(title: str, runs: Runs, panels: Sequence[Panel]) -> go.Figure:
-    """Draw the panels: thin lines are seeds, the thick line is their median as far as every one of them goes."""
+def steps_figure(title: str, panels: Sequence[Panel]) -> go.Figure:
+    """Draw the panels: thin lines are seeds, the thick line is their median as far as every one of them goes.
+
+    An arm has the same colour in every panel, and one entry of the legend.
+    """
     lines = -(-len(panels) // COLUMNS)
     figure = make_subplots(
         rows=lines,
         cols=COLUMNS,
         subplot_titles=[panel.label for panel in panels],
-        vertical_spacing=0.11 if lines > 1 else 0.0,
+        vertical_spacing=min(MOST_GAP, ALL_GAPS / lines) if lines > 1 else 0.0,
         horizontal_spacing=0.07,
     )
-    unnamed = set(runs)
+    arms = list(dict.fromkeys(arm for panel in panels for arm in panel.runs))
+    colours = dict(zip(arms, COLOURS, strict=False))
+    names = {arm: f"{arm} ({_seeds(arm, panels)})" for arm in arms}
     for number, panel in enumerate(panels):
         where = {"row": number // COLUMNS + 1, "col": number % COLUMNS + 1}
-        for (arm, seeds), colour in zip(runs.items(), COLOURS, strict=False):
-            if arm in panel.arms or not panel.arms:
-                traces = _arm(arm, seeds, panel, colour, is_first=arm in unnamed)
-                figure.add_traces(traces, rows=where["row"], cols=where["col"])
-                unnamed.discard(arm)
+        for arm, seeds in panel.runs.items():
+            traces = _arm(arm, seeds, panel, colours[arm], name=names.pop(arm, None))
+            figure.add_traces(traces, rows=where["row"], cols=where["col"])
         figure.update_yaxes(type="log" if panel.is_log else "linear", **where)
     figure.update_xaxes(showgrid=False)
     figure.update_xaxes(title_text="step", title_standoff=4, title_font_size=13, row=lines)
@@ -95,17 +99,26 @@ def apply_layout(figure: go.Figure, title: str, *, height: int) -> go.Figure:
     return figure
 
 
+def _seeds(arm: str, panels: Sequence[Panel]) -> str:
+    """Word the number of an arm's seeds, which may differ between panels."""
+    counts = [len(panel.runs[arm]) for panel in panels if arm in panel.runs]
+    if min(counts) < max(counts):
+        return f"{min(counts)} to {max(counts)} seeds"
+    return "1 seed" if max(counts) == 1 else f"{max(counts)} seeds"
+
+
 def _arm(
-    arm: str, seeds: Mapping[int, Sequence[Row]], panel: Panel, colour: str, *, is_first: bool
+    arm: str, seeds: Mapping[int, Sequence[Row]], panel: Panel, colour: str, *, name: str | None
 ) -> list[go.Scatter]:
-    """Build an arm's lines in a panel; the arm has one legend entry."""
+    """Build an arm's lines in a panel; ``name`` is its entry of the legend, None where it has one already."""
     drawn, lines = [], []
     for seed, rows in seeds.items():
         values = [_round(value) for value in panel.values(rows)]
         lines.append(values)
         look = {"legendgroup": arm, "showlegend": False, "hovertemplate": f"{arm}, seed {seed}<br>%{{x}}: %{{y}}"}
         steps = list(range(1, len(values) + 1))
-        drawn.append(go.Scatter(x=steps, y=values, line={"color": colour, "width": 1}, opacity=0.4, **look))
+        thin = {"color": colour, "width": 1}
+        drawn.append(go.Scatter(x=steps, y=values, mode="lines", line=thin, opacity=0.4, **look))
         collapse = collapse_step(series(rows, "reward/mean"))
         if collapse is not None:
             cross = {"symbol": "x", "size": 8, "color": colour}
@@ -116,10 +129,11 @@ def _arm(
         go.Scatter(
             x=[at + 1 for at in shared],
             y=middle,
-            name=f"{arm} ({len(seeds)} seeds)" if len(seeds) != 1 else f"{arm} (1 seed)",
+            mode="lines",
+            name=name,
             line={"color": colour, "width": 3},
             legendgroup=arm,
-            showlegend=is_first,
+            showlegend=name is not None,
             hovertemplate=f"{arm}, median<br>%{{x}}: %{{y}}",
         )
     )

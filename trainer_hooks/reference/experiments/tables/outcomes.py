@@ -1,7 +1,7 @@
 """Summary tables of recorded runs in Markdown; every seed is shown."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from trainer_hooks.reference.experiments.arms import ARMS
@@ -10,7 +10,7 @@ from trainer_hooks.reference.experiments.run_recording import Row, read
 from trainer_hooks.reference.experiments.tables.cells import median_and_range
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 
-__all__ = ["read_runs", "share", "share_interval", "table"]
+__all__ = ["outcome_cells", "read_runs", "share", "share_interval", "table"]
 
 TAIL = 0.025
 
@@ -23,24 +23,21 @@ def read_runs(folder: Path, arm: str) -> dict[int, list[Row]]:
 
 def table(folder: Path, arms: Iterable[str] = tuple(ARMS)) -> str:
     """Format a row for each arm: collapses with the exact 95 % interval of their share, peak and final reward."""
-    rows = []
-    for arm in arms:
-        runs = read_runs(folder, arm)
-        if not runs:
-            continue
-        rewards = {seed: series(run, "reward/mean") for seed, run in runs.items()}
-        steps = {seed: collapse_step(values) for seed, values in rewards.items()}
-        averages = [smooth(values) for values in rewards.values()]
-        rows.append(
-            [
-                arm,
-                share([step is not None for step in steps.values()]),
-                ", ".join(f"{seed}: {step or '–'}" for seed, step in steps.items()),
-                median_and_range([max(average) for average in averages]),
-                median_and_range([average[-1] for average in averages]),
-            ]
-        )
+    rows = [[arm, *outcome_cells(runs)] for arm in arms if (runs := read_runs(folder, arm))]
     return markdown_table(["arm", "collapsed", "seed: step of collapse", "peak reward", "final reward"], rows)
+
+
+def outcome_cells(runs: Mapping[int, Sequence[Row]]) -> list[str]:
+    """Format how the runs of an arm ended: collapses, their steps by seed, peak and final reward."""
+    rewards = {seed: series(run, "reward/mean") for seed, run in runs.items()}
+    steps = {seed: collapse_step(values) for seed, values in rewards.items()}
+    averages = [smooth(values) for values in rewards.values()]
+    return [
+        share([step is not None for step in steps.values()]),
+        ", ".join(f"{seed}: {step or '–'}" for seed, step in steps.items()),
+        median_and_range([max(average) for average in averages]),
+        median_and_range([average[-1] for average in averages]),
+    ]
 
 
 def share_interval(count: int, total: int) -> tuple[float, float]:
