@@ -26,7 +26,7 @@ from monitor_server.api.error_handlers import install_error_handlers
 from monitor_server.api.example_runs.collapse import BATCH_SECONDS, SamplePlayer
 from monitor_server.api.routes import ingest
 from monitor_server.api.routes_by_role import API, check_routes_of, serve_routes
-from monitor_server.api.services.collector import Collector
+from monitor_server.api.running_collector.collector import Collector
 from monitor_server.detection import engine as detection
 from monitor_server.errors import StartupError
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition

@@ -14,9 +14,9 @@ from monitor_server.action_requests.outcomes import RequestOutcomes
 from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
-from monitor_server.api.services.collector import Collector
-from monitor_server.api.services.receipts import Receipts
-from monitor_server.api.services.verdict_wait import VerdictWait
+from monitor_server.api.running_collector.collector import Collector
+from monitor_server.api.running_collector.receipts import Receipts
+from monitor_server.api.running_collector.verdict_wait import VerdictWait
 from monitor_server.detection.calibration import Calibration
 from monitor_server.detection.registry import READ_SIGNALS
 from monitor_server.exposition.prometheus import Exposition

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.safe_text import printable
+from trainer_hooks.text_safety import printable
 from trainer_hooks.wire import ALERT_KINDS, Action, ActionOutcome, ActionReport, ActionRequest, AlertNotice, Severity
 
 __all__ = ["Action", "ActionPolicy", "Decision"]

@@ -9,8 +9,8 @@ import msgspec
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor, NullMonitor
-from trainer_hooks.safe_text import describe_error, printable
 from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.text_safety import describe_error, printable
 from trainer_hooks.wire import LONGEST_NAME_CHARS, AlertNotice
 
 __all__ = ["connect"]

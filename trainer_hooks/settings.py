@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.launch.launcher import read_launch_time_ms
-from trainer_hooks.safe_text import describe_object
+from trainer_hooks.text_safety import describe_object
 
 __all__ = ["ConnectionSettings", "find_run_name", "hooks_to_load", "spool_dir"]
 

@@ -16,8 +16,8 @@ from dashboard.api.types.runs import ForecastItem
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.forks import fork_cards
+from dashboard.components.alert.history import SILENCES, comment_and_silence_forms, history_list
 from dashboard.components.alert.judgement import judgement_card
-from dashboard.components.alert.life import SILENCES, history_list, life_forms
 from dashboard.components.alert.listing import alert_head
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message, waiting
@@ -84,7 +84,7 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
             html.Div(id=alert_ids.ALERT, className="alert-parts", children=read.parts()),
             html.Div(
                 [
-                    life_forms(),
+                    comment_and_silence_forms(),
                     judgement_card(alert_id, read.judgement),
                     html.Div(history_list(read.history), id=alert_ids.HISTORY),
                 ],

@@ -7,7 +7,7 @@ from fastapi import Depends, Request
 
 from monitor_server.access.callers import Caller
 from monitor_server.access.enforcement import CALLER
-from monitor_server.api.services.collector import Collector
+from monitor_server.api.running_collector.collector import Collector
 from monitor_server.errors import UnknownAlert, UnknownRun
 from monitor_server.store.repositories import Repositories
 

@@ -25,6 +25,7 @@ from monitor_server.api.routes import (
     ingest,
     judgements,
     keys,
+    live_events,
     marks,
     notification_settings,
     notifications,
@@ -39,7 +40,6 @@ from monitor_server.api.routes import (
     shown_views,
     silences,
     status,
-    stream,
 )
 from monitor_server.errors import MethodNotAllowed, UnknownPath
 
@@ -64,7 +64,7 @@ READERS = (
     silences,
     rules,
     shown_views,
-    stream,
+    live_events,
     keys,
     audit,
     status,

@@ -12,7 +12,7 @@ import trainer_hooks
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.microbatches import Microbatches
 from trainer_hooks.callbacks.shared.naming import TRANSFORMERS, canonical
-from trainer_hooks.safe_text import describe_object
+from trainer_hooks.text_safety import describe_object
 
 __all__ = ["VitalsCallback"]
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
-from trainer_hooks.safe_text import LONGEST_TEXT_CHARS, describe_error, printable
+from trainer_hooks.text_safety import LONGEST_TEXT_CHARS, describe_error, printable
 
 __all__ = ["DROPPED_RECORD_REASONS", "DropCounter", "Reason"]
 

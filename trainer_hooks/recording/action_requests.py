@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, get_args
 
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.safe_text import printable
+from trainer_hooks.text_safety import printable
 from trainer_hooks.wire import Action, ActionOutcome, ActionReport, ActionRequest
 
 __all__ = ["MAX_REPORTS", "RequestReceiver"]

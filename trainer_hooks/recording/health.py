@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.safe_text import describe_error
+from trainer_hooks.text_safety import describe_error
 from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt
 
 __all__ = ["UNHEALTHY_PHASES", "RunHealth"]

@@ -17,11 +17,11 @@ from trainer_hooks.probes.paired import Paired
 from trainer_hooks.recording.responses.candidates import gather_candidates
 from trainer_hooks.recording.responses.selection import Candidates, SamplingInterval
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.safe_text import describe_error, describe_object
 from trainer_hooks.signals import FamiliarTokens, Reduced, fetch, reduce
 from trainer_hooks.signals.families import paired as paired_family
 from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary
+from trainer_hooks.text_safety import describe_error, describe_object
 
 __all__ = ["Changes", "InputReader", "Tokens"]
 

@@ -19,9 +19,9 @@ from trainer_hooks.recording.responses.selection import Candidates, SamplingInte
 from trainer_hooks.recording.schema_versions import version_of_record
 from trainer_hooks.recording.usable_fields import UsableFields
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.safe_text import describe_object
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import FamiliarTokens, Reduced, finish_summaries, reduce
+from trainer_hooks.text_safety import describe_object
 from trainer_hooks.wire import LARGEST_INTEGER, ActionReport, Capability, Extreme, Moments, Record, Summary, encode
 
 __all__ = ["Measurement", "RecordBuilder"]

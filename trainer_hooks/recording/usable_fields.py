@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, SupportsInt
 
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.safe_text import describe_object
+from trainer_hooks.text_safety import describe_object
 from trainer_hooks.wire import LARGEST_INTEGER, LONGEST_NAME_CHARS, MAX_RECORD_SIGNALS, is_clean_name
 
 __all__ = ["UsableFields"]

@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 from dashboard.api.types.alerts import AlertItem, kind_name
 from dashboard.api.urgency import firing
 from dashboard.components.alert.evidence import evidence_table
-from dashboard.components.alert.life import moment_link
+from dashboard.components.alert.history import moment_link
 from dashboard.components.small_elements import badge, since
 from dashboard.components.values import plain
 from dashboard.ids import alert as alert_ids

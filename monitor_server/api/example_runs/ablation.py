@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from monitor_server.api.example_runs.collapse import PROJECT
-from monitor_server.api.services.collector import Collector
+from monitor_server.api.running_collector.collector import Collector
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from importlib import resources
 
-from monitor_server.api.services.collector import Collector
+from monitor_server.api.running_collector.collector import Collector
 from monitor_server.detection.protocol import Observation
 from monitor_server.errors import CollectorError
 from monitor_server.importers.mapping import NameMapping

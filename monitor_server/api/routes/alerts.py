@@ -15,8 +15,8 @@ from monitor_server.api.attribution import Attribution, attribution
 from monitor_server.api.body_fields import By, Note
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_alert, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
-from monitor_server.api.incident.content import read_incident
-from monitor_server.api.incident.page import page
+from monitor_server.api.incident_report.content import read_incident
+from monitor_server.api.incident_report.page import page
 from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
 from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
 from monitor_server.api.use_cases.acknowledge_alert import acknowledge_alert

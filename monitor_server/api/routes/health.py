@@ -7,8 +7,8 @@ from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.enforcement import CALLER
 from monitor_server.api.dependencies import Serving
 from monitor_server.api.routes.api_reference import POLICY, draw_reference
+from monitor_server.api.running_collector.health import check_health
 from monitor_server.api.schemas import Health, Readiness
-from monitor_server.api.services.health import check_health
 from monitor_server.errors import Unavailable
 from monitor_server.exposition.prometheus import CONTENT_TYPE
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
-from monitor_server.api.services.collector import Collector
+from monitor_server.api.running_collector.collector import Collector
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["acknowledge_alert"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from monitor_server.alerts.silencing import AppliedSilences
-from monitor_server.api.services.collector import Collector
+from monitor_server.api.running_collector.collector import Collector
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["change_silences"]

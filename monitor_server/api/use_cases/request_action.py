@@ -3,7 +3,7 @@
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
 from monitor_server.action_requests.requesting import RequestableAction, request_action
-from monitor_server.api.services.collector import Collector
+from monitor_server.api.running_collector.collector import Collector
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_requests import StoredRequest
 

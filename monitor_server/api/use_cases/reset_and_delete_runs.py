@@ -6,7 +6,7 @@ from typing import Any
 
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
-from monitor_server.api.services.collector import Collector
+from monitor_server.api.running_collector.collector import Collector
 from monitor_server.errors import InvalidField
 from monitor_server.ingest.reset import reset_run
 from monitor_server.step_processing.events import RunChanged, RunDeleted

@@ -3,7 +3,7 @@
 from monitor_server.action_links.signing import hash_token
 from monitor_server.action_links.using import LinkState, LinkUse, use_link
 from monitor_server.alerts.silencing import AppliedSilences
-from monitor_server.api.services.collector import Collector
+from monitor_server.api.running_collector.collector import Collector
 from monitor_server.errors import OutcomeUnknown, RequestNotPossible
 from monitor_server.store.repositories import Repositories
 

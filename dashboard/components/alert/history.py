@@ -1,4 +1,4 @@
-"""Draws the life of an alert: what has happened to it, who said what, and the forms to comment and to silence."""
+"""Draws the history of an alert: what has happened to it, who said what, and the forms to comment and to silence."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,17 +10,17 @@ from dashboard.api.types.alerts import AlertItem, HistoryItem
 from dashboard.components.small_elements import since
 from dashboard.ids import alert as alert_ids
 
-__all__ = ["SILENCES", "history_list", "life_forms", "moment_link"]
+__all__ = ["SILENCES", "comment_and_silence_forms", "history_list", "moment_link"]
 
 RESOLVED: Final = "until_resolved"
 SILENCES: Final = {"60": "1 hour", "480": "8 hours", "1440": "1 day", "10080": "1 week", RESOLVED: "until resolved"}
 BEFORE, AFTER = 200, 50  # steps around the opening that "open the run at this moment" shows
 
 
-def life_forms() -> Component:
+def comment_and_silence_forms() -> Component:
     """Return the forms; they stay as they are while the alert is drawn anew."""
     return html.Section(
-        className="card explains life-forms",
+        className="card explains comment-and-silence",
         children=[
             html.H2("Comment or silence"),
             html.Div(

@@ -14,8 +14,8 @@ from monitor_server.action_requests.due_requests import RequestDelivery
 from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
-from monitor_server.api.services.receipts import Receipts
-from monitor_server.api.services.verdict_wait import VerdictWait
+from monitor_server.api.running_collector.receipts import Receipts
+from monitor_server.api.running_collector.verdict_wait import VerdictWait
 from monitor_server.detection.calibration import BUILTIN, Calibration
 from monitor_server.exposition.prometheus import Exposition
 from monitor_server.http_server.read_limits import DryRuns, WaitingReads

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from monitor_server.api.incident.attribution_sections import explanation_sections
-from monitor_server.api.incident.content import Incident
+from monitor_server.api.incident_report.attribution_sections import explanation_sections
+from monitor_server.api.incident_report.content import Incident
 from monitor_server.api.schemas import AlertItem, PhaseItem, RunDetail
 from monitor_server.html_report.elements import chip, document, text
 from monitor_server.html_report.plot import Curve, PhaseInterval, StepAxis, phase_legend, plot, timeline

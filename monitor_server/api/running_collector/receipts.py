@@ -6,7 +6,7 @@ from typing import Any
 
 from monitor_server.action_requests.due_requests import RequestDelivery
 from monitor_server.alerts.verdict import RecentVerdicts, load_verdict
-from monitor_server.api.services.verdict_wait import VerdictWait
+from monitor_server.api.running_collector.verdict_wait import VerdictWait
 from monitor_server.ingest.record_log.log_append import Appended
 from monitor_server.step_processing.projector import Projector
 from monitor_server.store.database import Store

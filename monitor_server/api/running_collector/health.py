@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from monitor_server.api.services.collector import Collector
+from monitor_server.api.running_collector.collector import Collector
 from monitor_server.errors import Unavailable
 
 __all__ = ["CollectorHealth", "check_health"]

@@ -1,6 +1,6 @@
 """Texts that come from elsewhere, in logs and messages."""
 
-from trainer_hooks.safe_text import describe_error, describe_object, printable
+from trainer_hooks.text_safety import describe_error, describe_object, printable
 
 
 class Unreadable(Exception):  # noqa: N818 - it stands for any object
