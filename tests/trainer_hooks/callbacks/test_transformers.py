@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import pytest
 import tiny_trl
 import torch
@@ -5,6 +8,7 @@ from datasets import Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from tests.live import PATIENCE_SECONDS
+from trainer_hooks import NullMonitor
 from trainer_hooks.callbacks import transformers, trl
 from trainer_hooks.callbacks.transformers import VitalsCallback
 from trainer_hooks.wire import decode_record
@@ -151,3 +155,39 @@ def test_a_training_after_one_that_raised_is_an_attempt_of_its_own(tmp_path, col
     assert [step for _, step in later] == [1, 2, 3, 4]
     assert {attempt > first[0] for attempt, _ in later} == {True}
     assert [batch.end for batch in collector.batches if batch.end] == ["stopped", "finished"]
+
+
+def test_a_trainer_copied_in_the_middle_of_its_training_trains_apart_from_it(tmp_path, collector):
+    """The copy trains its own weights, and the run of the original goes on and is finished."""
+    copies = []
+
+    class Copying(TrainerCallback):
+        def on_step_end(self, _args, state, *_, **__):
+            if state.global_step == 2 and not copies:
+                copies.append(copy.deepcopy(trainer))
+                copies[0].train()
+
+    trainer = tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="copied"), Copying()])
+    begun = trainer.model.state_dict()["lm_head.weight"].clone()
+    trainer.train()
+    of_copy = copies[0].model.state_dict()["lm_head.weight"]
+    assert not torch.equal(of_copy, begun)
+    assert not torch.equal(of_copy, trainer.model.state_dict()["lm_head.weight"])
+    steps = {}
+    for batch in collector.batches:
+        steps.setdefault(batch.attempt, []).extend(decode_record(record).step for record in batch.records)
+    assert list(steps.values()) == [[1, 2, 3, 4], [1, 2, 3, 4]]
+    assert [batch.end for batch in collector.batches if batch.end] == ["finished", "finished"]
+
+
+def test_a_callback_in_the_middle_of_a_training_can_be_pickled(tmp_path, connect):
+    """Whoever pickles a trainer's callbacks pickles this one too, as it was before the training."""
+    pickled = []
+
+    class Pickling(TrainerCallback):
+        def on_step_end(self, *_, **__):
+            pickled.append(pickle.dumps(watching))
+
+    watching = VitalsCallback(connect())
+    tiny_trainer(tmp_path, [watching, Pickling()], max_steps=1).train()
+    assert isinstance(pickle.loads(pickled[0])._monitor, NullMonitor)  # noqa: S301 - our own

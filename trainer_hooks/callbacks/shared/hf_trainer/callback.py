@@ -78,6 +78,11 @@ class StreamingCallback(TrainerCallback):
         self._capture: StepCapture | None = None
         self._wrappers = MethodWrappers()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy, for another training: what belongs to the one under way stays here."""
+        mine = {"_actions": None, "_model_monitors": None, "_capture": None, "_wrappers": MethodWrappers()}
+        return vars(self) | mine | ({"_monitor": None} if self._is_own else {})
+
     def create_capture(self, trainer: Any, *, texts: bool) -> StepCapture:
         """Create the object that reads this trainer's steps.
 
