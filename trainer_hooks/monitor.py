@@ -36,6 +36,10 @@ __all__ = ["Monitor", "NullMonitor"]
 CLOSE_TIMEOUT_SECONDS = 5.0
 # A number and its name.
 NUMBER_BYTES = 100
+MADE_ELSEWHERE = (
+    "NOTHING IS RECORDED: this monitor was made in another process, which reports for the rank; if this process "
+    "trains, call trainer_hooks.connect in the function that it runs"
+)
 
 
 class Monitor:
@@ -43,7 +47,7 @@ class Monitor:
 
     After construction nothing here raises into training, waits on the network, or draws from the training's random
     generators. A forked child (a data loader's worker) inherits a monitor that does nothing, because one process
-    reports for a rank.
+    reports for a rank; where it logs a step after all, a warning says so once.
 
     Args:
         settings: The collector, and the run, attempt and rank of this process.
@@ -258,9 +262,13 @@ class Monitor:
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.drops.count_error(error)
 
-    def __reduce__(self) -> "tuple[type[Monitor], tuple[()]]":
+    def __reduce__(self) -> "tuple[type[Monitor], tuple[str]]":
         """Become a monitor that does nothing in another process: the process that connected reports for the rank."""
-        return NullMonitor, ()
+        return NullMonitor, (MADE_ELSEWHERE,)
+
+    def __copy__(self) -> Self:
+        """Return this monitor itself, as `__deepcopy__` does."""
+        return self
 
     def __deepcopy__(self, memo: object) -> Self:
         """Return this monitor itself: a copied configuration or callback goes on with the same one."""
@@ -279,7 +287,7 @@ class Monitor:
         self.close("stopped" if getattr(sys, "last_value", None) is not None else "finished")
 
     def _silence(self) -> None:
-        self._is_silent = True
+        self._is_silent, self._why_silent = True, MADE_ELSEWHERE
         self._processor.detach_after_fork()
 
     def _update_health(self, receipt: Receipt, body: bytes) -> None:
@@ -300,6 +308,10 @@ class NullMonitor(Monitor):
         self._run = ""
         self._health = RunHealth(0, self.drops)
         self._is_silent = True
+
+    def __reduce__(self) -> "tuple[type[Monitor], tuple[str]]":
+        """Become the same in another process."""
+        return NullMonitor, (self._why_silent,)
 
     def start(self) -> None:
         """Do nothing."""

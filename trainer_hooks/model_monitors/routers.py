@@ -1,6 +1,7 @@
 """Measures how a mixture of experts distributes its tokens, from the routers' outputs by forward hooks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -42,9 +43,9 @@ class RouterMonitor:
         for router, top_k in routers_of(model):
             counts = _RouterCounts()
             self._counts.append(counts)
-            self._handles.append(router.register_forward_hook(self._make_hook(counts, top_k)))
+            self._handles.append(router.register_forward_hook(_Hook(self._make_hook(counts, top_k))))
         if self._counts:
-            self._handles.append(model.register_forward_pre_hook(self._note_mask, with_kwargs=True))
+            self._handles.append(model.register_forward_pre_hook(_Hook(self._note_mask), with_kwargs=True))
 
     def remove(self) -> None:
         """Remove the hooks."""
@@ -96,6 +97,20 @@ class RouterMonitor:
                 self._error = error
 
         return hook
+
+
+class _Hook:
+    """A hook on a module; a copy of the module, also one on disk, has one that does nothing and needs no rlvitals."""
+
+    def __init__(self, call: Callable[..., None]) -> None:
+        self._call = call
+
+    def __call__(self, *args: object) -> None:
+        self._call(*args)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[object, str]]:
+        # Takes whatever it is called with, returns None, and can be pickled.
+        return getattr, (nullcontext(), "__exit__")
 
 
 class _RouterCounts:

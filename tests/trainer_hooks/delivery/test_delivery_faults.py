@@ -454,7 +454,7 @@ def test_a_script_that_raises_is_reported_as_stopped(collector):
 
 
 def test_a_forked_child_is_silent(collector):
-    """A data loader's worker inherits a monitor that does nothing; the parent continues, and neither hangs."""
+    """A data loader's worker has a monitor that does nothing, and says so; the parent goes on, and neither hangs."""
     script = """
         m = trainer_hooks.connect()
         m.log_step(1, {"x": 1.0})
@@ -464,8 +464,9 @@ def test_a_forked_child_is_silent(collector):
             assert os.waitpid(child, 0)[1] == 0
         m.close()
         """
-    run_script(collector, script, check=True)
+    done = run_script(collector, script, check=True)
     assert [(record.step, record.scalars.get("who")) for record in collector.records] == [(1, None), (2, 0.0)]
+    assert done.stderr.count(b"NOTHING IS RECORDED: this monitor was made in another process") == 1
     assert sum(batch.end is not None for batch in collector.batches) == 1
 
 
@@ -486,11 +487,12 @@ if __name__ == "__main__":
     child.start()
     child.join()
     assert child.exitcode == 0
-    assert copy.deepcopy(monitor) is monitor
+    assert copy.copy(monitor) is copy.deepcopy(monitor) is monitor
     monitor.log_step(2, {"who": 0.0})
 """)
     environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
-    subprocess.run([sys.executable, str(script)], env=environ, timeout=60, check=True)
+    done = subprocess.run([sys.executable, str(script)], env=environ, timeout=60, check=True, stderr=subprocess.PIPE)
+    assert done.stderr.count(b"NOTHING IS RECORDED: this monitor was made in another process") == 1
     assert [(record.step, record.scalars["who"]) for record in collector.records] == [(1, 0.0), (2, 0.0)]
     assert sum(batch.end is not None for batch in collector.batches) == 1
 

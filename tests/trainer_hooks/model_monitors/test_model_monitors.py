@@ -1,3 +1,4 @@
+import copy
 import math
 
 import numpy as np
@@ -339,6 +340,21 @@ def test_only_every_nth_step_is_measured_and_hooks_are_there_only_then():
     monitors.begin_step(9)
     assert hooks(model)
     monitors.remove()
+    assert not hooks(model)
+
+
+def test_a_model_can_be_saved_and_copied_in_a_step_that_is_measured(tmp_path):
+    """What the copies compute is not counted, and reading the file takes nothing of rlvitals."""
+    torch.manual_seed(0)
+    model = EXPERTS["mixtral"]().train()
+    monitors = watched(model, gradients=False)
+    monitors.begin_step(1)
+    copied = copy.deepcopy(model)
+    torch.save(model, tmp_path / "model.pt")
+    assert b"trainer_hooks" not in (tmp_path / "model.pt").read_bytes()
+    for each in (copied, torch.load(tmp_path / "model.pt", weights_only=False)):
+        each(input_ids=torch.randint(3, 40, (2, 9)))
+    assert not [name for name in monitors.end_step() if name.startswith("moe/")]
     assert not hooks(model)
 
 
