@@ -1,7 +1,8 @@
-"""uvicorn's HTTP protocol with limits on the time that a connection may be silent, its head, and what it leaves unread.
+"""uvicorn's HTTP protocol with limits on the silence of a connection, its heads, its waiting requests and its answers.
 
 uvicorn closes a connection that is idle after an answer. It waits without limit for a first request, for the rest of a
-request, and for a client that has stopped reading. The timers here end those waits.
+request, and for a client that has stopped reading. The timers here end those waits. It also takes every request that a
+client sends before the first is answered; of a hundred bytes each becomes some kilobytes.
 """
 
 import asyncio
@@ -18,6 +19,8 @@ __all__ = ["BoundedConfig", "BoundedHttpProtocol"]
 
 # The head of a request, or what else arrives without a byte of a body; browsers send at most some 16 KiB.
 MAX_HEAD_BYTES: Final = 64 * 1024
+# Requests of one connection that wait for the answer to the one before; browsers and proxies send none so early.
+MAX_WAITING_REQUESTS: Final = 16
 
 
 class BoundedConfig(uvicorn.Config):
@@ -27,7 +30,7 @@ class BoundedConfig(uvicorn.Config):
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """One connection of uvicorn, with limits on its silence, its head and its unread bytes."""
+    """One connection of uvicorn, with limits on its silence, its heads, its waiting requests and its unread bytes."""
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._is_in_head = False
+        self._is_full = False
         self._answered: RequestResponseCycle | None = None
         self._reading = ReadingTime(self._limits.write_seconds, self._limits.write_seconds)
 
@@ -67,7 +71,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what has arrived, unless a head without end is sent."""
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_full:
             return
         self._head_bytes += len(data)
         super().data_received(data)
@@ -76,20 +80,34 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Begin a head."""
+        """Begin a head; where too many requests wait, those are answered, and nothing else is read."""
+        if self._is_full:
+            return
+        if len(self.pipeline) >= MAX_WAITING_REQUESTS:
+            self._is_full = True
+            newest, _ = self.pipeline[0]
+            newest.keep_alive = False  # closes the connection after its answer
+            return
         self._is_in_head = True
         super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the address."""
+        if not self._is_full:
+            super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; what follows a body in chunks is none.
 
         A proxy that removes the header in which it names users from what its clients send may pass such a trailer on.
         """
-        if self._is_in_head:
+        if self._is_in_head and not self._is_full:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Begin to wait for the body."""
+        if self._is_full:
+            return
         self._head_bytes = 0
         self._is_in_head = False
         self._expect(self._limits.request_seconds)
@@ -99,11 +117,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
+        if self._is_full:
+            return
         self._head_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop waiting for the client: it is our turn, unless we have answered before it had finished."""
+        if self._is_full:
+            return
         self._head_bytes = 0
         super().on_message_complete()
         if self.cycle is not None and self.cycle.response_complete:
@@ -145,6 +167,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP in the one shape of errors."""
+        if self._is_full:
+            return
         self.transport.write(_response(400, "MalformedRequest", msg.rstrip(".").lower()))
         self.transport.close()
 

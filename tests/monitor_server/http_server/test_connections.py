@@ -176,6 +176,31 @@ def test_a_head_without_end_is_refused(start_collector, endless):
     assert is_served(live)
 
 
+def test_of_requests_that_do_not_wait_for_answers_a_bounded_number_is_taken(start_collector):
+    """Of 5,000 requests in one write 17 are taken; those are answered, and the connection is closed."""
+    live = start_collector()
+    with connected(live) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5000)
+        answers = b""
+        with contextlib.suppress(ConnectionResetError):
+            while received := connection.recv(65536):
+                answers += received
+    assert answers.count(b"HTTP/1.1 200 OK") == answers.count(b"HTTP/1.1 ") == 17
+    assert answers.count(b"connection: close") == 1
+    assert is_served(live)
+
+
+def test_a_few_requests_may_be_sent_at_once(start_collector):
+    """Ten requests in one write are answered in their order, and the connection stays open."""
+    live = start_collector()
+    with connected(live) as connection:
+        for _ in range(3):
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
+            answers = b""
+            while answers.count(b"HTTP/1.1 200 OK") < 10 or not answers.endswith(b"}"):
+                answers += connection.recv(65536)
+
+
 def test_who_does_not_read_is_closed(start_collector):
     """A client that does not read its answer is closed, so that the answer is not kept for ever."""
     live = start_collector(write_timeout_seconds=0.3)
