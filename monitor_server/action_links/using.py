@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from monitor_server.access.audit.entries import record_change
+from monitor_server.access.audit.entries import detail_of_alert, record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.action_links.issuing import LinkAction
 from monitor_server.action_links.signing import LinkSecrets, confirmation, hash_token, is_confirmed, is_signed, is_token
@@ -137,7 +137,8 @@ def _act(repositories: Repositories, found: FoundLink, *, now: float) -> int | N
     action, target, position = "alert.acknowledge", alert.id, None
     if link.action == LinkAction.ACKNOWLEDGE:
         given = AlertAcknowledgement(run_id=alert.run_id, alert_id=alert.id, by=by, note="by a link in a notification")
-        position = acknowledge(repositories, given, now=now)
+        position, kind = acknowledge(repositories, given, now=now)
+        detail = detail_of_alert(alert.run_id, kind, detail)
     elif link.action in (LinkAction.STOP, LinkAction.ROLLBACK):
         wanted = RequestableAction(link.action)
         request_action(repositories, alert.id, wanted, by=by, note="by a link in a notification", now=now)

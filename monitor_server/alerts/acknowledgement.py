@@ -22,8 +22,8 @@ class AlertAcknowledgement:
     note: str
 
 
-def acknowledge(repositories: Repositories, given: AlertAcknowledgement, *, now: float) -> int:
-    """Write an acknowledgement, and return its position in the run's log.
+def acknowledge(repositories: Repositories, given: AlertAcknowledgement, *, now: float) -> tuple[int, str]:
+    """Write an acknowledgement, and return its position in the run's log and the kind of the alert.
 
     A run whose trainer is lost is given up by it. What detection does about it follows when the log is projected.
 
@@ -46,4 +46,4 @@ def acknowledge(repositories: Repositories, given: AlertAcknowledgement, *, now:
     if alert.kind == LOST and alert.state == "firing":
         run.given_up_at = now
     repositories.runs.save_ingest(run)
-    return run.log_end
+    return run.log_end, alert.kind

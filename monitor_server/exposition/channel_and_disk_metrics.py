@@ -111,8 +111,13 @@ class DiskAndKeys(Collector):
                 keys = repositories.api_keys.all()
         except Unavailable:
             return [free]
+        ends: dict[str, float] = {}
         for key in keys:
             # A person's session ends after hours, and the person signs in again.
             if key.expires_at is not None and key.is_valid(now) and key.subject is None:
-                expiry.add_metric([printable(key.name)], key.expires_at)
+                # Keys of two projects may have one name.
+                name = printable(key.name)
+                ends[name] = min(key.expires_at, ends.get(name, key.expires_at))
+        for name, end in ends.items():
+            expiry.add_metric([name], end)
         return [free, expiry]

@@ -1,11 +1,22 @@
 """Appends a change that somebody made to the audit log, with its author."""
 
+from typing import Final
+
 from monitor_server.access.callers import Caller
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.audit_log import AuditEntry
+from monitor_server.store.repositories.audit_log import AuditEntry, detail_of_run
+from monitor_server.text_safety.printable import printable
 
-__all__ = ["change_entry", "commit_change", "record_change"]
+__all__ = ["change_entry", "commit_change", "detail_of_alert", "record_change"]
+
+LONGEST_WORDS: Final = 300
+
+
+def detail_of_alert(run_id: str, kind: str, words: str) -> str:
+    """Return the detail of an entry about an alert: its run and kind, and what was said, which go with the run."""
+    said = f"{kind}: {words}" if words else kind
+    return detail_of_run(run_id, printable(said, longest=LONGEST_WORDS))
 
 
 def change_entry(

@@ -41,10 +41,12 @@ def create_key(
     """Make a key, and return it with what is stored of it. The key itself cannot be read again.
 
     Raises:
-        KeyNameTaken: If a key of this name is in use.
+        KeyNameTaken: If a key of this name is in use where the new one acts. Of others nothing is said: who makes keys
+            of one project must not learn what those of another are called.
     """
     folded = fold_name(name)
-    if any(fold_name(key.name) == folded and key.revoked_at is None for key in repositories.api_keys.all()):
+    beside = [key for key in repositories.api_keys.all() if None in (key.project, project) or key.project == project]
+    if any(fold_name(key.name) == folded and key.revoked_at is None for key in beside):
         raise KeyNameTaken(f"a key named {name!r} is in use; revoke it first, or choose another name")
     secret = PREFIX + secrets.token_urlsafe(KEY_BYTES)
     hashed = hash_key(secret)
@@ -77,13 +79,17 @@ def revoke_key(repositories: Repositories, named: str, *, author: Caller, now: f
         now: Seconds since the epoch.
 
     Raises:
-        UnknownKey: If there is no such key.
+        UnknownKey: If there is no such key, or several projects have one of this name.
     """
     reached = [key for key in repositories.api_keys.all() if author.reaches(key.project)]
     found = [key for key in reached if key.id == named or (key.name == named and key.revoked_at is None)]
     if not found:
         raise UnknownKey(f"no key in use has the name or the id {named!r}; `rlvitals keys list` lists them")
-    key = found[0]
+    key = next((key for key in found if key.id == named), found[0])
+    if key.id != named and len(found) > 1:
+        raise UnknownKey(
+            f"{len(found)} keys in use have the name {named!r}, each in a project of its own; name one by its id"
+        )
     if key.revoked_at is None:
         repositories.api_keys.revoke(key.id, now=now)
         record_change(repositories, author, "key.revoke", key.id, now=now, project=key.project, detail=key.name)

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
-from monitor_server.access.audit.entries import record_change
+from monitor_server.access.audit.entries import detail_of_alert, record_change
 from monitor_server.alerts.stages import Change
 from monitor_server.api.body_fields import By, Comment
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
@@ -74,7 +74,10 @@ async def comment(alert_id: str, body: CommentBody, collector: Serving, asking: 
         entry = HistoryEntry(at=now, change=Change.COMMENTED, by=by, why=body.text, step=step)
         repositories.alert_history.add(found, entry)
         project = repositories.runs.project(found.run_id)
-        record_change(repositories, asking, "alert.comment", alert_id, now=now, project=project, by=body.by)
+        detail = detail_of_alert(found.run_id, found.kind, body.text)
+        record_change(
+            repositories, asking, "alert.comment", alert_id, now=now, project=project, by=body.by, detail=detail
+        )
         return found, entry
 
     found, entry = await collector.write(alert_id, write)

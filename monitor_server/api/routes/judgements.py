@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from monitor_server.access.audit.entries import record_change
+from monitor_server.access.audit.entries import detail_of_alert, record_change
 from monitor_server.api.body_fields import By, Note
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
@@ -54,7 +54,8 @@ async def judge(alert_id: str, body: JudgementBody, collector: Serving, asking: 
         repositories.alert_history.add(found, entry)
         project = repositories.runs.project(found.run_id)
         said = _words(change, body.failed_at)
-        detail = said if before is None else f"{_words(before['change'], before['step'])} -> {said}"
+        words = said if before is None else f"{_words(before['change'], before['step'])} -> {said}"
+        detail = detail_of_alert(found.run_id, found.kind, f"{words}: {body.note}" if body.note else words)
         record_change(
             repositories, asking, "alert.judge", alert_id, now=now, project=project, by=body.by, detail=detail
         )

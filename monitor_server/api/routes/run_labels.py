@@ -16,11 +16,14 @@ from monitor_server.api.schemas import RunDetail
 from monitor_server.errors import UnknownRun
 from monitor_server.step_processing.events import RunChanged
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.audit_log import detail_of_run
 from monitor_server.text_safety.fields import IN_LINES, SHOWN_IN_ONE_LINE, SHOWN_OR_BLANK
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["RunLabels", "router"]
 
 MAX_TAGS = 32
+LONGEST_SHOWN = 300  # of a label in the audit log
 
 router = APIRouter()
 
@@ -62,10 +65,14 @@ async def label_run(run_id: str, body: RunLabels, collector: Serving, asking: As
             raise UnknownRun.by_id(run_id)
         if columns:
             repositories.runs.save_labels(run_id, columns)
-        detail = ", ".join(sorted(given))
+        detail = detail_of_run(run_id, "; ".join(f"{name} {_shown(given[name])}" for name in sorted(given)))
         record_change(repositories, asking, "run.label", run_id, now=now, project=project, detail=detail)
         return repositories.run_views.find(run_id, now=now, deadlines=collector.settings.deadlines)
 
     if (row := await collector.write(run_id, write)) is not None:
         collector.relay.publish([RunChanged(run_id=run_id, view=row)])
     return await asyncio.to_thread(read_detail, collector, run_id)
+
+
+def _shown(label: object) -> str:
+    return printable(json.dumps(label, ensure_ascii=False), longest=LONGEST_SHOWN)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from monitor_server.access.audit.entries import record_change
+from monitor_server.access.audit.entries import detail_of_alert, record_change
 from monitor_server.access.callers import Caller
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.api.running_collector.collector import Collector
@@ -22,11 +22,11 @@ async def acknowledge_alert(collector: Collector, given: AlertAcknowledgement, *
     signed = replace(given, by=author.signature(given.by))
 
     def write(repositories: Repositories) -> int:
-        position = acknowledge(repositories, signed, now=now)
+        position, kind = acknowledge(repositories, signed, now=now)
         project = repositories.runs.project(given.run_id)
         record_change(
             repositories, author, "alert.acknowledge", given.alert_id,
-            now=now, project=project, by=given.by,
+            now=now, project=project, by=given.by, detail=detail_of_alert(given.run_id, kind, given.note),
         )  # fmt: skip
         return position
 

@@ -15,7 +15,8 @@ class StoredKey:
 
     Attributes:
         id: Names the key in public: the first 16 hexadecimal digits of its hash.
-        name: Given by who made it. Of the keys that are not revoked, no two have the same name.
+        name: Given by who made it. Of the keys that are not revoked, no two that act in the same project
+            have the same name.
         scope: What the key may do.
         project: The only project that the key reaches; None for all.
         hash: SHA-256 of the key.

@@ -48,7 +48,8 @@ def test_the_newest_judgement_of_an_alert_counts_and_all_are_in_its_history(coll
     changes = [entry["change"] for entry in collector.get(f"/alerts/{alert_id}/history")["items"]]
     assert changes[:2] == ["judged_right", "judged_wrong"]
     details = [entry["detail"] for entry in collector.get("/audit")["items"] if entry["action"] == "alert.judge"]
-    assert details == ["wrong -> right, failed at step 30", "wrong"]
+    said = f"run {run_id}: loss_explosion: "
+    assert details == [f"{said}wrong -> right, failed at step 30: it was", f"{said}wrong"]
 
 
 def test_a_judgement_of_no_alert_or_with_an_impossible_step_is_refused(collector):

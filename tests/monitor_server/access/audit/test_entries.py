@@ -65,6 +65,32 @@ def test_every_change_names_its_author(guarded):
     assert (newest["detail"], newest["project"]) == ("t", None)
 
 
+def test_what_people_write_is_in_the_log_until_its_run_is_deleted(guarded):
+    """With the run and the kind of the alert; who wrote it, and when, stays."""
+    admin = guarded.key("admin", name="root")
+    run = guarded.send(admin, page=1.0)
+    (alert,) = guarded.ask("GET", "/api/v1/alerts", admin).json()["items"]
+    path = f"/api/v1/alerts/{alert['id']}"
+    guarded.ask("POST", f"{path}/ack", admin, body={"note": "my run\nis fine"})
+    guarded.ask("POST", f"{path}/comments", admin, body={"text": "lr was 1e-3"})
+    guarded.ask("PATCH", f"/api/v1/runs/{run}", admin, body={"title": "Über", "tags": ["b", "a"], "archived": True})
+    items = guarded.ask("GET", "/api/v1/audit?limit=3", admin).json()["items"]
+    assert [item["detail"] for item in reversed(items)] == [
+        f"run {run}: scripted: my run\\nis fine",
+        f"run {run}: scripted: lr was 1e-3",
+        f'run {run}: archived true; tags ["a", "b"]; title "Über"',
+    ]
+    assert guarded.ask("DELETE", f"/api/v1/runs/{run}?force=true", admin).status in (200, 202)
+
+    def details():
+        items = guarded.ask("GET", "/api/v1/audit", admin).json()["items"]
+        return [
+            item["detail"] for item in items if item["action"] in ("alert.acknowledge", "alert.comment", "run.label")
+        ]
+
+    eventually(lambda: details() == ["of a deleted run"] * 3)
+
+
 def test_an_administrator_of_a_project_reads_its_entries(guarded):
     """And those of no other."""
     guarded.key("admin", project="theirs")

@@ -117,6 +117,23 @@ def test_names_in_use_are_unique(guarded):
     assert guarded.ask("POST", "/api/v1/keys", admin, body=body).status == 200
 
 
+def test_names_of_keys_tell_one_project_nothing_of_another(guarded):
+    """Each may use a name that the other has; a key that acts in both may not, and is asked for the id to revoke."""
+    root = guarded.key("admin", name="root")
+    ours, theirs = guarded.key("admin", project="ours"), guarded.key("admin", project="theirs")
+    body = {"name": "trainers", "scope": "ingest", "days": 30}
+    made = [guarded.ask("POST", "/api/v1/keys", key, body=body) for key in (ours, theirs)]
+    assert [answer.status for answer in made] == [200, 200]
+    for key, name in ((root, "trainers"), (ours, "trainers"), (ours, "root")):
+        assert guarded.ask("POST", "/api/v1/keys", key, body=body | {"name": name}).status == 409
+    unclear = guarded.ask("DELETE", "/api/v1/keys/trainers", root)
+    assert (unclear.status, "by its id" in unclear.json()["detail"]) == (404, True)
+    metrics = guarded.ask("GET", "/metrics", root).data.decode()
+    assert metrics.count('rlvitals_key_expiry_timestamp_seconds{key="trainers"}') == 1
+    assert guarded.ask("DELETE", "/api/v1/keys/trainers", ours).json()["id"] == made[0].json()["id"]
+    assert guarded.ask("DELETE", f"/api/v1/keys/{made[1].json()['id']}", root).status == 200
+
+
 def test_an_administrator_of_a_project_reaches_its_keys_only(guarded):
     """They neither see nor revoke the keys of others, and make none for others."""
     guarded.key("admin", name="all")
