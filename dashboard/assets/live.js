@@ -163,6 +163,13 @@
     if (isShown(about ?? id)) catchUp();
   }
 
+  /* The page of responses is not asked for anew: what somebody reads there stays. */
+  function sayGone(deleted) {
+    if (live?.page !== "responses" || live.run !== deleted.run_id) return;
+    const children = "The collector has no such run any more: it was deleted. What this page had read stays.";
+    window.dash_clientside.set_props("responses-gone", { children });
+  }
+
   function onStep(step) {
     if (!live || live.page === "compare") {
       if (isShown(step.run_id)) catchUp();
@@ -242,7 +249,10 @@
     });
     hear("action", onEvent);
     hear("run", onEvent);
-    hear("deleted", onEvent);
+    hear("deleted", (event) => {
+      onEvent(event);
+      sayGone(JSON.parse(event.data));
+    });
     stream.addEventListener("view", (event) => window.rlvitals.showView(JSON.parse(event.data)));
     hear("dropped", catchUpOnSteps);
     hear("ended", () => window.rlvitals.checkSession()); // we may no longer read it

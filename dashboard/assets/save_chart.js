@@ -2,7 +2,10 @@
 (function () {
   "use strict";
 
-  const quoted = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
+  /* A name that a spreadsheet would take for a formula begins with an apostrophe; numbers are no names. */
+  const FORMULA = /^[=+\-@\t\r]/;
+  const shown = (value) => (typeof value === "string" && FORMULA.test(value) ? `'${value}` : String(value ?? ""));
+  const quoted = (value) => `"${shown(value).replaceAll('"', '""')}"`;
 
   /* One row a point: the line's name, its place and its value. */
   function csvOf(graph) {

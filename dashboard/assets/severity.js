@@ -6,6 +6,7 @@
   const MARKS = { critical: "▲ ", warning: "● " };
 
   function mostSevere() {
+    if (document.querySelector("main [data-gone]")) return ""; // the run was deleted: nothing of it fires
     const has = (severity) => document.querySelector(`main :is(${FIRING})[data-severity="${severity}"]`);
     return Object.keys(MARKS).find(has) || "";
   }
@@ -27,5 +28,5 @@
       isDue = false;
       show();
     }, 250);
-  }).observe(document.documentElement, { subtree: true, childList: true, attributeFilter: ["data-severity", "class"] });
+  }).observe(document.documentElement, { subtree: true, childList: true, attributeFilter: ["data-severity", "class", "data-gone"] });
 })();

@@ -1,10 +1,13 @@
-"""Formats JSON values of the API for readers."""
+"""Formats JSON values of the API for readers and for spreadsheets."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from dashboard.figures.curves.lines import spell_value
 
-__all__ = ["plain"]
+__all__ = ["csv_cell", "plain"]
+
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")  # assets/save_chart.js has them too
 
 
 def plain(value: object) -> str:
@@ -16,6 +19,12 @@ def plain(value: object) -> str:
     if isinstance(value, list):
         return _range(value) or ", ".join(plain(item) for item in value)
     return _number(value) if isinstance(value, int | float) else str(value)
+
+
+def csv_cell(value: object) -> object:
+    """Return a value for a spreadsheet: before a text that it would take for a formula stands an apostrophe."""
+    text = ", ".join(str(each) for each in value) if isinstance(value, list) else value
+    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
 
 
 def _range(values: list[object]) -> str | None:

@@ -93,10 +93,11 @@ def test_what_somebody_else_has_written_meanwhile_is_kept(collector, visit):
     [
         ("/runs/{0}", "The collector has no such run any more"),
         ("/runs/{0}/alerts/{2}", "No such alert"),
+        ("/runs/{0}/responses", "The collector has no such run any more"),
         ("/compare?run={0}&run={1}", "No run has the id"),
         ("/", "1 running"),
     ],
-    ids=["run", "alert", "comparison", "fleet"],
+    ids=["run", "alert", "responses", "comparison", "fleet"],
 )
 def test_a_page_that_is_open_says_that_its_run_was_deleted(collector, visit, page, said):
     """In another tab, or by somebody else; nothing else happens that would have the page drawn anew."""
@@ -109,6 +110,16 @@ def test_a_page_that_is_open_says_that_its_run_was_deleted(collector, visit, pag
     collector.pool.request("DELETE", f"{collector.url}/api/v1/runs/{ids[0]}?force=true")
     expect(visit.page.locator("#page")).to_contain_text(said)
     expect(visit.page.get_by_role("button", name="Comment")).to_have_count(0)
+
+
+def test_the_tab_of_a_run_that_was_deleted_warns_of_no_alert(collector, visit):
+    """Its title and its icon are those of a page without alerts."""
+    run_id = collector.run(run="gone", records=[{"step": step, "scalars": {"grad/norm": "NaN"}} for step in range(3)])
+    visit.page.goto(f"{collector.url}/runs/{run_id}")
+    expect(visit.page).to_have_title("▲ gone · rlvitals")
+    collector.pool.request("DELETE", f"{collector.url}/api/v1/runs/{run_id}?force=true")
+    expect(visit.page).to_have_title("gone · rlvitals")
+    expect(visit.page.locator("link[rel=icon]")).to_have_attribute("href", "/assets/favicon.svg")
 
 
 def test_a_comparison_without_one_of_its_runs_is_not_refreshed_before_it_is_drawn_anew(collector, visit):

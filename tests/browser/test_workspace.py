@@ -261,6 +261,26 @@ def test_a_signal_is_saved_with_every_value(collector, visit):
     assert len(rows) == 3001
 
 
+def test_no_name_is_a_formula_in_a_file_for_a_spreadsheet(collector, visit):
+    """Whoever may send runs must not reach the computer of somebody who opens the file; numbers stay numbers."""
+    records = [{"step": step, "scalars": {"=own/1": -0.5, "reward/mean": -0.5}} for step in range(20)]
+    run_id = collector.run(run="=1+1", records=records)
+
+    def saved(button):
+        with visit.page.expect_download() as download:
+            button.click()
+        return list(csv.reader(Path(download.value.path()).read_text().splitlines()))
+
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "=own/1")
+    rows = saved(visit.page.locator('[data-panel="=own/1"]').get_by_role("button", name="CSV"))
+    assert (rows[0][2], rows[1][2]) == ("'=own/1", "-0.5")
+    visit.page.goto(f"{collector.url}/compare?run={run_id}&signal=reward/mean")
+    visit.page.wait_for_function("() => document.querySelector('.compare-chart .js-plotly-plot')?.data?.length")
+    rows = saved(visit.page.locator(".compare-card, .card").locator("[data-save=csv]").first)
+    assert (rows[1][0], rows[1][2]) == ("'=1+1", "-0.5")
+
+
 def test_a_chart_is_saved_as_svg_and_png_and_states_what_it_shows(collector, visit):
     """The file is a drawing of its type; a signal of docs/signals.md has its unit and its definition."""
     records = [{"step": step, "scalars": {"reward/mean": 0.5, "entropy/mean": 1.0}} for step in range(5)]

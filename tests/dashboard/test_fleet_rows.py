@@ -8,7 +8,7 @@ from dashboard.api.answers import printable_tree
 from dashboard.components.fleet.filters import FleetCounts, fleet_filters, fleet_summary
 from dashboard.components.fleet.grid_request import Controls, asked_closed, left_out, sort_of, wanted_runs
 from dashboard.components.fleet.rows import fleet_row, grouped_row
-from dashboard.pages.fleet.table_rows import csv_cell
+from dashboard.components.values import csv_cell
 
 
 def run(name, **given):

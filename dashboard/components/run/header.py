@@ -74,6 +74,7 @@ def gone_header(title: str) -> list[Component]:
             "The collector has no such run any more: it was deleted, or a backup from before it was restored. "
             "The charts show what this page had read.",
             role="alert",
+            **{"data-gone": "true"},
         ),
     ]
 

@@ -14,13 +14,13 @@ from dashboard.components.fleet.grid_request import Controls, asked_closed, left
 from dashboard.components.fleet.rows import fleet_row, grouped_row
 from dashboard.components.fleet.table import COLUMNS
 from dashboard.components.page_frame import waiting
+from dashboard.components.values import csv_cell
 from dashboard.ids import fleet as fleet_ids
 
-__all__ = ["csv_cell", "register"]
+__all__ = ["register"]
 
 CSV_PART: Final = 1000  # rows that are read at once
 MAX_CSV_ROWS: Final = 100_000
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 Row = dict[str, Any]
 
@@ -123,9 +123,3 @@ async def _csv(api: ApiClient, asked: Mapping[str, Any], controls: Controls) -> 
         if len(rows) < CSV_PART:
             break
     return text.getvalue()
-
-
-def csv_cell(value: object) -> object:
-    """Return a value for a spreadsheet: before a text that it would take for a formula stands an apostrophe."""
-    text = ", ".join(str(each) for each in value) if isinstance(value, list) else value
-    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text

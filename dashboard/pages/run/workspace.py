@@ -14,6 +14,7 @@ from dashboard.api.errors import ApiError
 from dashboard.api.types.alerts import AlertItem
 from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.components.small_elements import spell
+from dashboard.components.values import csv_cell
 from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
 from dashboard.figures.signal import signal_figure
@@ -127,7 +128,7 @@ def _panel(  # noqa: PLR0917 - what the API returns
 def _csv(series: SeriesItem | None) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["step", "time", series["signal"] if series else "value"])
+    rows.writerow(["step", "time", csv_cell(series["signal"]) if series else "value"])
     if series:
         rows.writerows(zip(series["steps"], series.get("times") or [], series["values"], strict=True))
     return text.getvalue()
