@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 import urllib3
 
-from monitor_server.commands.errors import CommandError
+from monitor_server.commands.errors import CommandError, RefusedError
 
 __all__ = [
     "BEGINNING_BYTES",
@@ -155,7 +155,7 @@ def download(url: str, path: str, file: Path) -> int:
         with urllib3.PoolManager(retries=False, timeout=DOWNLOAD_SECONDS) as pool:
             answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False, headers=authorization())
             if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
-                raise _refused(url, path, answer.status, answer.read(amt=4 * LONGEST_DETAIL))
+                raise _refused(url, path, answer, answer.read(amt=4 * LONGEST_DETAIL))
             with _opened(file) as written:
                 for part in answer.stream(PART_BYTES):
                     size += written.write(part)
@@ -208,7 +208,7 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
     if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
-        raise _refused(url, path, answer.status, body)
+        raise _refused(url, path, answer, body)
     if len(body) > LONGEST_ANSWER:
         raise CommandError(
             f"{url}/api/v1{path} must answer with at most {LONGEST_ANSWER:,} bytes, got more; "
@@ -237,10 +237,11 @@ def authorization() -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def _refused(url: str, path: str, status: int, body: bytes) -> CommandError:
-    if status == 401:  # noqa: PLR2004 - HTTP's number for a missing key
-        return CommandError(f"the collector at {url} needs a valid key; set RLVITALS_API_KEY to one")
-    return CommandError(f"{url}/api/v1{path} answered {status}: {_detail(body)}")
+def _refused(url: str, path: str, answer: urllib3.BaseHTTPResponse, body: bytes) -> RefusedError:
+    message = f"{url}/api/v1{path} answered {answer.status}: {_detail(body)}"
+    if answer.status == 401:  # noqa: PLR2004 - HTTP's number for a missing key
+        message = f"the collector at {url} needs a valid key; set RLVITALS_API_KEY to one"
+    return RefusedError(message, answer.status, answer.headers.get("Retry-After", ""))
 
 
 def _detail(body: bytes) -> str:

@@ -2,11 +2,26 @@
 
 from importlib.util import find_spec
 
-__all__ = ["CommandError", "missing_library", "require_libraries"]
+__all__ = ["CommandError", "RefusedError", "missing_library", "require_libraries"]
 
 
 class CommandError(Exception):
     """A command cannot do what was asked; the message is all that the user needs, and the exit status is 1."""
+
+
+class RefusedError(CommandError):
+    """A collector has answered that it does not do what was asked.
+
+    Args:
+        message: What the user needs.
+        status: HTTP's number.
+        retry_after: What the answer says of when to ask again.
+    """
+
+    def __init__(self, message: str, status: int, retry_after: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.seconds = min(int(retry_after), 30) if retry_after.isdecimal() else 1
 
 
 def missing_library(command: str, missing: ModuleNotFoundError, *, extras: str = "server,dashboard") -> CommandError:

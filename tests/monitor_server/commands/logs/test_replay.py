@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.keys.administration import create_key
 from monitor_server.commands.logs import replay as command
 from monitor_server.commands.main import main
 from monitor_server.detection.engine import EngineFactory
@@ -132,6 +134,32 @@ def test_a_name_that_no_collector_takes_is_refused_and_the_others_are_sent(start
     assert replay(live, written(tmp_path / "runs.jsonl", [row for each in headings for row in (each, step)])) == 1
     assert capsys.readouterr().err.count("a run's name must have 1 to 200 printable characters") == 3
     assert only_run(live)["name"] == "whole"
+
+
+def test_a_log_that_a_collector_refuses_is_named_and_the_others_are_sent(start_collector, tmp_path, capsys):
+    """This collector takes shorter names than others."""
+    live = start_collector(max_name_chars=20)
+    rows = [{"step": step, "reward": 0.5} for step in range(3)]
+    logs = [written(tmp_path / f"{name}.jsonl", rows) for name in ("a" * 21, "short")]
+    assert replay(live, *logs) == 1
+    assert only_run(live)["name"] == "short"
+    assert f"{logs[0]} was not sent, or not to its end" in capsys.readouterr().err
+
+
+def test_a_collector_that_is_too_busy_is_asked_again(start_collector, tmp_path, monkeypatch):
+    """The key may send ten requests at once and one a second after that: all twelve attempts of the run arrive."""
+    live = start_collector(key_requests_per_second=1)
+    with live.app.state.collector.store.write() as repositories:
+        author = Caller(name="a test", scope=Scope.ADMIN)
+        rights = {"name": "k", "scope": Scope.ADMIN, "project": None, "expires_at": None}
+        key, _ = create_key(repositories, **rights, author=author, now=time.time())
+    live.app.state.collector.keys.read()
+    monkeypatch.setenv("RLVITALS_API_KEY", key)
+    rows = [{"step": step, "reward": 0.5} for _ in range(12) for step in (1, 2)]
+    assert replay(live, written(tmp_path / "busy.jsonl", rows)) == 0
+    with live.app.state.collector.store.read() as reading:
+        (run,) = reading.retention.statuses(now=time.time(), deadlines=live.app.state.collector.settings.deadlines)
+        assert len(reading.attempts.ordinals(run)) == 12
 
 
 def test_a_run_with_many_signals_is_sent_in_parts_that_a_collector_takes(start_collector, tmp_path, monkeypatch):
