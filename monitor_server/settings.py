@@ -237,7 +237,9 @@ class Settings(BaseSettings):
     stream_queue: int = Field(
         default=1_000, ge=1, description="Events held for a slow subscriber before the oldest is dropped"
     )
-    exposed_runs: int = Field(default=200, ge=0, description="Most runs on /metrics, the newest first")
+    exposed_runs: int = Field(
+        default=200, ge=0, description="Most runs on /metrics, those with the most severe alerts first"
+    )
     exposed_signals: int = Field(default=100, ge=0, description="Most signals of a run on /metrics")
     dashboard: str = Field(default="dashboard.app:attach", description="What draws the dashboard; empty for none")
     opentelemetry: bool = Field(

@@ -121,8 +121,9 @@ COLLECTOR: Final = (
             "sum(rlvitals_projector_queued_runs)": "runs before the projector",
             "sum(rlvitals_projector_waiters)": "receipts before their verdict",
             "max(rlvitals_quarantined_runs)": "runs that cannot be processed",
+            "max(rlvitals_left_out_runs)": "live runs that are not exposed",
         },
-        description="What has come and is not done yet.",
+        description="What has come and is not done yet, and what Prometheus does not see.",
     ),
     Panel(
         title="Memory of what waits",

@@ -7,17 +7,14 @@ step, a token or a response; settings bound runs and signals.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from monitor_server.alerts.liveness import shown_phase
-from monitor_server.detection.protocol import Phase
-from monitor_server.errors import Unavailable
 from monitor_server.exposition.channel_and_disk_metrics import Channels, DatabaseFaults, DiskAndKeys
+from monitor_server.exposition.run_metrics import Runs
 from monitor_server.exposition.sdk_versions import SdkVersions
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
-from monitor_server.text_safety.printable import printable
 
 __all__ = ["CONTENT_TYPE", "CollectorRegistry", "Exposition"]
 
@@ -95,7 +92,7 @@ class Exposition:
 
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
         """Read the runs of ``store`` at each scrape from now on."""
-        self._registry.register(_Runs(store, settings=settings, clock=clock))
+        self._registry.register(Runs(store, settings=settings, clock=clock))
         self._registry.register(DiskAndKeys(store, clock=clock))
         self._registry.register(DatabaseFaults(store))
 
@@ -175,80 +172,6 @@ class Exposition:
     def render(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
-
-
-class _Runs(Collector):
-    """Reads the live runs from the store at each scrape."""
-
-    def __init__(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
-        self._store = store
-        self._settings = settings
-        self._clock = clock
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: the registry would scrape on registration to find the names."""
-        return []
-
-    def collect(self) -> Iterable[Metric]:
-        """Return the metric families of all live runs; none where the database does not answer."""
-        try:
-            return self._read()
-        except Unavailable:
-            return []
-
-    def _read(self) -> Iterable[Metric]:
-        labels = ["run", "project"]
-        phase = GaugeMetricFamily(
-            "rlvitals_run_phase", "1 for the phase a run is in, else 0", labels=[*labels, "phase"]
-        )
-        signal = GaugeMetricFamily("rlvitals_signal", "Value at the newest step", labels=[*labels, "signal"])
-        firing = GaugeMetricFamily(
-            "rlvitals_alert_firing",
-            "1 while an alert fires, 0 while a silence covers it",
-            labels=[*labels, "kind", "severity"],
-        )
-        stage = GaugeMetricFamily(
-            "rlvitals_alert_stage",
-            "1 for the stage that an open alert is in",
-            labels=[*labels, "kind", "severity", "stage"],
-        )
-        last_step = GaugeMetricFamily(
-            "rlvitals_run_last_step_timestamp_seconds", "When the newest step was complete here", labels=labels
-        )
-        step_seconds = GaugeMetricFamily("rlvitals_run_step_seconds", "Median time of a step", labels=labels)
-        quarantined = GaugeMetricFamily(
-            "rlvitals_quarantined_runs", "Runs that cannot be processed: their records are stored only"
-        )
-        behind = GaugeMetricFamily(
-            "rlvitals_unprojected_records", "Records that are stored and that no detector has seen yet"
-        )
-        with self._store.read_if_connected() as repositories:
-            quarantined.add_metric([], len(repositories.projection_queue.quarantined()))
-            behind.add_metric([], repositories.projection_queue.unprojected())
-            rows = repositories.run_views.live(
-                now=self._clock(), deadlines=self._settings.deadlines, limit=self._settings.exposed_runs
-            )
-            for row in rows:
-                own, shown = (
-                    [printable(row["name"]), printable(row["project"])],
-                    shown_phase(row["status"], row["phase"]),
-                )
-                for each in Phase:
-                    phase.add_metric([*own, str(each)], float(shown == each))
-                for alert in repositories.alerts.open(row["id"]):
-                    named = [*own, printable(alert.kind), alert.severity]
-                    stage.add_metric([*named, alert.stage], 1.0)
-                    if alert.state == "firing":
-                        firing.add_metric(named, float(alert.silence_id is None))
-                if row["last_step"] is None:
-                    continue
-                last_step.add_metric(own, row["last_step_at"])
-                if row["step_seconds"] is not None:
-                    step_seconds.add_metric(own, row["step_seconds"])
-                values = repositories.steps.at(row["id"], row["last_step"])
-                for name, value in sorted(values.items())[: self._settings.exposed_signals]:
-                    signal.add_metric([*own, printable(name)], value)
-        return [phase, signal, firing, stage, last_step, step_seconds, quarantined, behind]
 
 
 class _SdkVersions(Collector):

@@ -76,6 +76,7 @@ def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
         "RlvitalsDatabaseFailing": set(),
         "RlvitalsRecordsRefused": set(),
         "RlvitalsSignalsLeftOut": set(),
+        "RlvitalsRunsLeftOut": set(),
         "RlvitalsRunQuarantined": set(),
         "RlvitalsDetectionBehind": set(),
         "RlvitalsNotificationsFailing": set(),

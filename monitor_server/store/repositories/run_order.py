@@ -9,7 +9,17 @@ from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import status_column
 from monitor_server.store.tables import alerts, phases, runs
 
-__all__ = ["GROUPED_BY", "NUMBERS", "SEVERITIES", "SORTED_BY", "TEXTS", "WORST_PHASES", "RunOrder", "firing_count"]
+__all__ = [
+    "GROUPED_BY",
+    "NUMBERS",
+    "SEVERITIES",
+    "SORTED_BY",
+    "TEXTS",
+    "WORST_PHASES",
+    "RunOrder",
+    "firing_count",
+    "worst_severity",
+]
 
 TEXTS: Final = ("run", "name", "project", "owner", "setting", "phase", "status", "leading_alert")
 NUMBERS: Final = (
@@ -53,12 +63,7 @@ class RunOrder:
         has_ended = case((self.status.in_(("finished", "stopped")), 1), else_=0)
         status = case(_STATUS, value=self.status)
         phase = case((self.worst_phase < _URGENT_PHASES, self.worst_phase), else_=_URGENT_PHASES)
-        return (
-            1000 * has_ended
-            + 100 * func.coalesce(_of_firing(func.min(_SEVERITY)), len(SEVERITIES) + 1)
-            + 10 * status
-            + phase
-        )
+        return 1000 * has_ended + 100 * worst_severity() + 10 * status + phase
 
     def sort_key(self, name: str) -> ColumnElement[Any]:
         """Return what runs are sorted by under one of the names of `SORTED_BY`; texts without regard to case."""
@@ -99,6 +104,11 @@ class RunOrder:
 def firing_count(severity: str) -> ColumnElement[int]:
     """Return how many alerts of a severity fire on a run."""
     return _of_firing(func.count(case((alerts.c.severity == severity, 1))))
+
+
+def worst_severity() -> ColumnElement[int]:
+    """Return the place in `SEVERITIES` of a run's most severe alert that fires; a higher number where none does."""
+    return func.coalesce(_of_firing(func.min(_SEVERITY)), len(SEVERITIES) + 1)
 
 
 # One look into an index for each run: PostgreSQL joins counted alerts run by run while it has no statistics.

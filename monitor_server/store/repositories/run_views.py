@@ -10,7 +10,7 @@ from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.removed_attempts import REMOVED
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.repositories.run_filter import RunFilter, Sorting, matching_runs, sort_keys
-from monitor_server.store.repositories.run_order import SEVERITIES, RunOrder
+from monitor_server.store.repositories.run_order import SEVERITIES, RunOrder, worst_severity
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.tables import alerts, attempts, phases, runs
 
@@ -76,10 +76,21 @@ class RunViews:
         return int(self._connection.execute(query).scalar_one())
 
     def live(self, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
-        """Return the runs that have not ended, the last heard first."""
-        query = (
-            _view(now, deadlines).where(is_live_column(now, deadlines)).order_by(runs.c.last_seen.desc()).limit(limit)
-        )
+        """Return the runs that have not ended: by their most severe firing alert, and then the last heard first."""
+        query = _view(now, deadlines).where(is_live_column(now, deadlines))
+        query = query.order_by(worst_severity(), runs.c.last_seen.desc()).limit(limit)
+        return [row_fields(row) for row in self._connection.execute(query).mappings()]
+
+    def count_live(self, *, now: float, deadlines: Deadlines) -> int:
+        """Return how many runs have not ended."""
+        query = select(func.count()).select_from(runs)
+        query = query.where(is_live_column(now, deadlines), runs.c.deleted_at.is_(None))
+        return int(self._connection.execute(query).scalar_one())
+
+    def ended_since(self, since: float, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
+        """Return the runs that their trainers have ended after a time, in the order of `live`."""
+        query = _view(now, deadlines).where(runs.c.ended.is_not(None), runs.c.last_seen > since)
+        query = query.order_by(worst_severity(), runs.c.last_seen.desc()).limit(limit)
         return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
     def changed(self, *, now: float, deadlines: Deadlines) -> list[str]:

@@ -6,6 +6,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import create_key
+from monitor_server.alerts.collector_alerts import update_collector_alerts
+from monitor_server.detection.protocol import Finding, Severity
 from tests.live import eventually
 
 
@@ -43,15 +45,57 @@ def test_a_live_run_is_exposed_with_phase_signals_and_alerts(live, clock):
 
 
 def test_the_series_of_an_ended_run_go_away(live):
-    """Only runs that have not ended are exposed."""
+    """A run that has ended without an alert is not exposed."""
     live.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     assert any("r" in key[1:] for key in _samples(live))
     live.send(run="r", end="stopped")
     assert not any("r" in key[1:] for key in _samples(live))
 
 
+def test_the_alert_of_a_run_that_its_trainer_stops_at_once_is_scraped(live, clock):
+    """It stays for two minutes after the end, without what would make the run look silent."""
+    live.send(run="r", records=[{"step": 0, "scalars": {"page": 1.0}}])
+    live.send(run="r", end="stopped")
+    clock.now += 119
+    found = {key: value for key, value in _samples(live).items() if "r" in key[1:]}
+    assert found == {
+        ("rlvitals_alert_firing", "scripted", "default", "r", "critical"): 1,
+        ("rlvitals_alert_stage", "scripted", "default", "r", "critical", "firing"): 1,
+    }
+    clock.now += 2
+    assert not any("r" in key[1:] for key in _samples(live))
+
+
+def test_the_collectors_own_alerts_are_not_exposed_as_those_of_a_run(live, clock):
+    """A channel that fails has a metric of its own; a second alert about it would be a vital sign of a run."""
+    finding = Finding(
+        kind="channel_failing:team",
+        severity=Severity.WARNING,
+        step=0,
+        score=3.0,
+        threshold=3.0,
+        summary="",
+        evidence={},
+    )
+    with live.app.state.collector.store.write() as repositories:
+        update_collector_alerts(repositories, [finding], now=clock.now, concerns=lambda kind: kind == finding.kind)
+    assert not any(key[0] == "rlvitals_alert_firing" for key in _samples(live))
+
+
+def test_many_healthy_runs_do_not_hide_the_alert_of_a_silent_one(live, clock):
+    """The runs with the most severe alerts are exposed first, and those that are left out are counted."""
+    assert _samples(live)["rlvitals_left_out_runs",] == 0
+    for number, signals in enumerate([{"warn": 1.0}, {"page": 1.0}, {"a": 1.0}, {"a": 1.0}]):
+        clock.now += 1
+        live.send(run=f"r{number}", records=[{"step": 0, "scalars": signals}])
+    found = _samples(live)
+    assert {key[3] for key in found if key[0] == "rlvitals_alert_firing"} == {"r0", "r1"}
+    assert {key[2] for key in found if key[0] == "rlvitals_signal"} == {"r0", "r1"}
+    assert found["rlvitals_left_out_runs",] == 2
+
+
 def test_what_is_exposed_is_bounded(live, clock):
-    """At most so many runs, the last heard first, and so many signals each."""
+    """At most so many runs, without alerts the last heard first, and so many signals each."""
     for number in range(4):
         clock.now += 1
         live.send(run=f"r{number}", records=[{"step": 0, "scalars": {f"s{i}": 1.0 for i in range(9)}}])
