@@ -68,6 +68,7 @@ OF_A_RUN: Final = (
         queries={
             f"time() - max(rlvitals_run_last_step_timestamp_seconds{{{RUN}}})": "since the newest step",
             f"max(rlvitals_run_step_seconds{{{RUN}}})": "median time of a step",
+            f"max(rlvitals_run_stall_seconds{{{RUN}}})": "stalled from here on",
         },
         description="How long ago the newest step of the chosen run was complete, beside what a step usually takes.",
     ),

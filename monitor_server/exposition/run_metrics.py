@@ -71,6 +71,7 @@ class Runs(Collector):
         if row["last_step"] is None:
             return
         families.last_step.add_metric(own, row["last_step_at"])
+        families.stall.add_metric(own, row["stall_seconds"])
         if row["step_seconds"] is not None:
             families.step_seconds.add_metric(own, row["step_seconds"])
         values = repositories.steps.at(row["id"], row["last_step"])
@@ -99,6 +100,11 @@ class _Families:
         )
         self.last_step = GaugeMetricFamily(
             "rlvitals_run_last_step_timestamp_seconds", "When the newest step was complete here", labels=labels
+        )
+        self.stall = GaugeMetricFamily(
+            "rlvitals_run_stall_seconds",
+            "How long the run may be without a new step until it is stalled",
+            labels=labels,
         )
         self.step_seconds = GaugeMetricFamily("rlvitals_run_step_seconds", "Median time of a step", labels=labels)
         self.left_out = GaugeMetricFamily(
