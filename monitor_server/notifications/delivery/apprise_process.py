@@ -7,6 +7,8 @@ the collector.
 
 import base64
 import json
+import logging
+import logging.handlers
 import mimetypes
 import os
 import resource
@@ -16,6 +18,8 @@ from typing import Any, Final
 
 MEMORY_BYTES: Final = 1024 * 1024 * 1024
 SERVICE_SECONDS: Final = 30.0
+MOST_LINES: Final = 100
+LONGEST_LINE: Final = 1_000
 # What a service may ask of the machine beside connections: nothing that starts a program or changes a file.
 REFUSED: Final = frozenset({
     "os.exec", "os.fork", "os.forkpty", "os.link", "os.mkdir", "os.posix_spawn", "os.remove", "os.rename", "os.rmdir",
@@ -37,6 +41,8 @@ def main() -> None:
     """
     given: dict[str, Any] = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    log = logging.handlers.BufferingHandler(MOST_LINES)
+    listen(log)
     import apprise  # noqa: PLC0415 - after the limit
     from apprise.attachment.memory import AttachMemory  # noqa: PLC0415
 
@@ -85,11 +91,19 @@ def main() -> None:
                     failed.append(result.status.name)
             answer = {
                 "is_sent": not failed, "status": ", ".join(sorted(set(failed))), "accepted": sorted(accepted),
-                "is_refused": bool(refused),
+                "is_refused": bool(refused), "log": [record.getMessage()[:LONGEST_LINE] for record in log.buffer],
             }  # fmt: skip
         else:
             answer = {"is_sent": False, "status": "the URL is not one of Apprise's"}
     json.dump(answer, sys.stdout)
+
+
+def listen(handler: logging.Handler) -> None:
+    """Give a handler the warnings and errors of Apprise, whose results state no reason, and print them nowhere."""
+    handler.setLevel(logging.WARNING)
+    logger = logging.getLogger("apprise")
+    logger.addHandler(handler)
+    logger.propagate = False
 
 
 def take_recipients(service: Any) -> Iterator[int]:  # noqa: ANN401 - of Apprise

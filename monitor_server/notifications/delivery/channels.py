@@ -13,6 +13,7 @@ from typing import Any, Final
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile, WebhookChannel
+from monitor_server.notifications.delivery.apprise_reason import spell_reason
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed, post_webhook
 from monitor_server.notifications.messages.content import MAX_SHOWN, markdown, text, title
 
@@ -88,7 +89,8 @@ def deliver(
                 "Apprise could not deliver it: the service has an address that is not public, and in no network of "
                 "RLVITALS_CHANNEL_NETWORKS"
             )
-        raise DeliveryFailed(f"Apprise could not deliver it: {answer['status']}")
+        reason = spell_reason(answer.get("log", ()), channel.url.get_secret_value())
+        raise DeliveryFailed(f"Apprise could not deliver it: {reason or answer['status']}")
 
 
 def check_channels(file: NotificationFile, *, networks: Networks | None = None) -> None:

@@ -14,6 +14,7 @@ from PIL import Image
 
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.loading import load_notifications
+from monitor_server.notifications.delivery.apprise_reason import spell_reason
 from monitor_server.notifications.delivery.channels import check_channels
 from monitor_server.notifications.messages.content import harmless
 from tests.databases import sqlite_only
@@ -117,6 +118,43 @@ def test_a_service_that_refuses_is_tried_again_and_says_no_secret(
     assert len(receiver.received) == 2
     assert token not in str(items) + caplog.text
     assert items[0]["address"] == "json://..."
+
+
+@sqlite_only
+def test_the_reason_of_a_service_is_shown_without_what_is_secret(start_collector, scripted, receiver, tmp_path):
+    """A server repeats topic and password, and adds a token of its own; the state of the channel has none of them."""
+    secrets = ["t0p1c-of-the-team", "p@ss/w:rd", "tk_AgQdq7mVBoFD37zQVN29RhuMzNIz2"]
+
+    def refuse(handler):
+        text = json.dumps(
+            {"error": f"forbidden for {secrets[0]} by p@ss/w:rd, use {secrets[2]} at https://a.example/x1"}
+        )
+        handler.send_response(403)
+        handler.end_headers()
+        handler.wfile.write(text.encode())
+
+    receiver.answer = refuse
+    url = f"{receiver.url.replace('http://', 'ntfy://me:p%40ss%2Fw%3Ard@')}/{secrets[0]}"
+    channel = f'[channels.phone]\nurl = "{url}"\npicture = false\n[[routes]]\nchannels = ["phone"]\n'
+    live = start_collector(engine=scripted, notifications=written(tmp_path, channel, AT_ONCE))
+    live.send(run="r", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    error = eventually(lambda: live.get("/notifications/channels")["items"][0]["last_error"])
+    assert error == (
+        "Apprise could not deliver it: Failed to send ntfy notification to topic '***': "
+        "forbidden for *** by ***, use *** at https://*** error=403."
+    )
+
+
+def test_every_part_of_an_address_is_hidden_in_a_reason():
+    """Whole words of it, as they are written and as they are sent; the rest of the text stays."""
+    url = "mailto://anna:s3cr%20et@mail.example.org:587/a-path?to=end@example.org&mode=starttls&+X-Token=abc123"
+    lines = [
+        "could not send as anna with s3cr et (s3cr%20et)",
+        "mail.example.org:587 refuses END@example.org abc123",
+    ] * 2
+    assert spell_reason(lines, url) == "could not send as *** with *** (***); ***:*** refuses *** ***"
+    assert spell_reason([], url) == ""
+    assert len(spell_reason(["a line\n" * 1_000], url)) < 400
 
 
 @sqlite_only
