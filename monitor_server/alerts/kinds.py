@@ -4,9 +4,10 @@ from typing import Final
 
 from monitor_server.alerts.liveness import LOST, STALE
 from monitor_server.detection.protocol import RULE_PREFIX
+from monitor_server.text_safety.printable import printable
 from trainer_hooks.wire import ALERT_KINDS
 
-__all__ = ["KINDS", "is_kind"]
+__all__ = ["KINDS", "is_kind", "refusal_of_kind"]
 
 KINDS: Final = ALERT_KINDS | {STALE, LOST}
 
@@ -14,3 +15,11 @@ KINDS: Final = ALERT_KINDS | {STALE, LOST}
 def is_kind(kind: str) -> bool:
     """Return whether an alert may have this kind; a rule may be written after somebody names its kind."""
     return kind in KINDS or (kind.startswith(RULE_PREFIX) and kind != RULE_PREFIX)
+
+
+def refusal_of_kind(kind: str) -> str:
+    """Say of a text that is no kind what must hold, and list the kinds."""
+    return (
+        f"must be a kind of alert, got {printable(kind, longest=100)!r}; the kinds are {', '.join(sorted(KINDS))}, and "
+        f"{RULE_PREFIX}NAME for a rule"
+    )

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
-from monitor_server.alerts.kinds import KINDS, is_kind
+from monitor_server.alerts.kinds import is_kind, refusal_of_kind
 from monitor_server.api.body_fields import By, Note, Text
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
@@ -21,7 +21,6 @@ from monitor_server.durations import LONGEST_SILENCE_SECONDS
 from monitor_server.errors import InvalidField, ScopeTooSmall, UnknownAlert, UnknownRun, UnknownSilence
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.silences import Silence
-from monitor_server.text_safety.printable import printable
 
 __all__ = ["router"]
 
@@ -208,10 +207,7 @@ def _reached(repositories: Repositories, body: SilenceBody, author: Caller) -> t
 def _require_kind(repositories: Repositories, kind: str, project: str | None) -> None:
     # One that fires may be that of a detector of another version, which processes the runs of this database.
     if not is_kind(kind) and not repositories.alerts.fires(kind, project=project):
-        raise InvalidField(
-            f"kind must be a kind of alert, got {printable(kind, longest=100)!r}; the kinds are "
-            f"{', '.join(sorted(KINDS))}, and rule:NAME for a rule"
-        )
+        raise InvalidField(f"kind {refusal_of_kind(kind)}")
 
 
 def _same(named: str | None, found: str) -> str:

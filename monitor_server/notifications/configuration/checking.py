@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from monitor_server.alerts.kinds import is_kind, refusal_of_kind
 from monitor_server.notifications.configuration.loading import PLACEHOLDER, spell_problem
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["CheckedText", "check_text"]
+__all__ = ["CheckedText", "check_text", "refused_kinds"]
 
 # What stands for an address or a secret that the environment or a file of the collector holds.
 STAND_INS: Final = {"url": "https://example.org/", "secret": "0123456789abcdef"}
@@ -66,7 +67,23 @@ def check_text(text: str) -> CheckedText:
         problems = tuple(spell_problem(each) for each in found[:MOST_PROBLEMS])
         problems += (f"and {len(found) - MOST_PROBLEMS:,} more",) if len(found) > MOST_PROBLEMS else ()
         return CheckedText(problems, variables=variables, files=tuple(files))
-    return CheckedText((), len(file.channels), len(file.routes), variables, tuple(files))
+    return CheckedText(
+        tuple(refused_kinds(file)[:MOST_PROBLEMS]), len(file.channels), len(file.routes), variables, tuple(files)
+    )
+
+
+def refused_kinds(file: NotificationFile) -> list[str]:
+    """Return a problem for each word of the routes that is no kind of alert: the route would notify nobody.
+
+    It is asked where somebody writes a document, and not where one is read that was saved: a collector of another
+    version may have detectors of its own.
+    """
+    return [
+        f"routes[{number}].kinds[{place}] {refusal_of_kind(kind)}"
+        for number, route in enumerate(file.routes)
+        for place, kind in enumerate(route.kinds)
+        if not is_kind(kind)
+    ]
 
 
 def _with_stand_ins(given: dict[str, Any], files: list[str]) -> dict[str, Any]:

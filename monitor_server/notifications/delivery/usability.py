@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.errors import StartupError
+from monitor_server.notifications.configuration.checking import refused_kinds
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.delivery.channels import check_channels
@@ -26,7 +27,7 @@ def channel_networks(settings: Settings) -> Networks:
 
 
 def check_usable(file: NotificationFile, *, settings: Settings, networks: Networks | None = None) -> None:
-    """Check that Apprise knows its addresses, and that links that act can be made where a channel has them.
+    """Check that Apprise knows its addresses, that its routes name kinds, and that links that act can be made.
 
     Args:
         file: The channels.
@@ -36,6 +37,8 @@ def check_usable(file: NotificationFile, *, settings: Settings, networks: Networ
     Raises:
         StartupError: If not, with the place and what must hold.
     """
+    if problems := refused_kinds(file):
+        raise StartupError(problems[0])
     for name, channel in file.channels.items():
         if networks is not None and networks.refuse(_host(channel.url.get_secret_value())):
             raise StartupError(

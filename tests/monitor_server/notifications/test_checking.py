@@ -38,8 +38,12 @@ def test_a_text_that_can_be_used_states_what_it_needs(monkeypatch):
         (USABLE.replace('"${SECRET}"', '"short"'), "must have at least 16 characters (it is not shown)"),
         (USABLE + "[extra]\n", "extra is not known; remove it, or correct its name"),
         ("channels = 3\n", "version must be set"),
+        (
+            USABLE + 'kinds = ["death_spiral", "deathspiral", "rule:mine"]\n',
+            "routes[1].kinds[1] must be a kind of alert, got 'deathspiral'; the kinds are ",
+        ),
     ],
-    ids=["no TOML", "severity", "unknown channel", "short secret", "unknown table", "no version"],
+    ids=["no TOML", "severity", "unknown channel", "short secret", "unknown table", "no version", "unknown kind"],
 )
 def test_each_problem_is_named_with_its_place(text, problem):
     """What may be a secret is not repeated."""

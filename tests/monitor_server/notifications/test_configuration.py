@@ -8,6 +8,8 @@ import pytest
 
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.loading import load_notifications
+from monitor_server.notifications.delivery.usability import check_usable
+from monitor_server.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/notifications.md").read_text(encoding="utf-8")
@@ -101,3 +103,10 @@ def test_every_field_of_the_file_is_documented(load):
     fields = {name for table in tables for name in type(table).model_fields}
     assert not [name for name in fields if f"`{name}`" not in PAGE and f".{name}`" not in PAGE]
     assert tomllib.loads(GOOD)["version"] == 1
+
+
+def test_a_file_with_a_kind_that_no_alert_has_cannot_be_used(load):
+    """The start and a reload refuse it, and the kinds are listed; its route would notify nobody."""
+    file = load(GOOD.replace('channels = ["team"]', 'channels = ["team"]\nkinds = ["reward_dirft"]'))
+    with pytest.raises(StartupError, match=r"routes\[0\]\.kinds\[0\] must be a kind of alert, got 'reward_dirft'; the"):
+        check_usable(file, settings=Settings())

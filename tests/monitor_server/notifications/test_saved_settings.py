@@ -351,3 +351,13 @@ def test_a_document_that_this_version_cannot_read_changes_nothing_and_says_so(gu
     assert "version must be 1" in shown["problem"]
     assert SECRET not in shown["problem"]
     assert saved(guarded, admin, document({"hook": {"type": "webhook"}}), version=2)["problem"] == ""
+
+
+def test_a_route_for_a_kind_that_no_alert_has_is_not_saved(guarded, admin, receiver):
+    """It would notify nobody; rules may be named before they are written."""
+    routes = [ROUTE, ROUTE | {"kinds": ["rule:mine", "death_sprial"]}]
+    said = problem(save(guarded, admin, document({"hook": hook(receiver)}, routes)))
+    assert said.startswith("routes[1].kinds[1] must be a kind of alert, got 'death_sprial'; the kinds are ")
+    assert "death_spiral" in said
+    routes[1]["kinds"][1] = "death_spiral"
+    saved(guarded, admin, document({"hook": hook(receiver)}, routes))
