@@ -34,6 +34,7 @@ from monitor_server.store.sqlite.connections import (
 )
 from monitor_server.store.sqlite.database_file import DatabaseFile
 from monitor_server.store.sqlite.write_turns import TurnOverdueError, Turns
+from monitor_server.text_safety.printable import one_line
 
 __all__ = ["Store"]
 
@@ -85,7 +86,7 @@ class Store:
         except DBAPIError as error:
             engine.dispose()
             raise DatabaseUnusable(
-                f"the database {shown_url(url)} cannot be opened for writing: {error.orig}; "
+                f"the database {shown_url(url)} cannot be opened for writing: {one_line(error.orig)}; "
                 f"{opening_advice(error, is_file=is_sqlite)}"
             ) from error
         except (DatabaseNewer, DatabaseUnusable):
@@ -209,7 +210,7 @@ class Store:
 
     def _note_fault(self, error: DBAPIError | PoolTimeoutError | TurnOverdueError) -> str:
         """Count the fault that an error is, and return the reason in words."""
-        fault, reason = fault_of(error), str(getattr(error, "orig", error))
+        fault, reason = fault_of(error), one_line(getattr(error, "orig", error))
         if fault == "disk" and self._file is not None and (cause := self._file.write_error()) is not None:
             fault, reason = fault_of_disk(cause), f"{reason} ({cause.strerror})"
         self.faults.count(fault)

@@ -7,7 +7,7 @@ they write. The dashboard, which must not import this package, has the same rule
 import logging
 from typing import Any
 
-__all__ = ["PrintableFormatter", "printable"]
+__all__ = ["PrintableFormatter", "one_line", "printable"]
 
 
 def printable(text: object, *, longest: int | None = None) -> str:
@@ -29,6 +29,11 @@ def printable(text: object, *, longest: int | None = None) -> str:
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in shown
     )
+
+
+def one_line(text: object) -> str:
+    """Return a message of several lines, such as PostgreSQL's, as one; `printable` would show its line ends."""
+    return " ".join(str(text).split())
 
 
 class PrintableFormatter(logging.Formatter):

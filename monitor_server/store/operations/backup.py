@@ -5,9 +5,11 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Final
 
 from sqlalchemy import URL, create_engine
 from sqlalchemy.exc import DBAPIError
@@ -16,8 +18,13 @@ from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.operations.inspection import inspect_database
 from monitor_server.store.schema.version import OUR_TABLE
+from monitor_server.text_safety.printable import one_line
 
 __all__ = ["back_up"]
+
+CONNECT_SECONDS: Final = 10
+# A large backup takes hours, and a table whose rows were deleted is read for minutes before a byte of it is written.
+SILENT_SECONDS: Final = 600.0
 
 
 def back_up(url: str, destination: Path) -> int:
@@ -95,7 +102,9 @@ def _copy_sqlite(url: URL, destination: Path) -> None:
             # A read transaction of WAL mode, which nobody waits for; the copy holds no pages that are free.
             cursor.execute("VACUUM INTO ?", (str(destination),))
     except DBAPIError as error:
-        raise DatabaseUnusable(f"the database {shown_url(str(url))} cannot be copied: {error.orig}") from error
+        raise DatabaseUnusable(
+            f"the database {shown_url(str(url))} cannot be copied: {one_line(error.orig)}"
+        ) from error
     except engine.dialect.loaded_dbapi.Error as error:
         raise DatabaseUnusable(f"the database {shown_url(str(url))} cannot be copied: {error}") from error
     finally:
@@ -118,6 +127,7 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
     _, parameters = url.get_dialect()().create_connect_args(url)
     # Not in the arguments, which every user of the machine can read.
     password = parameters.pop("password", None)
+    parameters.setdefault("connect_timeout", CONNECT_SECONDS)
     secret = {} if password is None else {"PGPASSWORD": str(password)}
     try:
         address = make_conninfo(**parameters)
@@ -125,12 +135,37 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
         raise DatabaseUnusable(f"the database {shown_url(str(url))} cannot be addressed: {error}") from error
     command = [program, "--format=custom", "--no-owner", "--no-privileges", f"--file={destination}", address]
     # It holds the lock as well, because it goes on writing where this process is killed.
-    done = subprocess.run(  # noqa: S603
-        command, env=os.environ | secret, pass_fds=[lock], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise DatabaseUnusable(f"pg_dump has failed: {' '.join(done.stderr.split())[:500]}")
+    with subprocess.Popen(  # noqa: S603
+        command, env=os.environ | secret, pass_fds=[lock], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            errors = _wait(process, destination)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        raise DatabaseUnusable(f"pg_dump has failed: {one_line(errors)[:500]}")
     _check_archive(url, destination, Path(program).with_name("pg_restore"))
+
+
+def _wait(process: subprocess.Popen[str], written: Path) -> str:
+    """Wait until a program has ended, and return its errors.
+
+    Raises:
+        DatabaseUnusable: If its file has not grown for `SILENT_SECONDS`.
+    """
+    size, grown_at = -1, time.monotonic()
+    while True:
+        try:
+            return process.communicate(timeout=min(1.0, SILENT_SECONDS))[1]
+        except subprocess.TimeoutExpired:
+            if (now := written.stat().st_size) != size:
+                size, grown_at = now, time.monotonic()
+            elif time.monotonic() - grown_at >= SILENT_SECONDS:
+                raise DatabaseUnusable(
+                    f"pg_dump has written nothing for {SILENT_SECONDS:.0f} s: the server does not answer, or something "
+                    "holds a lock on a table (pg_locks shows it); the backup was ended, so make it again afterwards"
+                ) from None
 
 
 def _check_archive(url: URL, archive: Path, program: Path) -> None:
@@ -138,7 +173,7 @@ def _check_archive(url: URL, archive: Path, program: Path) -> None:
     try:
         done = subprocess.run([program, "--list", archive], capture_output=True, text=True, check=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError) as error:
-        reason = " ".join(str(getattr(error, "stderr", None) or error).split())[:500]
+        reason = one_line(getattr(error, "stderr", None) or error)[:500]
         raise DatabaseUnusable(f"the backup cannot be checked by {program}: {reason}") from error
     if re.search(rf"^\d+; .* TABLE DATA .* {OUR_TABLE} ", done.stdout, re.MULTILINE) is None:
         raise _of_others(url)

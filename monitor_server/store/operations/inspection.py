@@ -11,6 +11,7 @@ from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.database_state import DatabaseState, read_state
 from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres, require_suitable
 from monitor_server.store.sqlite.database_file import free_bytes
+from monitor_server.text_safety.printable import one_line
 
 __all__ = ["inspect_database"]
 
@@ -34,6 +35,6 @@ def inspect_database(url: str) -> DatabaseState | None:
             require_suitable(connection)
             return read_state(connection, free_bytes=None if file is None else free_bytes(file))
     except DBAPIError as error:
-        raise DatabaseUnusable(f"the database {shown_url(url)} cannot be read: {error.orig}") from error
+        raise DatabaseUnusable(f"the database {shown_url(url)} cannot be read: {one_line(error.orig)}") from error
     finally:
         engine.dispose()

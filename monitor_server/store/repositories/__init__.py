@@ -38,6 +38,7 @@ from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.repositories.steps import Steps
 from monitor_server.store.repositories.trainer_actions import Actions
 from monitor_server.store.repositories.waiting_steps import Waiting
+from monitor_server.text_safety.printable import one_line
 
 __all__ = ["STATEMENT_ERRORS", "Repositories"]
 
@@ -95,7 +96,7 @@ class Repositories:
         except DBAPIError as error:
             if isinstance(error, STATEMENT_ERRORS):
                 raise
-            raise Unavailable(f"the store cannot write: {error.orig}; send again later") from error
+            raise Unavailable(f"the store cannot write: {one_line(error.orig)}; send again later") from error
 
     def limit_lock_waits(self, seconds: float) -> None:
         """Let no statement of this transaction wait longer for what another one holds; SQLite has no such locks."""

@@ -20,6 +20,7 @@ import sqlalchemy
 from monitor_server.commands.main import main
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import Store
+from monitor_server.store.operations import backup as backup_of_a_store
 from monitor_server.store.operations.backup import back_up
 from monitor_server.store.operations.inspection import inspect_database
 from tests.databases import sqlite_only
@@ -201,7 +202,7 @@ def test_two_backups_to_one_name_do_not_write_one_file(migrated_sqlite, tmp_path
     ended = []
     backup = tmp_path / "x.db"
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"postgresql+psycopg://rlvitals@127.0.0.1:{silent.getsockname()[1]}/x?sslmode=disable"
+        url = f"postgresql+psycopg://rlvitals@127.0.0.1:{silent.getsockname()[1]}/x?sslmode=disable&connect_timeout=60"
         thread = threading.Thread(target=lambda: ended.append(main(["backup", str(backup), "--database", url])))
         thread.start()
         dump = eventually(lambda: _child_of("pg_dump", "--format", parent=os.getpid()))
@@ -223,7 +224,7 @@ def test_a_backup_that_was_killed_writes_to_no_other_backup(migrated_sqlite, tmp
     """Its pg_dump goes on, here at a server that never answers; the next backup waits until that has ended too."""
     backup = tmp_path / "x.db"
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"postgresql+psycopg://rlvitals@127.0.0.1:{silent.getsockname()[1]}/x?sslmode=disable"
+        url = f"postgresql+psycopg://rlvitals@127.0.0.1:{silent.getsockname()[1]}/x?sslmode=disable&connect_timeout=60"
         command = [sys.executable, "-m", "monitor_server", "backup", str(backup), "--database", url]
         with subprocess.Popen(command) as killed:
             dump = eventually(lambda: _child_of("pg_dump", "--format", parent=killed.pid))
@@ -233,6 +234,39 @@ def test_a_backup_that_was_killed_writes_to_no_other_backup(migrated_sqlite, tmp
         assert "another backup is writing" in capsys.readouterr().err
         os.kill(int(dump.name), signal.SIGKILL)
     eventually(lambda: main(["backup", str(backup), "--database", source]) == 0)
+
+
+def test_a_backup_of_a_server_that_does_not_answer_ends(tmp_path, capsys, monkeypatch, postgres):  # noqa: ARG001
+    """A server that takes the connection and says nothing; the error is one line, and nothing is left."""
+    monkeypatch.setattr(backup_of_a_store, "CONNECT_SECONDS", 2)  # the least that libpq takes
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql+psycopg://rlvitals@127.0.0.1:{silent.getsockname()[1]}/x?sslmode=disable"
+        assert main(["backup", str(tmp_path / "x.db"), "--database", url]) == 1
+    assert "timeout expired" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backup_that_waits_for_a_lock_ends(tmp_path, capsys, monkeypatch, postgres):
+    """A connection that was forgotten holds a table: the backup says so, and leaves nothing."""
+    monkeypatch.setattr(backup_of_a_store, "SILENT_SECONDS", 1.0)
+    url = create_database(postgres)
+    Store.open(url).close()
+    with psycopg.connect(url.replace("+psycopg", "")) as holder:
+        holder.execute("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE")
+        assert main(["backup", str(tmp_path / "x.db"), "--database", url]) == 1
+    said = capsys.readouterr().err
+    assert "pg_dump has written nothing for 1 s" in said
+    assert "holds a lock on a table" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_several_lines_is_one(unused_port):
+    """PostgreSQL adds a hint on a line of its own; the start and the doctor show it without its line ends."""
+    url = f"postgresql+psycopg://rlvitals@127.0.0.1:{unused_port}/x"
+    for ask in (Store.open, inspect_database):
+        with pytest.raises(DatabaseUnusable, match=r"Connection refused Is the server running on that host") as caught:
+            ask(url)
+        assert str(caught.value).isprintable()
 
 
 def test_a_backup_follows_no_link_that_somebody_has_left(migrated_sqlite, tmp_path, capsys):
