@@ -95,3 +95,12 @@ def test_the_action_writes_no_page_where_none_is_named(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "trainer_state.json" in summary
     assert not list(tmp_path.glob("*.html"))
+
+
+def test_the_action_refuses_a_severity_that_it_does_not_know_before_it_installs(tmp_path):
+    """The command would name two of the three values, a minute later."""
+    for name in ("output", "summary"):
+        (tmp_path / name).touch()
+    done, output, _ = run_action(tmp_path, path="trainer_state.json", **{"fail-on": "Critical"})
+    assert (done.returncode, output) == (1, "")
+    assert done.stderr == "fail-on must be critical, warning or never, got 'Critical'\n"
