@@ -1,38 +1,33 @@
-"""The thread that forms messages and starts their deliveries, each channel in a thread of its own.
+"""The thread that forms messages and starts their deliveries.
 
 Of several collectors on one PostgreSQL database one at a time forms and claims messages. A claim ends by itself, so
 that what a killed collector was about to deliver is delivered by another, or by its next start, with the same key: at
 least once, never lost.
 """
 
-import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
-from monitor_server.errors import Unavailable
 from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.notifications.channel_alerts import resolve_removed_channels
 from monitor_server.notifications.configuration.networks import Networks
-from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile
-from monitor_server.notifications.delivery.channels import CLAIM_SECONDS, deliver
-from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
+from monitor_server.notifications.configuration.tables import Channel, NotificationFile
+from monitor_server.notifications.delivery.channels import CLAIM_SECONDS
 from monitor_server.notifications.delivery_results import DeliveryResults
+from monitor_server.notifications.delivery_threads import DeliveryThreads
 from monitor_server.notifications.messages.assembly import form_message
-from monitor_server.notifications.messages.chart import draw_picture
 from monitor_server.notifications.planning import next_message_at
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
-from monitor_server.store.repositories.notifications.messages import FORMER, OpenMessage
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["NotificationWorker"]
@@ -42,14 +37,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 0.5  # how soon what another process has written is found
 CLEANING_SECONDS: Final = 60.0
 KEPT_DAYS: Final = 30.0
-STOP_SECONDS: Final = 5.0
 FILE: Final = Caller(name="whoever wrote the file", scope=Scope.ADMIN)  # the author of what a changed file changes
-
-
-@dataclass(frozen=True, slots=True)
-class _Delivery:
-    thread: threading.Thread
-    cancellation: Cancellation
 
 
 class NotificationWorker:
@@ -96,20 +84,24 @@ class NotificationWorker:
         self._read_former = former
         self._former: Mapping[str, Channel] = {}
         self._is_newest = is_newest
-        self._networks = networks
         self._public_url = public_url
         self._links = links
         self._clock = clock
-        self._on_result = on_result
         self._on_alerts = on_alerts
-        self._span = span
         self._wake = threading.Event()
         self._is_stopping = threading.Event()
-        self._results = DeliveryResults(store, file, clock=clock, is_stopping=self._is_stopping)
-        self._lock = threading.Lock()
-        self._deliveries: dict[str, _Delivery] = {}
-        # Of the open message of each channel; a restart forgets it, and all recipients then have the message again.
-        self._accepted: dict[str, tuple[str, Channel | None, set[int]]] = {}
+        self._deliveries = DeliveryThreads(
+            store,
+            DeliveryResults(store, file, clock=clock, is_stopping=self._is_stopping),
+            lambda name: self._former.get(name) or self._file.channels[name],
+            networks=networks,
+            links=links,
+            clock=clock,
+            on_result=on_result,
+            on_alerts=on_alerts,
+            on_end=self._wake.set,
+            span=span,
+        )
         self._next_cleaning = 0.0
         self._failures = FailureLog(
             says="notifications could not be read or written, which is tried again", work="checks of notifications"
@@ -130,13 +122,7 @@ class NotificationWorker:
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join()
-        with self._lock:
-            under_way = list(self._deliveries.values())
-        for delivery in under_way:
-            delivery.cancellation.cancel()
-        deadline = time.monotonic() + STOP_SECONDS
-        for delivery in under_way:
-            delivery.thread.join(max(0.0, deadline - time.monotonic()))
+        self._deliveries.stop()
 
     def notify(self) -> None:
         """Look at once for what is to be sent. Called from any thread."""
@@ -212,9 +198,7 @@ class NotificationWorker:
 
     def _advance(self) -> float:
         now = self._clock()
-        with self._lock:
-            known = (*self._file.channels, *self._former)
-            idle = [name for name in known if name not in self._deliveries]
+        idle = self._deliveries.idle((*self._file.channels, *self._former))
         has_work = False
         if idle:
             with self._store.read() as repositories:
@@ -236,88 +220,10 @@ class NotificationWorker:
                 self._next_cleaning = time.monotonic() + CLEANING_SECONDS
         for place, message in enumerate(claimed):
             try:
-                self._begin(message)
+                self._deliveries.begin(message)
             except RuntimeError:  # the process may have no more threads for now
                 with self._store.write() as repositories:
                     for left in claimed[place:]:
                         repositories.notification_messages.release(left.id)
                 raise
         return look_again
-
-    def _begin(self, message: OpenMessage) -> None:
-        cancellation = Cancellation()
-        thread = threading.Thread(
-            target=self._deliver, args=(message, cancellation), name=f"rlvitals-notify-{message.channel}", daemon=True
-        )
-        with self._lock:  # which `_deliver` needs at its end
-            thread.start()
-            self._deliveries[message.channel] = _Delivery(thread, cancellation)
-
-    def _deliver(self, message: OpenMessage, cancellation: Cancellation) -> None:
-        claimed_until = time.monotonic() + CLAIM_SECONDS
-        try:
-            body = self._complete_body(message)
-            picture = self._draw(message)
-            attributes = {"rlvitals.channel": message.channel, "rlvitals.message_id": message.id}
-            channel = self._channel(message)
-            with self._span("notify", attributes) as span:
-                failure = _failure(lambda: self._attempt(message, channel, body, picture, cancellation))
-                if failure is not None:
-                    span.fail(failure)
-            result, changed = self._results.record(message, failure, until=claimed_until)
-            if result in ("sent", "given_up"):
-                self._accepted.pop(message.channel, None)
-            if result is not None:
-                self._on_result(message.channel.partition(FORMER)[0], result)
-                self._on_alerts(changed)
-        except Unavailable as error:
-            # The claim ends by itself, and the message is then sent again with the same key.
-            log.warning("the result of a notification to %s could not be stored: %s", message.channel, error)
-        except Exception:
-            log.exception("delivering a notification to %s has failed", message.channel)
-        finally:
-            with self._lock:
-                self._deliveries.pop(message.channel, None)
-            self._wake.set()
-
-    def _complete_body(self, message: OpenMessage) -> bytes:
-        """Return the body with what is not stored in it: the links by which its readers act."""
-        if self._links is None or not self._channel(message).actions:
-            return message.body
-        with self._store.read() as repositories:
-            body = self._links.add_links(repositories, json.loads(message.body), now=self._clock())
-        return json.dumps(body).encode()
-
-    def _draw(self, message: OpenMessage) -> bytes | None:
-        """Return the picture of a message; a repeat goes without one, in case the service refused it."""
-        channel = self._channel(message)
-        if not isinstance(channel, AppriseChannel) or not channel.picture or message.attempts:
-            return None
-        return draw_picture(self._store, json.loads(message.body))
-
-    def _attempt(
-        self, message: OpenMessage, channel: Channel, body: bytes, picture: bytes | None, cancellation: Cancellation
-    ) -> None:
-        accepted = self._accepted_by(message, channel)
-        deliver(channel, body, picture=picture, accepted=accepted, cancellation=cancellation, networks=self._networks)
-
-    def _accepted_by(self, message: OpenMessage, channel: Channel) -> set[int]:
-        """Return the recipients of a channel who have accepted a message, for as long as its address stays the same."""
-        id_, to, accepted = self._accepted.get(message.channel, ("", None, set()))
-        if (id_, to) != (message.id, channel):
-            accepted = set()
-            self._accepted[message.channel] = (message.id, channel, accepted)
-        return accepted
-
-    def _channel(self, message: OpenMessage) -> Channel:
-        return self._former.get(message.channel) or self._file.channels[message.channel]
-
-
-def _failure(attempt: Callable[[], None]) -> str | None:
-    try:
-        attempt()
-    except DeliveryFailed as error:
-        return str(error)
-    except Exception as error:  # noqa: BLE001 - one channel's fault is recorded like any failure, without its text
-        return f"the delivery ended with {type(error).__name__}"
-    return None
