@@ -6,7 +6,7 @@ A quarantined run is tried again, whatever is reset.
 from monitor_server.detection.protocol import Phase
 from monitor_server.errors import InvalidField, UnknownRun
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.recent_steps import Recent
+from monitor_server.store.repositories.recent_steps import RECENT_STEPS, SPARKLINE_SIGNAL, Recent
 
 __all__ = ["reset_run"]
 
@@ -60,7 +60,9 @@ def reset_run(
             run.last_attempt = number
             run.last_step = repositories.steps.last(run_id, number)
             # Steps of a removed attempt do not show how far those of this one lie apart, and which is a stray one.
-            run.recent = Recent()
+            numbers = repositories.steps.newest(run_id, number, limit=RECENT_STEPS)
+            rewards = repositories.steps.values_at(run_id, SPARKLINE_SIGNAL, numbers)
+            run.recent = Recent(rewards=[rewards[step] for step in numbers if step in rewards])
     if world_size is not None:
         repositories.attempts.set_world_size(run_id, run.attempt, world_size)
         run.world_size = world_size

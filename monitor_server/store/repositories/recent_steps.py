@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import msgspec
 
-__all__ = ["SPARKLINE_SIGNAL", "Recent", "read_recent"]
+__all__ = ["RECENT_STEPS", "SPARKLINE_SIGNAL", "Recent", "read_recent"]
 
 RECENT_STEPS = 64
 SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows

@@ -81,6 +81,12 @@ class Steps:
         query = select(func.max(steps.c.step)).where(steps.c.run_id == run_id, steps.c.attempt == attempt)
         return self._connection.execute(query).scalar()
 
+    def newest(self, run_id: str, attempt: int, *, limit: int) -> list[int]:
+        """Return the highest steps of an attempt, in ascending order."""
+        here = (steps.c.run_id == run_id) & (steps.c.attempt == attempt)
+        query = select(steps.c.step).where(here).order_by(steps.c.step.desc()).limit(limit)
+        return sorted(self._connection.execute(query).scalars())
+
     def count(self, run_id: str, attempt: int, *, above: int, below: int) -> int:
         """Return how many steps of an attempt lie between two numbers."""
         query = (

@@ -45,6 +45,16 @@ def test_a_stray_attempt_is_taken_back(live):
     assert live.get(f"/runs/{run_id}")["last_step"] == 2
 
 
+def test_the_small_curve_of_a_run_is_that_of_the_attempt_that_stays(live):
+    """Its newest 64 rewards are in the list of runs at once, and not when the next step comes."""
+    rewards = [0.25 * step for step in range(100)]
+    records = [{"step": step, "scalars": {"reward/mean": reward}} for step, reward in enumerate(rewards)]
+    run_id = live.run(run="r", records=records)
+    live.run(run="r", attempt=2, records=[{"step": 50, "scalars": {"reward/mean": 900.0}}])
+    _reset(live, run_id, attempt=1)
+    eventually(lambda: live.get(f"/runs/{run_id}")["sparkline"]["values"] == rewards[-64:])
+
+
 def test_a_stray_world_size_is_taken_back(live):
     """Steps that waited for ranks that never existed become complete."""
     run_id = _step(live, 0)["run_id"]
