@@ -5,6 +5,7 @@ brings the base images; it is left running. Everything this module itself starts
 """
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -27,8 +28,8 @@ class Stack:
     def __init__(self, database):
         self.name = f"rlvitals-test-{database}-{os.getpid()}"
         self.has_server = database == "postgresql"
-        files = ["docker-compose.yml", *([] if self.has_server else ["deploy/compose/sqlite.yml"])]
-        self.project = ["--project-name", self.name, *(part for file in files for part in ("--file", file))]
+        self.files = ["docker-compose.yml", *([] if self.has_server else ["deploy/compose/sqlite.yml"])]
+        self.project = ["--project-name", self.name, *(part for file in self.files for part in ("--file", file))]
         self._key = None
         self.environment = os.environ | {"RLVITALS_PORT": "0", "PROMETHEUS_PORT": "0", "ALERTMANAGER_PORT": "0"}
         if LAB.exists():  # its Python image holds torch, and the CPU index is out of reach
@@ -45,6 +46,15 @@ class Stack:
                 f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
             )
         return done.stdout
+
+    def run_by_hand(self, commands, folder):
+        """Run commands of a page in a folder, as somebody with a shell does."""
+        names = {"COMPOSE_PROJECT_NAME": self.name, "COMPOSE_FILE": ":".join(str(ROOT / file) for file in self.files)}
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", commands], cwd=folder, env=self.environment | names,
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
 
     def logs(self):
         """Return the newest log lines of every service."""
@@ -230,6 +240,27 @@ def test_every_service_restarted_in_turn_loses_nothing(stack, dying, capsys):
         return [alert for alert in found if alert["labels"]["alertname"] == "GRPONonFinite"]
 
     stack.wait_for("the alert in Alertmanager again", arrived)
+
+
+def test_a_backup_is_made_and_restored_by_the_commands_of_the_page(stack, dying, tmp_path):
+    """What was there is there again, a run that came later is not, and the keys of the machine are valid."""
+    section = (ROOT / "docs/docker.md").read_text().partition("## Backup and restore")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    back_up, restore = blocks[:2] if stack.has_server else blocks[2:]
+    later = {"schema_version": 1, "project": PROJECT, "run": "later", "records": [{"step": 1}]}
+
+    def names():
+        return {run["name"] for run in stack.get("collector", f"/api/v1/runs?project={PROJECT}")["items"]}
+
+    before = names()
+    stack.run_by_hand(back_up, tmp_path)
+    (backup,) = tmp_path.iterdir()
+    assert backup.stat().st_mode & 0o077 == 0
+    assert stack.request("POST", "collector", "/api/v1/ingest", body=later).status == 200
+    assert names() == before | {"later"}
+    stack.run_by_hand(restore, tmp_path)
+    assert names() == before
+    assert dying in before
 
 
 def test_the_trainers_container_streams_to_the_collector(stack):
