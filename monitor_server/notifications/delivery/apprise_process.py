@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def listen(handler: logging.Handler) -> None:
-    """Give a handler the warnings and errors of Apprise, whose results state no reason, and print them nowhere."""
+    """Send the warnings and errors of Apprise to a handler, and print them nowhere; its results state no reason."""
     handler.setLevel(logging.WARNING)
     logger = logging.getLogger("apprise")
     logger.addHandler(handler)
