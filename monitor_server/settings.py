@@ -194,7 +194,7 @@ class Settings(BaseSettings):
         default=300.0, gt=0, description="A run is never called stalled sooner than this"
     )
     stall_factor: float = Field(
-        default=5.0, gt=0, description="Stalled after this many median step times without a step"
+        default=5.0, gt=0, description="Stalled after this many median times between two steps that it sends"
     )
     lost_factor: float = Field(
         default=10.0, gt=1, description="Lost after this many stall deadlines without a sign of life"

@@ -243,7 +243,7 @@ class Completion:
         run.step_seconds = run.recent.step_seconds()
         # By the times that the trainer sent: a step of more than a day is believed of a run that is known for so long.
         longest = max(context.now - run.started_at, CLOCKS_DIFFER_SECONDS)
-        seconds = min(run.step_seconds or 0.0, longest)
+        seconds = min(run.recent.interval_seconds() or 0.0, longest)
         run.stall_seconds = max(self._settings.stall_minimum_seconds, self._settings.stall_factor * seconds)
 
 

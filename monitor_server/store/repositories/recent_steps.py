@@ -1,6 +1,8 @@
 """The newest steps of a run, which its row holds for its pace and its sparkline."""
 
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 import msgspec
 
@@ -25,14 +27,23 @@ class Recent(msgspec.Struct):
             self.rewards = [*self.rewards[1 - RECENT_STEPS :], reward]
 
     def step_seconds(self) -> float | None:
-        """Return the median time of a step, or None before two steps of one attempt were seen."""
-        points = list(zip(self.steps, self.times, strict=True))
-        seconds = sorted(
-            (later - sooner) / (after - before)
-            for (before, sooner), (after, later) in pairwise(points)
-            if after > before and later > sooner
-        )
-        return seconds[len(seconds) // 2] if seconds else None
+        """Return the median time of a step, or None before steps of one attempt were seen at two times."""
+        return _median([seconds / steps for steps, seconds in self._intervals()])
+
+    def interval_seconds(self) -> float | None:
+        """Return the median time from one step that was sent to the next, also where only every tenth is sent."""
+        return _median([seconds for _, seconds in self._intervals()])
+
+    def _intervals(self) -> Iterator[tuple[int, float]]:
+        """Yield the steps and seconds between two times; steps without times of their own have that of their batch."""
+        points = [next(batch) for _, batch in groupby(zip(self.steps, self.times, strict=True), key=itemgetter(1))]
+        for (before, sooner), (after, later) in pairwise(points):
+            if after > before and later > sooner:
+                yield after - before, later - sooner
+
+
+def _median(values: list[float]) -> float | None:
+    return sorted(values)[len(values) // 2] if values else None
 
 
 _RECENT = msgspec.msgpack.Decoder(Recent)

@@ -109,6 +109,17 @@ def test_a_slow_run_is_given_more_time(live, clock):
     assert live.get(f"/runs/{run_id}")["status"] == "stalled"
 
 
+def test_a_run_that_sends_every_tenth_step_is_given_the_time_between_them(live, clock):
+    """Every tenth step of 60 s is sent, so that the deadline is 5 × 600 s, and the time of a step 60 s."""
+    for step in range(0, 40, 10):
+        run_id = _step(live, step, time=clock.now + 60 * step, a=1.0)["run_id"]
+    assert live.get(f"/runs/{run_id}")["step_seconds"] == 60
+    clock.now += 2999
+    assert live.get(f"/runs/{run_id}")["status"] == "running"
+    clock.now += 2
+    assert live.get(f"/runs/{run_id}")["status"] == "stalled"
+
+
 def test_a_run_ends_when_its_trainer_says_so_and_goes_on_with_a_new_attempt(live, clock):
     """A run that has ended never becomes stalled; a newer attempt makes it running again."""
     run_id = live.run(run="r", end="finished", records=[{"step": 0, "scalars": {"a": 1.0}}])

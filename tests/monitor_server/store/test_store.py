@@ -116,6 +116,18 @@ def test_the_step_time_is_the_median_of_steps_taken():
     assert recent.rewards == [1.0]
 
 
+def test_steps_that_came_in_one_batch_share_the_time_until_the_next():
+    """Ten steps a batch without times of their own, a batch every five seconds: half a second a step."""
+    recent = Recent()
+    for step in range(10):
+        recent.add(step=step, time=100.0, reward=None)
+    assert recent.step_seconds() is None
+    for step in range(10, 30):
+        recent.add(step=step, time=100.0 + 5.0 * (step // 10), reward=None)
+    assert recent.step_seconds() == 0.5
+    assert recent.interval_seconds() == 5.0
+
+
 def test_recent_steps_are_bounded():
     """Only the newest 64 steps are kept."""
     recent = Recent()
