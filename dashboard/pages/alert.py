@@ -61,8 +61,8 @@ class _Read:
             className="card explains forecast-card",
         )
         states = [html.Section(rule_states(self.rules), className="card explains")] if self.rules else []
-        explained = explanation(self.attribution, opened_step=alert["opened_step"])
-        return [alert_head(alert), *fork_cards(self.actions), *states, outlook, *explained, evidence]
+        explained = explanation(self.attribution, evidence, opened_step=alert["opened_step"])
+        return [alert_head(alert), *fork_cards(self.actions), *states, outlook, *explained]
 
 
 async def alert_page(api_url: str, alert_id: str) -> Component:

@@ -5,6 +5,7 @@ import math
 import re
 
 import pytest
+from dash import html
 from dash.development.base_component import Component
 
 from dashboard.components.alert.explanation import explanation
@@ -218,11 +219,12 @@ def test_a_long_shared_beginning_is_folded_up_to_its_last_tokens():
 
 
 def test_nothing_observed_is_reported_and_nothing_is_made_up(texts):
-    """Three cards: no signal stood clear, nothing is on record, and what was missing."""
-    found = texts(explanation(NOTHING, opened_step=9))
+    """Four cards: no signal stood clear, nothing is on record, what was missing, and the numbers of the alert."""
+    found = texts(explanation(NOTHING, html.Div("the numbers"), opened_step=9))
     assert any("No signal had clearly left" in text for text in found)
     assert any("No remedy is known" in text for text in found)
     assert "responses and tokens" in found
+    assert "the numbers" in found
     assert "Which responses lead" not in found
 
 
@@ -250,7 +252,7 @@ def test_an_explanation_is_written_out(texts):
         "tokens": [{"token_id": 7, "text": None, "count": 2, "fall": -0.6, "share": 1.0}],
         "remedies": [{"change": "Add LLDS", "how": "λ = 0.1", "source": "arXiv 2512.04220"}],
     }
-    parts = explanation(observed, opened_step=9)
+    parts = explanation(observed, html.Div("the numbers"), opened_step=9)
     found = texts(parts)
     assert found.index("ratio/max") < found.index("grad/norm")
     assert "surely later" in found

@@ -17,16 +17,17 @@ ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seve
 ARROWS: Final = {"rise": "↑", "fall": "↓", "not finite": "✕"}
 
 
-def explanation(attribution: Attribution, *, opened_step: int) -> list[Component]:
-    """Return one card for each part that was observed; the last card lists the parts that were not."""
+def explanation(attribution: Attribution, evidence: Component, *, opened_step: int) -> list[Component]:
+    """Return one card for each part that was observed, one that lists the parts that were not, and the evidence.
+
+    They stand in two columns, and responses below both.
+    """
     by_id = {response["id"]: response for response in attribution["responses"]}
     parts = [
-        _column(_moved(attribution["moved"], opened_step), _actions(attribution)),
-        _remedies(attribution),
+        _column(_moved(attribution["moved"], opened_step), _actions(attribution), _missing(attribution)),
+        _column(_remedies(attribution), evidence, _tokens(attribution)),
         _leading(attribution, by_id),
         _resembling(attribution, by_id),
-        _tokens(attribution),
-        _missing(attribution),
     ]
     return [part for part in parts if part is not None]
 
