@@ -1,17 +1,18 @@
 """Writes runs as JSON lines or Parquet that `rlvitals check` and `replay` read back; `docs/export.md` describes both.
 
 A page of steps is read and written at a time, each on a snapshot of its own, so that memory does not grow with the run
-and no long transaction holds the database.
+and no long transaction holds the database. Where a run is deleted or reset meanwhile, its file ends with an error.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from monitor_server.api.schemas import alert_item
-from monitor_server.errors import InvalidField, MissingLibrary
+from monitor_server.errors import InvalidField, MissingLibrary, Unavailable, UnknownRun
 from monitor_server.store.database import Store
 from monitor_server.store.encoding.stored_json import read_object
+from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
 from monitor_server.store.repositories.steps import Step
 from monitor_server.text_safety.printable import printable
@@ -174,7 +175,11 @@ Acknowledgements = Mapping[tuple[int, int], Sequence[StoredAcknowledgement]]
 
 
 def _pages(store: Store, run_id: str) -> Iterator[tuple[int, Sequence[Step], Acknowledgements]]:
-    """Yield the steps of a run in the order of detection, with the ordinal of their attempt."""
+    """Yield the steps of a run in the order of detection, with the ordinal of their attempt.
+
+    Raises:
+        UnknownRun: If the run is deleted meanwhile; `Unavailable` if one of its attempts is removed.
+    """
     given: dict[tuple[int, int], list[StoredAcknowledgement]] = {}
     with store.read() as reading:
         attempts = reading.attempts.ordinals(run_id)
@@ -184,11 +189,20 @@ def _pages(store: Store, run_id: str) -> Iterator[tuple[int, Sequence[Step], Ack
         begin = 0
         while True:
             with store.read() as reading:
+                _require_unchanged(reading, run_id, attempts)
                 steps = reading.steps.of_attempt(run_id, attempt, from_step=begin, limit=STEPS_PER_PAGE)
             if not steps:
                 break
             yield ordinal, steps, given
             begin = steps[-1].step + 1
+
+
+def _require_unchanged(reading: Repositories, run_id: str, attempts: Collection[int]) -> None:
+    """Raise an error where a run has lost what its file began with."""
+    if not reading.runs.exists(run_id):
+        raise UnknownRun.by_id(run_id)
+    if not set(attempts) <= reading.attempts.ordinals(run_id).keys():
+        raise Unavailable(f"the run {run_id} was reset while it was exported; export it again")
 
 
 def _step_line(step: Step, attempt: int, acknowledgements: Sequence[StoredAcknowledgement] | None) -> bytes:
@@ -217,6 +231,7 @@ def _fixed_fields(
 def _findings(store: Store, run_id: str) -> Iterator[bytes]:
     """Yield the phases and the alerts of a run, which a reader of the steps finds again by itself."""
     with store.read() as reading:
+        _require_unchanged(reading, run_id, ())
         phases = reading.phases.all(run_id)
     for phase, first, last in phases:
         yield _line({"phase": phase, "from_step": first, "to_step": last})

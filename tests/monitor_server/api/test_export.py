@@ -13,6 +13,7 @@ from pyarrow import parquet
 from monitor_server.api import export
 from monitor_server.api.routes import export as routes
 from monitor_server.commands.main import main
+from monitor_server.errors import Unavailable, UnknownRun
 from monitor_server.importers.corpus import read_run
 from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
@@ -131,6 +132,31 @@ def test_a_run_that_is_deleted_before_its_export_begins_has_no_line(collector):
     """It was there when the request came, and is not when its row is read."""
     answer = routes._file(collector.app.state.collector.store, ["0" * 16], "jsonl", name="run", refusal=lambda: None)
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("change", ["delete", "reset"])
+def test_a_file_whose_run_is_deleted_or_reset_meanwhile_does_not_end_as_if_it_were_whole(
+    start_collector, form, change, monkeypatch
+):
+    """The download breaks off, so that nobody keeps a part of the history for all of it."""
+    monkeypatch.setattr(export, "STEPS_PER_PAGE", 10)
+    monkeypatch.setattr(export, "VALUES_PER_GROUP", 10)
+    live = start_collector()
+    for attempt in (1, 2):
+        run_id = live.run(
+            run="r", attempt=attempt, records=[{"step": step, "scalars": {"a": 1.0}} for step in range(50)]
+        )
+    parts = getattr(export, f"export_{form}")(live.app.state.collector.store, [run_id])
+    begun = [next(parts), next(parts)]
+    assert all(begun)
+    address = f"{live.url}/api/v1/runs/{run_id}"
+    if change == "delete":
+        assert live.pool.request("DELETE", f"{address}?force=true").status == 200
+    else:
+        assert live.pool.request("POST", f"{address}/reset", json={"attempt": 1}).status == 200
+    with pytest.raises(UnknownRun if change == "delete" else Unavailable):
+        list(parts)
 
 
 def test_configurations_of_many_runs_do_not_fill_the_head_of_a_parquet_file(start_collector, monkeypatch):
