@@ -62,6 +62,11 @@ class VitalsCallback(Callback):
         self._microbatches = Microbatches()
         self._logged: dict[str, torch.Tensor] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy, for another training: what belongs to the one under way stays here."""
+        batches = {"_losses": [], "_microbatches": Microbatches(), "_grad_norm": None, "_logged": {}}
+        return vars(self) | batches | ({"_monitor": None, "_guard": Guard()} if self._is_own else {})
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Connect, before the first step."""
         self._last_step = trainer.global_step

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import lightning.pytorch as pl
 import pytest
 import torch
@@ -7,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import trainer_hooks
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.lightning import VitalsCallback
+from trainer_hooks.wire import decode_record
 
 
 class Tiny(pl.LightningModule):
@@ -59,6 +63,25 @@ def fit(callbacks=(), module=Tiny, batches=4, validation=None, **options):
     loader = torch.utils.data.DataLoader
     trainer.fit(model, loader(torch.randn(2 * batches, 4), batch_size=2), validation)
     return model
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda callback: pickle.loads(pickle.dumps(callback))])  # noqa: S301
+def test_a_callback_copied_in_the_middle_of_a_training_watches_another_one(collector, copied):
+    """The run of the first goes on and is finished, and the other training has one of its own."""
+    copies = []
+
+    class Copying(pl.Callback):
+        def on_train_batch_end(self, *_):
+            copies.append(copied(watching))
+
+    watching = VitalsCallback(url=collector.url)  # each connection makes a name
+    fit([watching, Copying()])
+    fit([copies[1]])
+    runs = {}
+    for batch in collector.batches:
+        runs.setdefault(batch.run, []).extend(decode_record(record).step for record in batch.records)
+    assert list(runs.values()) == [[1, 2], [1, 2]]
+    assert [(batch.run, batch.end) for batch in collector.batches if batch.end] == [(run, "finished") for run in runs]
 
 
 def test_each_optimiser_step_arrives_with_its_tokens(connect, collector):
