@@ -1,13 +1,15 @@
 """A sign-in that is under way: what the browser keeps of it while the provider has the person.
 
 The browser holds it in a signed cookie, so that any collector with the same client secret can finish what another has
-begun. A browser without such a cookie cannot finish a sign-in, so a foreign page cannot sign a browser in.
+begun. A browser without such a cookie cannot finish a sign-in, so a foreign page cannot sign a browser in. The cookie
+holds the newest sign-ins of the browser, because each of its tabs may begin one.
 """
 
 import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -25,6 +27,8 @@ __all__ = [
 PENDING_COOKIE: Final = "rlvitals_oidc"
 PENDING_SECONDS: Final = 600.0  # enough to type a password and a second factor
 LONGEST_PAGE: Final = 1_000
+MOST_PENDING: Final = 8
+LONGEST_COOKIE: Final = 3_800  # browsers take 4,096 bytes with the name and what else is said of it
 # "//elsewhere" and "/\elsewhere" lead to another site; browsers pass over control characters.
 PAGE: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
@@ -47,6 +51,10 @@ class PendingSignIn:
     page: str
     until: float
 
+    def has_state(self, state: str) -> bool:
+        """Whether an answer belongs to this sign-in."""
+        return hmac.compare_digest(self.state.encode(), state.encode(errors="replace"))
+
     @classmethod
     def begin(cls, page: str, *, now: float) -> "PendingSignIn":
         """Make a sign-in of random numbers."""
@@ -68,18 +76,19 @@ class PendingSignInCookies:
         options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
         self._serializer = URLSafeSerializer(key, salt="rlvitals.oidc", signer_kwargs=options)
 
-    def sign(self, pending: PendingSignIn) -> str:
-        """Return the value of the cookie."""
-        return str(self._serializer.dumps(asdict(pending)))
+    def sign(self, pending: Sequence[PendingSignIn]) -> str:
+        """Return the value of the cookie, for the newest of some sign-ins, the oldest first."""
+        held = pending[-MOST_PENDING:]
+        value = str(self._serializer.dumps([asdict(each) for each in held]))
+        return value if len(value) <= LONGEST_COOKIE or len(held) == 1 else self.sign(held[1:])
 
-    def read(self, value: str | None, *, state: str, now: float) -> PendingSignIn | None:
-        """Return the sign-in of a cookie; None if it is another one's, is over, or is not signed by us."""
+    def read(self, value: str | None, *, now: float) -> list[PendingSignIn]:
+        """Return the sign-ins of a cookie that are not over, the oldest first; none if it is not signed by us."""
         try:
-            pending = PendingSignIn(**self._serializer.loads(value or ""))
+            held = [PendingSignIn(**each) for each in self._serializer.loads(value or "")]
         except (BadData, TypeError):
-            return None
-        is_same = hmac.compare_digest(pending.state.encode(), state.encode(errors="replace"))
-        return pending if is_same and now < pending.until else None
+            return []
+        return [each for each in held if now < each.until]
 
 
 class UsedSignIns:

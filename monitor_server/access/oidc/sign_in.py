@@ -77,6 +77,10 @@ class OidcSignIn:
         pending = PendingSignIn.begin(page, now=self._clock())
         return await self._ask(lambda: self._provider.authorization_url(pending)), pending
 
+    def pending(self, cookie: str | None) -> list[PendingSignIn]:
+        """Return the sign-ins of a browser that are under way, the oldest first."""
+        return self.cookies.read(cookie, now=self._clock())
+
     def use(self, cookie: str | None, *, state: str) -> PendingSignIn:
         """Use up the sign-in of a browser, whatever becomes of it, and return it.
 
@@ -84,7 +88,7 @@ class OidcSignIn:
             SignInRefused: If the cookie holds no sign-in with this state, or the sign-in was used before.
         """
         now = self._clock()
-        pending = self.cookies.read(cookie, state=state, now=now)
+        pending = next((each for each in self.pending(cookie) if each.has_state(state)), None)
         if pending is None:
             raise SignInRefused("expired", "the answer belongs to no sign-in that this browser has begun")
         if not self._used.use(pending, now=now):

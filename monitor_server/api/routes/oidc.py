@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -63,15 +64,8 @@ async def begin(
         return _refused(error)
     answer = _redirect(address)
     secure = _is_encrypted(request, collector)
-    answer.set_cookie(
-        host_cookie(PENDING_COOKIE, secure=secure),
-        oidc.cookies.sign(pending),
-        max_age=int(PENDING_SECONDS),
-        path=_cookie_path(secure=secure),
-        httponly=True,
-        samesite="lax",  # the provider sends the browser back by opening a page
-        secure=secure,
-    )
+    others = oidc.pending(find_cookie(request.headers, host_cookie(PENDING_COOKIE, secure=secure)))
+    _keep_pending(answer, oidc, [*others, pending], secure=secure)
     return answer
 
 
@@ -81,14 +75,16 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
     oidc = _required(collector.oidc)
     oidc.limits.count(client_address(request))
     secure = _is_encrypted(request, collector)
+    cookie = find_cookie(request.headers, host_cookie(PENDING_COOKIE, secure=secure))
+    others = [each for each in oidc.pending(cookie) if not each.has_state(asked.state)]
     try:
-        pending = _use_pending(oidc, asked, find_cookie(request.headers, host_cookie(PENDING_COOKIE, secure=secure)))
+        pending = _use_pending(oidc, asked, cookie)
         person = await oidc.finish(asked.code, pending)
     except SignInRefused as refusal:
         await _end_sessions(collector, refusal.subject)
         answer = _refused(refusal)
         if refusal.reason != "expired":  # a sign-in of this browser that another answer was not for goes on
-            _forget_pending(answer, secure=secure)
+            _keep_pending(answer, oidc, others, secure=secure)
         return answer
     now, seconds = collector.clock(), collector.settings.session_seconds
     key = await collector.write(
@@ -97,7 +93,7 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
     await asyncio.to_thread(collector.keys.read)
     answer = _redirect(pending.page)
     set_session_cookie(answer, request, key, now=now, seconds=seconds, is_https=collector.settings.is_https)
-    _forget_pending(answer, secure=secure)
+    _keep_pending(answer, oidc, others, secure=secure)
     return answer
 
 
@@ -109,9 +105,16 @@ async def _end_sessions(collector: Collector, subject: str | None) -> None:
         await asyncio.to_thread(collector.keys.read)
 
 
-def _forget_pending(answer: Response, *, secure: bool) -> None:
-    name, path = host_cookie(PENDING_COOKIE, secure=secure), _cookie_path(secure=secure)
-    answer.delete_cookie(name, path=path, httponly=True, samesite="lax", secure=secure)
+def _keep_pending(answer: Response, oidc: OidcSignIn, pending: Sequence[PendingSignIn], *, secure: bool) -> None:
+    answer.set_cookie(
+        host_cookie(PENDING_COOKIE, secure=secure),
+        oidc.cookies.sign(pending) if pending else "",
+        max_age=int(PENDING_SECONDS) if pending else 0,
+        path=_cookie_path(secure=secure),
+        httponly=True,
+        samesite="lax",  # the provider sends the browser back by opening a page
+        secure=secure,
+    )
 
 
 def _is_encrypted(request: Request, collector: Collector) -> bool:

@@ -3,6 +3,7 @@
 import base64
 import hmac
 import json
+import secrets
 import socket
 import threading
 
@@ -275,17 +276,29 @@ def test_a_sign_in_is_over_after_ten_minutes():
     """And no text but one that was signed is a sign-in."""
     cookies = PendingSignInCookies("secret")
     pending = PendingSignIn.begin("/runs/r", now=0.0)
-    signed = cookies.sign(pending)
-    assert cookies.read(signed, state=pending.state, now=599.0) == pending
-    assert cookies.read(signed, state=pending.state, now=600.0) is None
-    assert cookies.read(signed, state="", now=0.0) is None
-    assert PendingSignInCookies("another").read(signed, state=pending.state, now=0.0) is None
+    signed = cookies.sign([pending])
+    assert cookies.read(signed, now=599.0) == [pending]
+    assert cookies.read(signed, now=600.0) == []
+    assert [pending.has_state(state) for state in (pending.state, "", pending.nonce)] == [True, False, False]
+    assert PendingSignInCookies("another").read(signed, now=0.0) == []
 
 
-@given(value=st.text(), state=st.text())
-def test_no_other_text_is_a_pending_sign_in(value, state):
+def test_the_sign_ins_of_a_browser_fit_into_a_cookie():
+    """However many it begins, and however long the pages are: the oldest are dropped."""
+    cookies = PendingSignInCookies("secret")
+    for longest in (0, 990):
+        begun = [PendingSignIn.begin("/" + secrets.token_hex(longest // 2), now=0.0) for _ in range(30)]
+        signed = cookies.sign(begun)
+        held = cookies.read(signed, now=0.0)
+        assert len(signed) < 3_900
+        assert held == begun[-len(held) :]
+        assert 2 <= len(held) <= 8
+
+
+@given(value=st.text())
+def test_no_other_text_is_a_pending_sign_in(value):
     """Whatever the browser sends."""
-    assert PendingSignInCookies("secret").read(value, state=state, now=0.0) is None
+    assert PendingSignInCookies("secret").read(value, now=0.0) == []
 
 
 @given(page=st.text(alphabet=st.sampled_from("/\\ab.:@%?#\t\n ") | st.characters(), max_size=30))
@@ -412,7 +425,7 @@ def test_at_most_sixteen_wait_for_the_provider(provider, browser, guarded):
 def test_what_the_provider_refuses_is_refused(browser):
     """Its words reach the log, and not the page."""
     callback = browser.to_callback().partition("?")[0]
-    state = PendingSignInCookies(CLIENT_SECRET)._serializer.loads(browser.cookies["rlvitals_oidc"])["state"]
+    state = PendingSignInCookies(CLIENT_SECRET)._serializer.loads(browser.cookies["rlvitals_oidc"])[0]["state"]
     answer = browser.open(f"{callback}?error=%3Cscript%3E&state={state}")
     assert answer.headers["Location"] == "/sign-in?refused=refused"
 

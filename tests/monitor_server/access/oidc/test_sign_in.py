@@ -33,6 +33,17 @@ def test_a_person_signs_in_and_may_do_what_the_group_allows(guarded, browser):
     assert browser.who() is None
 
 
+def test_two_tabs_sign_in_at_the_same_time(browser):
+    """In any order, each to its own page; a third, which was left open, disturbs nobody."""
+    first, second, third = (browser.to_callback(f"/runs/{name}") for name in ("one", "two", "three"))
+    assert browser.open(first).headers["Location"] == "/runs/one"
+    assert browser.open(third).headers["Location"] == "/runs/three"
+    assert browser.open(third).headers["Location"] == "/sign-in?refused=expired"
+    assert browser.open(second).headers["Location"] == "/runs/two"
+    assert browser.who()["name"] == "anna@example.org"
+    assert set(browser.cookies) == {"rlvitals_session"}
+
+
 def test_the_cookies_are_hidden_from_scripts_and_bound_to_tls(guarded, browser):
     """Both of them, and nothing of a sign-in is kept by a cache."""
     asked = guarded.ask("GET", START, headers={"X-Forwarded-Proto": "https"})
