@@ -2,7 +2,13 @@ import re
 import subprocess
 
 import pytest
+import urllib3
 import yaml
+
+from tests.deploy.test_page_before_collapse import running
+from tests.live import eventually
+from tests.monitor_server.notifications.receivers import receiving
+from tests.ports import reserved_port
 
 OPERATORS = {
     "=": str.__eq__,
@@ -100,3 +106,42 @@ def test_one_run_never_silences_another(configuration):
     """Every inhibition asks for the same run of the same project."""
     for rule in configuration["inhibit_rules"]:
         assert rule["equal"] == ["run", "project"]
+
+
+@pytest.mark.alertmanager
+def test_the_receivers_work_when_they_are_uncommented(deploy, tmp_path):
+    """Slack and the webhook: a title that names each alert of the run, and no name of a run that notifies everybody."""
+    text = (deploy / "alertmanager/alertmanager.yml").read_text()
+    text = re.sub(r"^    # (?=slack_configs:|webhook_configs:|  )", "    ", text, flags=re.MULTILINE)
+    run = "<!channel> at night"
+    labels = {"project": "search", "run": run, "severity": "critical"}
+    alerts = [
+        {
+            "labels": labels | {"alertname": name},
+            "annotations": {"description": f"Run {run} fails.", "dashboard_url": "http://127.0.0.1:8600/?run=x"},
+        }
+        for name in ("GRPONonFinite", "GRPOTrainerLost")
+    ]
+    alerts.append({"labels": {"alertname": "RlvitalsKeyExpiring", "severity": "warning"}, "annotations": {}})
+    with receiving() as slack, receiving() as ticket, reserved_port() as port:
+        (tmp_path / "slack_url").write_text(f"{slack.url}/hook")
+        text = text.replace("/etc/alertmanager/secrets/slack_url", str(tmp_path / "slack_url"))
+        text = text.replace("http://your-service:8080", ticket.url).replace("group_wait: 5s", "group_wait: 500ms")
+        (tmp_path / "alertmanager.yml").write_text(text)
+        command = [
+            "prometheus-alertmanager",
+            f"--config.file={tmp_path / 'alertmanager.yml'}",
+            f"--storage.path={tmp_path / 'alertmanager'}",
+            "--cluster.listen-address=",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ]
+        url = f"http://127.0.0.1:{port}"
+        with running(command, url, tmp_path / "alertmanager.log"):
+            assert urllib3.request("POST", f"{url}/api/v2/alerts", json=alerts, retries=False).status == 200
+            (message,) = eventually(lambda: slack.bodies)[0]["attachments"]
+            assert [alert["labels"]["alertname"] for alert in eventually(lambda: ticket.bodies)[0]["alerts"]] == [
+                "RlvitalsKeyExpiring"
+            ]
+    assert message["title"] == "GRPONonFinite GRPOTrainerLost on '!channel' at night"
+    lines = ["Run '!channel' at night fails.", "http://127.0.0.1:8600/?run=x"]
+    assert message["text"].split("\n")[:4] == lines * 2

@@ -35,7 +35,7 @@ STEPS_PER_BLOCK = 10
 
 
 @contextlib.contextmanager
-def _running(command, url, log_path):
+def running(command, url, log_path):
     """Run a server until the block ends, and yield when it answers that it is ready."""
 
     def is_ready():
@@ -73,7 +73,7 @@ def alertmanager(deploy, tmp_path):
             "--cluster.listen-address=",
             f"--web.listen-address={address}",
         ]
-        with _running(command, f"http://{address}", tmp_path / "alertmanager.log"):
+        with running(command, f"http://{address}", tmp_path / "alertmanager.log"):
             yield address, pages, tickets
 
 
@@ -102,7 +102,7 @@ def watched(start_collector, alertmanager, deploy, tmp_path):
             f"--storage.tsdb.path={tmp_path / 'prometheus'}",
             f"--web.listen-address=127.0.0.1:{port}",
         ]
-        with _running(command, url, tmp_path / "prometheus.log"):
+        with running(command, url, tmp_path / "prometheus.log"):
             yield live, keys, url
 
 
