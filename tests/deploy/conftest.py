@@ -14,6 +14,7 @@ PROGRAMS = {
     "prometheus": ("prometheus", ("prometheus", "promtool")),
     "alertmanager": ("prometheus-alertmanager", ("prometheus-alertmanager", "amtool")),
     "systemd": ("systemd", ("systemd-analyze",)),
+    "nginx": ("nginx-light", ("nginx", "openssl")),
 }
 
 
