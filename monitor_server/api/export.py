@@ -168,6 +168,7 @@ def _run_row(store: Store, run_id: str) -> dict[str, Any] | None:
 
 def _heading(row: Mapping[str, Any]) -> dict[str, Any]:
     fields = {name: row[name] for name in ("project", "source", "capability", "world_size", "ended", "started_at")}
+    fields |= {"thinned": True} if row["steps_thinned_to"] else {}
     return {"run": row["name"]} | fields | {"config": read_object(row["config"] or b"{}")}
 
 

@@ -61,6 +61,7 @@ class ReadReport:
         first_repeated: The first of them, counted from 1, and its step.
         numbered_rows: Rows whose step cannot be one.
         first_numbered: The first of them, counted from 1, and what it has as its step.
+        is_thinned: Whether a collector has removed steps of the run, so that the log lacks what detectors saw live.
     """
 
     bytes_read: int = 0
@@ -70,6 +71,7 @@ class ReadReport:
     first_repeated: tuple[int, int] | None = None
     numbered_rows: int = 0
     first_numbered: tuple[int, float] | None = None
+    is_thinned: bool = False
 
     def add_repeated(self, row: int, step: int) -> None:
         """Count a row whose values do not count, because its step has others."""
@@ -85,6 +87,11 @@ class ReadReport:
     def notes(self) -> list[str]:
         """What a reader of the result must know of the steps, in a sentence each."""
         notes = []
+        if self.is_thinned:
+            notes.append(
+                "retention had thinned the steps of this run before they were exported: phases and alerts may differ "
+                "from those that the collector found, which JSON lines have after the steps"
+            )
         if self.first_repeated is not None:
             row, step = self.first_repeated
             notes.append(

@@ -53,10 +53,13 @@ def _read_lines(path: Path, wanted: int, report: ReadReport) -> Iterator[Row]:
     """Yield the steps of the run in a place of the file."""
     place = -1
     for place_in_file, line in lines(path, report):
-        if _heading(line) is not None:
+        heading = _heading(line)
+        if heading is not None:
             place += 1
             if place > wanted:
                 return
+            if place == wanted:
+                report.is_thinned = heading.get("thinned") is True
         elif place == wanted:
             row = _object(line)
             if row is None:
@@ -84,7 +87,9 @@ class ExportedParquet:
 
     def logs(self, path: Path) -> Iterator[Log]:
         """Yield the runs of the file."""
-        for name in _parquet_runs(path):
+        with _parquet_file(path) as file:
+            names = list(_headings(file, path))
+        for name in names:
             yield Log(name=name, path=path, format=self.name, read=partial(_read_parquet, path, name))
 
 
@@ -92,13 +97,14 @@ class ExportedParquet:
 FOOTER_BYTES = 64 << 20
 
 
-def _parquet_runs(path: Path) -> list[str]:
-    with _parquet_file(path) as file:
-        try:
-            runs = json.loads(file.schema_arrow.metadata[EXPORT_KEY.encode()])["runs"]
-            return [str(name) for name in runs]
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise LogError(f"{path} must be a file of `rlvitals export`: its metadata cannot be read") from error
+def _headings(file: Any, path: Path) -> dict[str, dict[str, Any]]:  # noqa: ANN401 - pyarrow is an extra
+    """Return what begins each run, by its name."""
+    try:
+        runs = json.loads(file.schema_arrow.metadata[EXPORT_KEY.encode()])["runs"]
+        given = runs if isinstance(runs, dict) else dict.fromkeys(runs)
+        return {str(name): heading if isinstance(heading, dict) else {} for name, heading in given.items()}
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise LogError(f"{path} must be a file of `rlvitals export`: its metadata cannot be read") from error
 
 
 def _read_parquet(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
@@ -107,6 +113,7 @@ def _read_parquet(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
 
     place = 0
     with _parquet_file(path) as file:
+        report.is_thinned = _headings(file, path).get(run, {}).get("thinned") is True
         try:
             for batch in file.iter_batches(batch_size=BATCH_ROWS):
                 report.bytes_read += batch.nbytes

@@ -3,6 +3,8 @@
 import pytest
 import sqlalchemy
 
+from monitor_server.importers.protocol import ReadReport
+from monitor_server.importers.search import find_logs
 from monitor_server.retention.policy import ROWS_PER_SLICE, Policy
 from monitor_server.settings import Settings
 from monitor_server.store import tables
@@ -244,6 +246,30 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
     ]  # fmt: skip
     assert _bodies(database_url, run_id) == {(step, 0) for step in range(end - SPAN, end)}
     other.close()
+
+
+def test_who_reads_the_export_of_a_thinned_run_is_told_so(keeping, database_url, clock, tmp_path):
+    """Its phases and alerts may differ; the export of the whole run before says nothing of it."""
+    live = keeping(step_days=1.0, thinned_steps=4, stall_minimum_seconds=1e9)
+    run_id = live.run(run="a", records=[_step(step) for step in range(20)])
+
+    def notes():
+        found = []
+        for form in ("jsonl", "parquet"):
+            answer = live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export", fields={"format": form})
+            (tmp_path / f"run.{form}").write_bytes(answer.data)
+            (log,) = find_logs([tmp_path / f"run.{form}"], [], pytest.fail)
+            report = ReadReport()
+            assert list(log.read(report))
+            found.append(report.notes)
+        return found
+
+    assert notes() == [[], []]
+    clock.now += 2 * DAY
+    eventually(lambda: count_rows(database_url, run_id)["steps"] < 20)
+    lines, columns = notes()
+    assert lines == columns
+    assert "retention had thinned the steps of this run" in lines[0]
 
 
 @sqlite_only
