@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, LargeBinary, Select, bindparam, delete, func, insert, select
+from sqlalchemy import BindParameter, Connection, LargeBinary, Select, String, bindparam, delete, func, insert, select
 
 from monitor_server.store.encoding.packing import FLOAT, columns, pack, unpack
 from monitor_server.store.repositories.removed_attempts import is_kept
@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 _COLUMNS = (steps.c.step, steps.c.attempt, steps.c.time, steps.c.policy_version, steps.c.data_version, steps.c.packed)
 
 _ADD_SIGNALS = Insertion(signals, columns=["run_id", "position", "name"])
-# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
+# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch or scrape asks them.
+_SIGNALS = select(signals.c.name).where(signals.c.run_id == bindparam("run")).order_by(signals.c.position)
 _KNOWN = select(steps.c.step).where(
     steps.c.run_id == bindparam("run"),
     steps.c.attempt == bindparam("attempt"),
@@ -62,8 +63,7 @@ class Steps:
 
     def signals(self, run_id: str) -> list[str]:
         """Return the run's signals in the order of their positions."""
-        query = select(signals.c.name).where(signals.c.run_id == run_id).order_by(signals.c.position)
-        return list(self._connection.execute(query).scalars())
+        return list(self._connection.execute(_SIGNALS, {"run": run_id}).scalars())
 
     def add_signals(self, run_id: str, names: Sequence[str], *, start: int) -> None:
         """Assign new signals the positions from ``start`` on."""
@@ -217,7 +217,7 @@ class Steps:
 
     def at(self, run_id: str, step: int) -> Mapping[str, float]:
         """Return the signals at one step; empty where there is none."""
-        row = self._connection.execute(_newest(run_id).where(steps.c.step == step)).first()
+        row = self._connection.execute(_AT, {"run": run_id, "of_step": step}).first()
         return {} if row is None else _unpack(run_id, step, row.packed, self.signals(run_id)) or {}
 
 
@@ -230,7 +230,7 @@ def _unpack(run_id: str, step: int, packed: bytes, names: Sequence[str]) -> dict
         return None
 
 
-def _newest(run_id: str) -> Select[tuple[int, int, float, int | None, str | None, bytes]]:
+def _newest(run_id: str | BindParameter[str]) -> Select[tuple[int, int, float, int | None, str | None, bytes]]:
     newer = steps.alias()
     attempt = (
         select(func.max(newer.c.attempt))
@@ -238,3 +238,6 @@ def _newest(run_id: str) -> Select[tuple[int, int, float, int | None, str | None
         .scalar_subquery()
     )
     return select(*_COLUMNS).where(steps.c.run_id == run_id, steps.c.attempt == attempt).order_by(steps.c.step)
+
+
+_AT = _newest(bindparam("run", type_=String)).where(steps.c.step == bindparam("of_step"))
