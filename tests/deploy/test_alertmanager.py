@@ -108,21 +108,11 @@ def test_one_run_never_silences_another(configuration):
         assert rule["equal"] == ["run", "project"]
 
 
-@pytest.mark.alertmanager
-def test_the_receivers_work_when_they_are_uncommented(deploy, tmp_path):
-    """Slack and the webhook: a title that names each alert of the run, and no name of a run that notifies everybody."""
+@pytest.fixture
+def uncommented(deploy, tmp_path):
+    """A real Alertmanager whose example receivers are uncommented; yield its address, Slack and the webhook."""
     text = (deploy / "alertmanager/alertmanager.yml").read_text()
     text = re.sub(r"^    # (?=slack_configs:|webhook_configs:|  )", "    ", text, flags=re.MULTILINE)
-    run = "<!channel> at night"
-    labels = {"project": "search", "run": run, "severity": "critical"}
-    alerts = [
-        {
-            "labels": labels | {"alertname": name},
-            "annotations": {"description": f"Run {run} fails.", "dashboard_url": "http://127.0.0.1:8600/?run=x"},
-        }
-        for name in ("GRPONonFinite", "GRPOTrainerLost")
-    ]
-    alerts.append({"labels": {"alertname": "RlvitalsKeyExpiring", "severity": "warning"}, "annotations": {}})
     with receiving() as slack, receiving() as ticket, reserved_port() as port:
         (tmp_path / "slack_url").write_text(f"{slack.url}/hook")
         text = text.replace("/etc/alertmanager/secrets/slack_url", str(tmp_path / "slack_url"))
@@ -137,11 +127,48 @@ def test_the_receivers_work_when_they_are_uncommented(deploy, tmp_path):
         ]
         url = f"http://127.0.0.1:{port}"
         with running(command, url, tmp_path / "alertmanager.log"):
-            assert urllib3.request("POST", f"{url}/api/v2/alerts", json=alerts, retries=False).status == 200
-            (message,) = eventually(lambda: slack.bodies)[0]["attachments"]
-            assert [alert["labels"]["alertname"] for alert in eventually(lambda: ticket.bodies)[0]["alerts"]] == [
-                "RlvitalsKeyExpiring"
-            ]
-    assert message["title"] == "GRPONonFinite GRPOTrainerLost on '!channel' at night"
-    lines = ["Run '!channel' at night fails.", "http://127.0.0.1:8600/?run=x"]
-    assert message["text"].split("\n")[:4] == lines * 2
+            yield url, slack, ticket
+
+
+def raise_alerts(url, *labels):
+    """Send alerts as Prometheus does."""
+    alerts = [
+        {
+            "labels": own,
+            "annotations": {
+                "description": f"Run {own.get('run')} fails.",
+                "dashboard_url": "http://127.0.0.1:8600/?run=x",
+            },
+        }
+        for own in labels
+    ]
+    assert urllib3.request("POST", f"{url}/api/v2/alerts", json=alerts, retries=False).status == 200
+
+
+@pytest.mark.alertmanager
+def test_the_receivers_work_when_they_are_uncommented(uncommented):
+    """Slack and the webhook: a title that names each alert of the run, and no name of a run that notifies everybody."""
+    url, slack, ticket = uncommented
+    run = {"project": "search", "run": "<!channel> at night", "severity": "critical"}
+    key = {"alertname": "RlvitalsKeyExpiring", "severity": "warning"}
+    raise_alerts(url, run | {"alertname": "GRPONonFinite"}, run | {"alertname": "GRPOCriticalAnomaly"}, key)
+    (message,) = eventually(lambda: slack.bodies)[0]["attachments"]
+    assert message["title"] == "GRPOCriticalAnomaly, GRPONonFinite on '!channel' at night"
+    assert message["text"].split("\n")[:4] == ["Run '!channel' at night fails.", "http://127.0.0.1:8600/?run=x"] * 2
+    (alert,) = eventually(lambda: ticket.bodies)[0]["alerts"]
+    assert alert["labels"] == key
+
+
+@pytest.mark.alertmanager
+def test_a_network_that_fails_is_one_message_for_each_project(uncommented):
+    """All runs of a project become silent at once, and the channel is not flooded."""
+    url, slack, ticket = uncommented
+    lost = {"project": "search", "alertname": "GRPOTrainerLost", "severity": "critical"}
+    stale = {"project": "search", "alertname": "GRPOTelemetryStale", "severity": "warning"}
+    raise_alerts(url, *(lost | {"run": f"r{number}"} for number in range(200)))
+    raise_alerts(url, *(stale | {"run": f"s{number}"} for number in range(200)))
+    (message,) = eventually(lambda: slack.bodies)[0]["attachments"]
+    assert len(eventually(lambda: ticket.bodies)[0]["alerts"]) == 200
+    assert message["title"] == "200 alerts"
+    assert message["text"].count("fails.") == 20
+    assert (len(slack.bodies), len(ticket.bodies)) == (1, 1)
