@@ -53,7 +53,9 @@ class Runs(Collector):
             views, deadlines = repositories.run_views, self._settings.deadlines
             live = views.live(now=now, deadlines=deadlines, limit=most)
             ended = views.ended_since(now - ENDED_SECONDS, now=now, deadlines=deadlines, limit=most)
-            left_out = views.count_live(now=now, deadlines=deadlines) - len(live) if len(live) == most else 0
+            # With a limit of 0 somebody wants no runs here at all, and none is missed.
+            is_full = len(live) == most > 0
+            left_out = views.count_live(now=now, deadlines=deadlines) - most if is_full else 0
             families.left_out.add_metric([], left_out)
             for row in live:
                 families.add_alerts(repositories, row)

@@ -105,6 +105,15 @@ def test_what_is_exposed_is_bounded(live, clock):
     assert len(exposed) == 2 * 3
 
 
+def test_whoever_wants_no_runs_is_not_told_that_runs_are_left_out(start_collector):
+    """With a limit of 0 nothing is exposed of runs, by intention."""
+    live = start_collector(exposed_runs=0)
+    live.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    found = _samples(live)
+    assert found["rlvitals_left_out_runs",] == 0
+    assert not [key for key in found if key[0] == "rlvitals_run_phase"]
+
+
 def test_ingest_and_detection_are_counted(live):
     """Stored, refused and repeated records, bytes and times."""
     batch = {"run": "r", "records": [{"step": 0, "scalars": {"a": 1.0}}, {"stp": 1}]}
