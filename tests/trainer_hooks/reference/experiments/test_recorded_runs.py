@@ -100,7 +100,9 @@ def test_the_rescued_runs_are_documented_as_they_were():
     page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     stubborn = rescue_table(EXPERIMENTS / "rescue-stubborn", STUBBORN)
     rescued = EXPERIMENTS / "rescue"
-    for printed in (rescue_table(rescued, FOLDER), stubborn, cost_table(rescued), forks_table(rescued)):
+    fresh = EXPERIMENTS.parent / "probes"
+    tenth = rescue_table(fresh / "rescue", fresh / "runs"), cost_table(fresh / "rescue")
+    for printed in (rescue_table(rescued, FOLDER), stubborn, cost_table(rescued), forks_table(rescued), *tenth):
         assert printed in page
     assert sum(line.endswith("| yes |") for line in stubborn.splitlines()) >= 4
 
