@@ -163,10 +163,11 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     assert eval_table(STUBBORN, ARMS) in page
     assert searches_table(STUBBORN, ARMS) in page
     probes = EXPERIMENTS.parent / "probes"
-    for swept in (probes / "runs-stubborn", probes / "runs", probes / "runs-spiral"):
+    for swept in (probes / "runs-stubborn", probes / "runs", probes / "runs-spiral", probes / "runs-constant"):
         assert gwhes_action_table(swept, ["grpo-sweep"]) in page
         assert sweep_table(swept, ["grpo-sweep"]) in page
         assert decomposition_table(swept, ["grpo-sweep"]) in page
-    for swept in (probes / "runs", probes / "runs-spiral"):
+    for swept in (probes / "runs", probes / "runs-spiral", probes / "runs-constant"):
         assert momentum_table(swept, ["grpo-sweep"]) in page
-    assert origin_table(probes / "runs-spiral", ["grpo-sweep"]) in page
+    for swept in (probes / "runs-spiral", probes / "runs-constant"):
+        assert origin_table(swept, ["grpo-sweep"]) in page
