@@ -8,7 +8,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.audit_log import AuditEntry, detail_of_run
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["change_entry", "commit_change", "detail_of_alert", "record_change"]
+__all__ = ["LONGEST_WORDS", "change_entry", "commit_change", "detail_of_alert", "record_change"]
 
 LONGEST_WORDS: Final = 300
 

@@ -1,11 +1,13 @@
 """A person asks the trainer of an alert's run for an action."""
 
-from monitor_server.access.audit.entries import record_change
+from monitor_server.access.audit.entries import LONGEST_WORDS, record_change
 from monitor_server.access.callers import Caller
 from monitor_server.action_requests.requesting import RequestableAction, request_action
 from monitor_server.api.running_collector.collector import Collector
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_requests import StoredRequest
+from monitor_server.store.repositories.audit_log import detail_of_run
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["request_trainer_action"]
 
@@ -25,9 +27,11 @@ async def request_trainer_action(
     def write(repositories: Repositories) -> StoredRequest:
         request = request_action(repositories, alert_id, action, by=signed, note=note, now=now)
         project = repositories.runs.project(request.run_id)
+        words = f"asked for, about alert {alert_id}" + (f": {note}" if note else "")
+        detail = detail_of_run(request.run_id, printable(words, longest=LONGEST_WORDS))
         record_change(
             repositories, author, f"run.{action}", request.run_id,
-            now=now, project=project, by=by, detail=f"asked for, about alert {alert_id}",
+            now=now, project=project, by=by, detail=detail,
         )  # fmt: skip
         return request
 

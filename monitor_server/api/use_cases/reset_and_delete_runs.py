@@ -35,7 +35,9 @@ async def reset_stored_run(
         collector.log.forget(run_id)
         position = reset_run(repositories, run_id, attempt=attempt, world_size=world_size, now=now)
         project = repositories.runs.project(run_id)
-        detail = f"attempt {attempt}, world size {world_size}"
+        given = {"attempt": attempt, "world size": world_size}
+        asked = [f"{name} {value}" for name, value in given.items() if value is not None]
+        detail = ", ".join(asked) or "tried again, where it was quarantined"
         record_change(repositories, author, "run.reset", run_id, now=now, project=project, detail=detail)
         return position
 

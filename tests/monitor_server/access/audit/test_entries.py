@@ -74,21 +74,24 @@ def test_what_people_write_is_in_the_log_until_its_run_is_deleted(guarded):
     guarded.ask("POST", f"{path}/ack", admin, body={"note": "my run\nis fine"})
     guarded.ask("POST", f"{path}/comments", admin, body={"text": "lr was 1e-3"})
     guarded.ask("PATCH", f"/api/v1/runs/{run}", admin, body={"title": "Über", "tags": ["b", "a"], "archived": True})
-    items = guarded.ask("GET", "/api/v1/audit?limit=3", admin).json()["items"]
+    guarded.ask("POST", f"{path}/actions", admin, body={"action": "stop", "note": "it is lost"})
+    guarded.ask("POST", f"/api/v1/runs/{run}/reset", admin, body={})
+    items = guarded.ask("GET", "/api/v1/audit?limit=5", admin).json()["items"]
     assert [item["detail"] for item in reversed(items)] == [
         f"run {run}: scripted: my run\\nis fine",
         f"run {run}: scripted: lr was 1e-3",
         f'run {run}: archived true; tags ["a", "b"]; title "Über"',
+        f"run {run}: asked for, about alert {alert['id']}: it is lost",
+        "tried again, where it was quarantined",
     ]
     assert guarded.ask("DELETE", f"/api/v1/runs/{run}?force=true", admin).status in (200, 202)
 
     def details():
+        said = {"alert.acknowledge", "alert.comment", "run.label", "run.stop"}
         items = guarded.ask("GET", "/api/v1/audit", admin).json()["items"]
-        return [
-            item["detail"] for item in items if item["action"] in ("alert.acknowledge", "alert.comment", "run.label")
-        ]
+        return [item["detail"] for item in items if item["action"] in said]
 
-    eventually(lambda: details() == ["of a deleted run"] * 3)
+    eventually(lambda: details() == ["of a deleted run"] * 4)
 
 
 def test_an_administrator_of_a_project_reads_its_entries(guarded):
