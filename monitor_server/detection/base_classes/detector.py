@@ -108,6 +108,10 @@ class StreamDetector(Stateful):
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
         """Process a person's acknowledgement; detectors whose findings end by themselves ignore it."""
 
+    def _replaces_rows(self, step: int) -> bool:
+        """Return whether an attempt that begins at a step goes back, so that rows which were processed do not count."""
+        return self.step is not None and step <= self.step
+
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         """Process one new step and return the findings that hold."""
         raise NotImplementedError

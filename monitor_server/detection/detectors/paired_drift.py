@@ -1,5 +1,6 @@
 """Paired drift: slow drift in the paired entropy change, the channel with the least noise."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
@@ -14,6 +15,7 @@ __all__ = ["PairedDrift"]
 
 SIGNAL = "entropy/paired_delta"
 STALE_ROWS = 5
+TRAIL_ROWS = 64  # a rewind that goes back further forgets the drift
 
 
 class PairedDrift(StreamDetector):
@@ -66,6 +68,10 @@ class PairedDrift(StreamDetector):
         self.unpaired = 0  # rows since the channel was observed
         self.warm_up = WarmUp()
         self.rise = 0.0
+        # Step, S and R of the newest rows, for a rewind: what has come of a drift by then still counts.
+        self.steps: deque[int] = deque(maxlen=TRAIL_ROWS)
+        self.sums: deque[float] = deque(maxlen=TRAIL_ROWS)
+        self.rises: deque[float] = deque(maxlen=TRAIL_ROWS)
         self.half_way: int | None = None
         self.quiet = 0
         self.suspected = False
@@ -94,6 +100,10 @@ class PairedDrift(StreamDetector):
         else:
             self._accumulate(delta, observation.step)
         total = self.cusum.value
+        if total > 0.0:
+            self.steps.append(observation.step)
+            self.sums.append(total)
+            self.rises.append(self.rise)
         lasts = total > self._least_sum and self.rise >= self._least_rise
         statistic = self.statistic if lasts else 0.0
         self.quiet = self.quiet + 1 if total < self._least_sum / 3 else 0
@@ -153,6 +163,17 @@ class PairedDrift(StreamDetector):
         self.controls.restart()
 
     def _resume(self, step: int) -> None:
-        if self.cusum.since is not None and step <= self.cusum.since:
+        if not self._replaces_rows(step):
+            return
+        while self.steps and self.steps[-1] >= step:
+            self.steps.pop()
+            self.sums.pop()
+            self.rises.pop()
+        if self.cusum.since is None or step <= self.cusum.since or not self.steps:
             self.cusum.reset()
-            self.rise, self.half_way, self.active, self.suspected = 0.0, None, False, False
+            self.rise, self.half_way = 0.0, None
+        else:
+            self.cusum.value, self.rise = self.sums[-1], self.rises[-1]
+        if self.half_way is not None and step <= self.half_way:
+            self.half_way = None
+        self.active = self.suspected = False

@@ -74,7 +74,7 @@ class Plateau(StreamDetector):
         )
 
     def _resume(self, step: int) -> None:
-        if self.step is not None and step <= self.step:
+        if self._replaces_rows(step):
             self._rebaseline()
 
     def _rebaseline(self) -> None:

@@ -69,14 +69,21 @@ class DrawUp(Stateful):
 
     @property
     def value(self) -> float:
-        """The newest draw-up."""
-        if self.lowest is None or self.average.value is None:
+        """The newest draw-up, which is 0 while the average settles."""
+        if self.lowest is None or self.average.value is None or self.average.count < self._settle:
             return 0.0
         return self.average.value - self.lowest
 
     def restart(self) -> None:
         """Discard the average and the lowest value, because the level changed its meaning."""
         self.average, self.lowest, self.since = Ema(self._alpha), None, None
+
+    def rewind(self, step: int) -> None:
+        """Discard what was averaged, because the rows from a step on are replaced, and a lowest value among them."""
+        if self.since is not None and step <= self.since:
+            self.restart()
+        else:
+            self.average = Ema(self._alpha)
 
 
 class Cusum(Stateful):
