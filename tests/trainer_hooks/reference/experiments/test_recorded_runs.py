@@ -162,6 +162,11 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     assert paper_table(STUBBORN) in page
     assert eval_table(STUBBORN, ARMS) in page
     assert searches_table(STUBBORN, ARMS) in page
+
+
+def test_the_runs_with_a_sweep_are_documented_as_they_were():
+    """docs/experiments/mechanism.md holds what `experiments multipliers` prints of docs/probes."""
+    page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
     probes = EXPERIMENTS.parent / "probes"
     for swept in (probes / "runs-stubborn", probes / "runs", probes / "runs-spiral", probes / "runs-constant"):
         assert gwhes_action_table(swept, ["grpo-sweep"]) in page
