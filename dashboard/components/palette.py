@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.runs import RunItem
+from dashboard.api.types.runs import RunItem, shown_name
 from dashboard.components.run_choice import searched
 from dashboard.ids import frame as frame_ids
 
@@ -39,7 +39,7 @@ def palette_links(typed: str, runs: Sequence[RunItem], *, problem: str = "") -> 
     """
     begins = searched(typed).lower()
     pages = [(name, "page", href) for name, href in PAGES.items() if name.lower().startswith(begins)]
-    found = [*pages, *((run.get("title") or run["name"], run["project"], f"/runs/{run['id']}") for run in runs)]
+    found = [*pages, *((shown_name(run), run["project"], f"/runs/{run['id']}") for run in runs)]
     parts: list[Component] = [html.Ul([html.Li(_link(*each)) for each in found])] if found else []
     if problem or not found:
         parts.append(html.P(problem or "No run and no page matches.", className="calm"))

@@ -5,7 +5,7 @@ from typing import Final
 
 from dash import dcc
 
-from dashboard.api.types.runs import RunItem
+from dashboard.api.types.runs import RunItem, shown_name
 from dashboard.components.choices import choice_text
 
 __all__ = ["NO_RUN", "SEARCHING", "choice_labels", "run_choice", "run_options", "searched"]
@@ -70,5 +70,5 @@ def searched(text: object) -> str:
 
 
 def _option(run: RunItem, text: str) -> dict[str, str]:
-    label = choice_text(f"{run['name']} · {run['project']}")
-    return {"value": run["id"], "label": label, "search": choice_text(f"{text} {label} {run.get('title') or ''}")}
+    label = choice_text(f"{shown_name(run)} · {run['project']}")
+    return {"value": run["id"], "label": label, "search": choice_text(f"{text} {label} {run['name']}")}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, TypeVar
 
-from dashboard.api.types.runs import PhaseItem, RunDetail, RunItem, SeriesItem
+from dashboard.api.types.runs import PhaseItem, RunDetail, RunItem, SeriesItem, shown_name
 from dashboard.figures.curves.lines import log_dtick
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
@@ -141,7 +141,7 @@ def overlay_figure(
         held = {run.place: run for run in runs}
         longest = _span([point for points in lines.values() for point in points])
         traces = [
-            _line(held[place].run["name"], place, points, **_standing_out(points, longest))
+            _line(shown_name(held[place].run), place, points, **_standing_out(points, longest))
             for place, points in lines.items()
         ]
     values = [value for points in curves.values() for _, value in points]

@@ -12,7 +12,7 @@ from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.api.types.alerts import RULE_PREFIX, ActionItem, AlertItem, HistoryItem, JudgementItem
 from dashboard.api.types.responses import Attribution
 from dashboard.api.types.rules import RunRuleItem
-from dashboard.api.types.runs import ForecastItem
+from dashboard.api.types.runs import ForecastItem, RunItem, shown_name
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.forks import fork_cards
@@ -34,7 +34,7 @@ GONE: Final = "It is gone: its run was deleted, or a backup was restored."
 class _Read:
     """What the page shows.
 
-    ``phase`` is that of the run now. ``rules`` holds the rule whose alert it is, if it is one and concerns the run
+    ``run`` is as it is now. ``rules`` holds the rule whose alert it is, if it is one and concerns the run
     still; ``actions`` are the trainer's about this alert.
     """
 
@@ -42,7 +42,7 @@ class _Read:
     attribution: Attribution
     history: list[HistoryItem]
     forecast: ForecastItem | None
-    phase: str
+    run: RunItem
     rules: list[RunRuleItem]
     judgement: JudgementItem | None
     actions: list[ActionItem]
@@ -56,13 +56,13 @@ class _Read:
         outlook = html.Section(
             [
                 html.H2("Forecast of the run"),
-                html.Div(forecast_parts(self.forecast, phase=self.phase), className="forecast"),
+                html.Div(forecast_parts(self.forecast, phase=self.run["phase"]), className="forecast"),
             ],
             className="card explains forecast-card",
         )
         states = [html.Section(rule_states(self.rules), className="card explains")] if self.rules else []
         explained = explanation(self.attribution, evidence, opened_step=alert["opened_step"])
-        return [alert_head(alert), *fork_cards(self.actions), *states, outlook, *explained]
+        return [alert_head(alert, run=shown_name(self.run)), *fork_cards(self.actions), *states, outlook, *explained]
 
 
 async def alert_page(api_url: str, alert_id: str) -> Component:
@@ -74,7 +74,12 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
     except ApiError as error:
         return waiting("The alert cannot be shown", str(error))
     alert = read.alert
-    live = {"page": "alert", "title": f"{alert['kind']} of {alert['run']}", "run": alert["run_id"], "alert": alert_id}
+    live = {
+        "page": "alert",
+        "title": f"{alert['kind']} of {shown_name(read.run)}",
+        "run": alert["run_id"],
+        "alert": alert_id,
+    }
     return html.Div(
         className="alert-page",
         children=[
@@ -193,4 +198,4 @@ async def _read(api_url: str, alert_id: str) -> _Read:
         )
         about = [action for action in actions if action["alert_id"] == alert_id]
         judgement = judgements.get(alert_id)
-        return _Read(alert, attribution, history, forecast, run["phase"], of_alert, judgement, about)
+        return _Read(alert, attribution, history, forecast, run, of_alert, judgement, about)

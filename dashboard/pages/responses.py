@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 
 from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError
+from dashboard.api.types.runs import shown_name
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.responses.listing import USUAL, listing, response_controls, spread_choice
 from dashboard.components.responses.pairs import pairs_listing
@@ -44,14 +45,14 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
         return message("No such run", f"No run has the id {run_id}.")
     except ApiError as error:
         return waiting("The responses cannot be shown", str(error))
-    crumbs = [dcc.Link("All runs", href="/"), dcc.Link(run["name"], href=f"/runs/{run_id}"), html.Span("responses")]
+    crumbs = [dcc.Link("All runs", href="/"), dcc.Link(shown_name(run), href=f"/runs/{run_id}"), html.Span("responses")]
     asked = dict(parse_qsl(query))
     controls = response_controls(asked, last_step=run.get("last_step") or 0)
     return html.Div(
         className="responses-page",
         children=[
             dcc.Store(
-                id=frame_ids.LIVE, data={"page": "responses", "title": f"Responses of {run['name']}", "run": run_id}
+                id=frame_ids.LIVE, data={"page": "responses", "title": f"Responses of {shown_name(run)}", "run": run_id}
             ),
             html.Section(
                 [

@@ -1,5 +1,8 @@
 """Title, tags, notes and deletion of a run in a real browser."""
 
+import math
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -49,6 +52,20 @@ def test_a_run_is_named_tagged_and_archived(collector, visit):
     expect(names).to_have_text(["other"])
     visit.page.locator("#fleet-archived").get_by_text("archived").click()
     expect(names.filter(has_text="onerror")).to_have_text(["<img onerror=alert(1)> 😀"])
+
+
+def test_a_title_stands_on_every_page_that_shows_the_run(collector, visit):
+    """The page of an alert, the responses and the comparison call the run what people call it."""
+    run_id = collector.run(run="sweep-17", records=[{"step": 0, "scalars": {"grad/norm": math.nan}}])
+    eventually(lambda: collector.get(f"/runs/{run_id}/alerts")["items"])
+    alert = collector.get(f"/runs/{run_id}/alerts")["items"][0]["id"]
+    collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{run_id}", json={"title": "The long one"})
+    for page in (f"/runs/{run_id}/alerts/{alert}", f"/runs/{run_id}/responses"):
+        visit.page.goto(collector.url + page)
+        expect(visit.page.locator(".crumbs")).to_contain_text("The long one")
+        expect(visit.page).to_have_title(re.compile("The long one"))
+    visit.page.goto(f"{collector.url}/compare?run={run_id}")
+    expect(visit.page.locator(".compare-controls")).to_contain_text("The long one")
 
 
 def test_a_run_is_deleted_once_it_is_confirmed(collector, visit):

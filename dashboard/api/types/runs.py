@@ -19,6 +19,7 @@ __all__ = [
     "RunRow",
     "SeriesItem",
     "Sparkline",
+    "shown_name",
 ]
 
 
@@ -75,6 +76,11 @@ class RunItem(TypedDict, total=False):
     alert_counts: AlertCounts
     leading_alert: LeadingAlert | None
     alert_gpu_hours: float | None
+
+
+def shown_name(run: RunItem) -> str:
+    """Return what people call a run: its title, or else the name that its trainer gave it."""
+    return run.get("title") or run["name"]
 
 
 class RunGroupItem(TypedDict):

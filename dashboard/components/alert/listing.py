@@ -38,10 +38,10 @@ def _earlier(alerts: Sequence[AlertItem]) -> Component:
     return html.P([f"{len(alerts)} earlier ones are not listed: ", html.A(address, href=address)], className="calm")
 
 
-def alert_head(alert: AlertItem) -> Component:
-    """Return the head of an alert's page: which run, what was found, since when."""
+def alert_head(alert: AlertItem, *, run: str) -> Component:
+    """Return the head of an alert's page: which run, what was found, since when; ``run`` is what people call it."""
     kind = kind_name(alert["kind"])
-    crumbs = [dcc.Link("All runs", href="/"), dcc.Link(alert["run"], href=f"/runs/{alert['run_id']}")]
+    crumbs = [dcc.Link("All runs", href="/"), dcc.Link(run, href=f"/runs/{alert['run_id']}")]
     return html.Section(
         className=f"card alert-head {alert['state']}",
         **{"data-severity": alert["severity"]},

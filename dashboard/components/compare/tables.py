@@ -7,6 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.api.types.alerts import AlertItem
+from dashboard.api.types.runs import shown_name
 from dashboard.components.small_elements import badge
 from dashboard.components.values import plain
 from dashboard.figures.overlay import Compared, origin_step, seed_of, settings_of, style_of
@@ -28,7 +29,7 @@ def legend(runs: Sequence[Compared], *, is_grouped: bool) -> Component:
             for number, (name, seeds) in enumerate(settings_of(runs).items())
         ]
     else:
-        lines = [[_swatch(item.place), *_named(item, item.run["name"])] for item in runs]
+        lines = [[_swatch(item.place), *_named(item, shown_name(item.run))] for item in runs]
     return html.Ul([html.Li(line) for line in lines], className="legend", id=compare_ids.LEGEND)
 
 
@@ -65,7 +66,7 @@ def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]
         series = item.series.get(REWARD)
         rewards = [value for value in (series["values"] if series else []) if math.isfinite(value)]
         cells = [
-            item.run["name"],
+            shown_name(item.run),
             item.run["phase"],
             item.run["status"],
             plain(item.run.get("last_step")),
@@ -95,7 +96,7 @@ def config_differences(runs: Sequence[Compared]) -> Component:
             className="card table-card",
         )
     rows = [html.Tr([html.Th(name, scope="row"), *map(html.Td, values)]) for name, values in found.items()]
-    return _table("Configuration: what differs", ("setting", *(item.run["name"] for item in runs)), rows)
+    return _table("Configuration: what differs", ("setting", *(shown_name(item.run) for item in runs)), rows)
 
 
 def differences(configs: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any, Final, cast
 
-from dashboard.api.types.runs import RunItem, RunRow
+from dashboard.api.types.runs import RunItem, RunRow, shown_name
 
 __all__ = ["fleet_row", "grouped_row", "state_of", "thinned"]
 
@@ -26,7 +26,7 @@ def fleet_row(run: RunItem) -> Row:
     steps = None if last is None or began is None else last - began + 1
     return {
         "id": run["id"],
-        "run": run.get("title") or run["name"],
+        "run": shown_name(run),
         "name": run["name"],
         "project": run["project"],
         "tags": run.get("tags") or [],

@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.runs import ForecastItem, PhaseItem, RunItem, SeriesItem
+from dashboard.api.types.runs import ForecastItem, PhaseItem, RunItem, SeriesItem, shown_name
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.small_elements import badge, number, since
 from dashboard.ids import run as run_ids
@@ -50,7 +50,7 @@ def run_header(
         ),
         html.Div(
             [
-                html.H1(run.get("title") or run["name"]),
+                html.H1(shown_name(run)),
                 badge("phase", run["phase"]),
                 badge("status", run["status"]),
                 *(html.Span(tag, className="tag") for tag in run.get("tags") or []),

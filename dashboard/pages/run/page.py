@@ -13,7 +13,15 @@ from dashboard.api.client import ApiClient
 from dashboard.api.errors import ApiError, NotFoundError
 from dashboard.api.types.alerts import ActionItem, AlertItem, JudgementItem, WarrantyItem
 from dashboard.api.types.rules import RunRuleItem
-from dashboard.api.types.runs import ExpectedRangeItem, ForecastItem, MarkItem, PhaseItem, RunDetail, SeriesItem
+from dashboard.api.types.runs import (
+    ExpectedRangeItem,
+    ForecastItem,
+    MarkItem,
+    PhaseItem,
+    RunDetail,
+    SeriesItem,
+    shown_name,
+)
 from dashboard.components.alert.judgement import budget_lines, judgement_list
 from dashboard.components.alert.listing import alert_list
 from dashboard.components.alert.trainer_actions import action_list
@@ -104,7 +112,7 @@ class _Read:
         """Return what the browser must know to append steps: it asks again when the points have doubled."""
         return {
             "page": "run",
-            "title": self.run.get("title") or self.run["name"],
+            "title": shown_name(self.run),
             "run": self.run["id"],
             "attempt": self.run["attempt"],
             "max_points": MAX_POINTS * (1 if self.view.zoom is None else 3),
