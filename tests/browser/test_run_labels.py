@@ -129,7 +129,7 @@ def test_a_page_that_is_open_says_that_its_run_was_deleted(collector, visit, pag
     expect(visit.page.get_by_role("button", name="Comment")).to_have_count(0)
 
 
-def test_the_tab_of_a_run_that_was_deleted_warns_of_no_alert(collector, visit):
+def test_the_page_of_a_run_that_was_deleted_warns_of_no_alert_and_offers_no_form(collector, visit):
     """Its title and its icon are those of a page without alerts."""
     run_id = collector.run(run="gone", records=[{"step": step, "scalars": {"grad/norm": "NaN"}} for step in range(3)])
     visit.page.goto(f"{collector.url}/runs/{run_id}")
@@ -137,6 +137,7 @@ def test_the_tab_of_a_run_that_was_deleted_warns_of_no_alert(collector, visit):
     collector.pool.request("DELETE", f"{collector.url}/api/v1/runs/{run_id}?force=true")
     expect(visit.page).to_have_title("gone · rlvitals")
     expect(visit.page.locator("link[rel=icon]")).to_have_attribute("href", "/assets/favicon.svg")
+    expect(visit.page.get_by_text("Title, tags, notes, archive, delete")).to_be_hidden()
 
 
 def test_a_comparison_without_one_of_its_runs_is_not_refreshed_before_it_is_drawn_anew(collector, visit):
