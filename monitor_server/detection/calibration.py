@@ -19,7 +19,7 @@ from monitor_server.detection.expected_ranges import ExpectedRange, RunValues
 from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import SEEN_SHARE, Finding, Observation, Severity
 from monitor_server.detection.statistics.robust import noise_scale
-from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.state import Stateful, take_newest
 
 __all__ = ["BUILTIN", "CLASSES", "Calibration", "Gate", "Profile", "RunScore", "conformal_factor", "runs_needed"]
 
@@ -103,6 +103,12 @@ class BatchClass(Stateful):
             if len(self.rewards) == CLASS_ROWS:
                 self.name = CLASSES[noise_scale(list(self.rewards)) > NOISY]
         return self.name
+
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rows that are left decide
+        """Tell the class anew where it rests on rows that are replaced."""
+        if left < CLASS_ROWS:
+            self.name = None
+            take_newest(self.rewards, len(self.rewards) - left)
 
 
 class Gate(Stateful):

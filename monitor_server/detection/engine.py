@@ -49,20 +49,36 @@ class Engine:
         self._gate = Gate(calibration)
         self._warranty = calibration.warranty
         self._budget = FalseAlarmBudget(calibration.warranty) if calibration.warranty else None
-        self._detectors = build_detectors()
-        self._group = DetectorGroup(self._detectors.values())
-        self._phases = PhaseMachine()
-        self._forecaster = Forecaster()
+        self._begin()
         self._forecast: Forecast | None = None
         self._phase = Phase.WARMUP
         self._capability = self._phases.capability
         self._findings: Sequence[Finding] = ()
         self._newest: tuple[int, int] | None = None  # attempt, step
 
+    def _begin(self) -> None:
+        self._detectors = build_detectors()
+        self._group = DetectorGroup(self._detectors.values())
+        self._phases = PhaseMachine()
+        self._forecaster = Forecaster()
+
+    def _take_back(self, observation: Observation) -> None:
+        """Forget what a rewind replaces; a run that begins again from its first row is assessed as a new one."""
+        replaced, left = self._group.count_replaced(observation)
+        if not replaced:
+            return
+        self._gate.take_back(replaced, left)
+        if not left:
+            self._begin()
+            return
+        self._phases.take_back(replaced, left)
+        self._forecaster.take_back(replaced, left)
+
     def update(self, observation: Observation) -> Assessment:
         """Process one complete step and return the phase and every finding that holds."""
         position = (observation.attempt, observation.step)
         if self._newest is None or position > self._newest:
+            self._take_back(observation)
             self._newest = position
             found = self._group.update(observation)
             self._findings = self._gate.update(observation, _keep_most_severe(found))

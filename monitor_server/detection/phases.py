@@ -55,6 +55,10 @@ class PhaseMachine(Stateful):
             return Phase.WARMUP
         return Phase.UNKNOWN if is_stale else Phase.HEALTHY
 
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rows that are left decide
+        """Count the rows that are left."""
+        self.rows = min(self.rows, left)
+
     @property
     def capability(self) -> Capability:
         """The best capability whose signals were all observed within the last 5 rows."""

@@ -24,6 +24,8 @@ class RowOrder(Stateful):
         self.attempt: int | None = None
         self.step: int | None = None
         self.data_version: str | None = None
+        self.rows = 0  # of the run, without those that were replaced
+        self.stride: int | None = None  # the smallest distance of two rows in succession
 
     def is_new(self, observation: Observation) -> bool:
         """Return whether a row is newer than the newest one."""
@@ -35,12 +37,32 @@ class RowOrder(Stateful):
         """Return whether a new row is the first of a new attempt."""
         return self.attempt is not None and observation.attempt > self.attempt
 
+    def count_replaced(self, step: int) -> int:
+        """Return how many of the rows an attempt replaces that begins at a step; some too many where rows are missing.
+
+        >>> order = RowOrder()
+        >>> for row in (10, 20, 30):
+        ...     order.advance(Observation(step=row, signals={}))
+        >>> order.count_replaced(20), order.count_replaced(31), order.count_replaced(0)
+        (2, 0, 3)
+        """
+        if self.step is None or step > self.step:
+            return 0
+        return min(self.rows, (self.step - step) // (self.stride or 1) + 1)
+
     def changes_data(self, observation: Observation) -> bool:
         """Return whether a new row has other data than the rows before."""
         return self.data_version is not None and observation.data_version != self.data_version
 
     def advance(self, observation: Observation) -> None:
         """Make a new row the newest."""
+        if self.resumes(observation):
+            self.rows -= self.count_replaced(observation.step)
+        elif self.step is not None:
+            distance = observation.step - self.step
+            if self.stride is None or distance < self.stride:
+                self.stride = distance
+        self.rows += 1
         self.attempt, self.step = observation.attempt, observation.step
         if observation.data_version is not None:
             self.data_version = observation.data_version
@@ -92,6 +114,8 @@ class StreamDetector(Stateful):
 
     def _prepare(self, observation: Observation) -> None:
         if self._order.resumes(observation):
+            if replaced := self._order.count_replaced(observation.step):
+                self.take_back(replaced, self._order.rows - replaced)
             self._resume(observation.step)
         if self._order.changes_data(observation):
             self._rebaseline()
@@ -172,6 +196,11 @@ class DetectorGroup:
             if found:
                 findings += found
         return findings
+
+    def count_replaced(self, observation: Observation) -> tuple[int, int]:
+        """Return how many rows a new row replaces, because its attempt goes back, and how many are left before it."""
+        replaced = self._order.count_replaced(observation.step) if self._order.resumes(observation) else 0
+        return replaced, self._order.rows - replaced
 
     def _select(self, signals: Mapping[str, float]) -> None:
         """Select the detectors that a row with these signals concerns; most runs send the same ones in every row.

@@ -50,6 +50,11 @@ class PreflightDetector(StreamDetector):
         self.wrong += 1
         return [self._build_finding(observation, name, value)] if self.wrong >= self.rows else ()
 
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rows that are left decide
+        """Count no more rows than are left."""
+        self.wrong = min(self.wrong, left)
+        self.first = self.first if self.wrong else None
+
     def _read(self, finite: Mapping[str, float]) -> tuple[str, float] | None:
         """Return the name and value that this row is judged by, or None where it is not observed."""
         return first_finite(finite, self.reads)

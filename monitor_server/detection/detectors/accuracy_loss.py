@@ -58,6 +58,11 @@ class AccuracyLoss(LastingLoss):
             f"{holds}."
         )
 
+    def take_back(self, rows: int, left: int) -> None:
+        """Average the reward anew."""
+        super().take_back(rows, left)
+        self.reward = None
+
     def _rebaseline(self) -> None:
         super()._rebaseline()
         self.reward = None

@@ -45,6 +45,7 @@ class DeadEnvironment(ShiftDetector):
         super().__init__()
         if fall is not None:
             self.departure, self._departs = fall, self._has_fallen
+        self._has_own_fall = fall is None
         self.mechanisms = mechanisms or Mechanisms(only=MOVES)
         self.tools = Departure(Size(factor=0.5, errors=4.0, rows=2))
         self.moved = False
@@ -69,6 +70,13 @@ class DeadEnvironment(ShiftDetector):
 
     def _list_agreeing(self) -> list[str]:
         return [TOOLS] if self.tools.departs else []
+
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest rows; the owner of the departure takes back those of the reward."""
+        for part in (self.departure, self.tools) if self._has_own_fall else (self.tools,):
+            part.take_back(rows, left)
+        if isinstance(self.mechanisms, Mechanisms):
+            self.mechanisms.take_back(rows, left)
 
     def _rebaseline(self) -> None:
         super()._rebaseline()

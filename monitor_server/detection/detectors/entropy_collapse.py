@@ -7,6 +7,7 @@ from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.robust import median
+from monitor_server.detection.statistics.state import take_newest
 
 __all__ = ["EntropyCollapse"]
 
@@ -101,6 +102,13 @@ class EntropyCollapse(StreamDetector):
     def _resume(self, step: int) -> None:
         if self.opened is not None and step <= self.opened:
             self._close()
+        if self._replaces_rows(step):
+            self.frozen = 0
+
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest rows."""
+        super().take_back(rows, left)
+        take_newest(self.past, rows)
 
     def _close(self) -> None:
         self.from_level, self.opened, self.frozen = None, None, 0

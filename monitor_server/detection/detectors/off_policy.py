@@ -64,5 +64,5 @@ class OffPolicy(StreamDetector):
         ]
 
     def _resume(self, step: int) -> None:
-        if self.opened is not None and step <= self.opened:
+        if self._replaces_rows(step) and (self.opened is None or step <= self.opened):
             self.opened, self.below = None, 0

@@ -74,8 +74,8 @@ class Plateau(StreamDetector):
         )
 
     def _resume(self, step: int) -> None:
-        if self._replaces_rows(step):
-            self._rebaseline()
+        if self.since is not None and step <= self.since:
+            self.since = None
 
     def _rebaseline(self) -> None:
         self.history.clear()

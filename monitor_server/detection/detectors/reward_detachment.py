@@ -8,7 +8,7 @@ from operator import mul
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.state import Stateful, take_newest
 from monitor_server.detection.statistics.streaming import Cusum
 
 __all__ = ["RewardDetachment"]
@@ -120,6 +120,9 @@ class RewardDetachment(StreamDetector):
     def _resume(self, step: int) -> None:
         if self.opened is not None and step <= self.opened:
             self._restart()
+        elif self._replaces_rows(step) and self.opened is None:
+            self.cusum.reset()
+            self.large = 0
 
     def _rebaseline(self) -> None:
         self._restart()
@@ -178,6 +181,13 @@ class _Fit(Stateful):
         self.explained = 1.0 - left / total if total > 0.0 else 0.0
         least = self.FLOOR * max(abs(self.reward), self.LEAST_REWARD)
         self.deviation = max(least, math.sqrt(left / (n - 2))) * (1.0 + 4.0 / n)
+
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest rows, and fit the line to the others when it is needed next."""
+        super().take_back(rows, left)
+        take_newest(self.rewards, rows)
+        take_newest(self.corrects, rows)
+        self.seen, self.age, self.deviation = len(self.rewards), self.ROWS, 0.0
 
     def restart(self) -> None:
         """Discard the rows and the line."""

@@ -80,7 +80,7 @@ class RewardHacking(StreamDetector):
         )
 
     def _resume(self, step: int) -> None:
-        if self.since is not None and step <= self.since:
+        if self._replaces_rows(step) and (self.since is None or step <= self.since):
             self.since, self.left = None, dict.fromkeys(SIGNS, 0)
 
     def _rebaseline(self) -> None:

@@ -8,6 +8,7 @@ from monitor_server.detection.base_classes.passes import Pass, is_further_pass, 
 from monitor_server.detection.base_classes.readings import list_missing
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median
+from monitor_server.detection.statistics.state import take_newest
 
 __all__ = ["RewardLeap"]
 
@@ -112,6 +113,13 @@ class RewardLeap(StreamDetector):
     def _resume(self, step: int) -> None:
         if self.opened is not None and step <= self.opened:
             self.opened, self.left = None, 0
+
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest rewards, and a floor that may be one of them."""
+        super().take_back(rows, left)
+        take_newest(self.rewards, rows)
+        take_newest(self.corrects, rows)
+        self.floor = min(0.0, *self.rewards, 0.0)
 
     def _rebaseline(self) -> None:
         self.rewards.clear()

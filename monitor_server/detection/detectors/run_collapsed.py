@@ -13,6 +13,7 @@ from monitor_server.detection.shared_measures.mechanisms import Mechanisms
 from monitor_server.detection.statistics.departure import Departure, Size
 from monitor_server.detection.statistics.rare_loss import RareLoss
 from monitor_server.detection.statistics.robust import median, sorted_median
+from monitor_server.detection.statistics.state import take_newest
 from monitor_server.detection.statistics.streaming import Ema
 
 __all__ = ["RunCollapsed"]
@@ -196,6 +197,25 @@ class RunCollapsed(StreamDetector):
         if self.since is not None and step <= self.since:
             self._forget_rewards()
             self.active, self.below, self.since, self.agreeing = False, 0, None, []
+        if self._replaces_rows(step):
+            self.below = 0
+            if self.best_step is not None and step <= self.best_step:
+                self._find_best(step)
+
+    def _find_best(self, step: int) -> None:
+        """Find the best reward again in the rows that are held, because the rows from a step on are replaced."""
+        values = list(self.rewards)
+        is_known = len(values) > self.LEVEL_ROWS[0]
+        self.best = median(values[-self.PLATEAU_ROWS :]) if is_known else None
+        self.best_step = step - 1 if is_known else None
+        self.at_best = {}
+
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest rewards, and a floor that may be one of them."""
+        super().take_back(rows, left)
+        take_newest(self.rewards, rows)
+        take_newest(self._squares, rows)
+        self.floor = min(0.0, *self.rewards, 0.0)
 
     def _rebaseline(self) -> None:
         self.mechanisms.restart()

@@ -102,8 +102,8 @@ class Stagnation(StreamDetector):
         self.lasting = 0
 
     def _resume(self, step: int) -> None:
-        if self.step is not None and step <= self.step:
-            self._rebaseline()
+        if self._replaces_rows(step):
+            self.lasting = 0
 
 
 def _line_slope(history: History) -> float | None:

@@ -111,8 +111,10 @@ class StaleResponses(StreamDetector):
             "nat and > 10 times its largest before",
         )
 
-    def _resume(self, step: int) -> None:  # noqa: ARG002 - a new process samples anew
-        self.before, self.passes, self.began = [], 0, None
+    def _resume(self, step: int) -> None:
+        self.before, self.passes, self.began = [], 0, None  # a new process samples anew
+        if self._replaces_rows(step):
+            self.most, self.once, self.batches, self.farthest = 0, 0, 0, dict.fromkeys(DISTANCES, 0.0)
 
 
 def _differ(finite: Mapping[str, float]) -> bool:

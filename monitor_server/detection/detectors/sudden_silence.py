@@ -8,6 +8,7 @@ from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.passes import Pass, is_further_pass, read_pass
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.rarity import LEAST
+from monitor_server.detection.statistics.state import take_newest
 
 __all__ = ["SuddenSilence"]
 
@@ -89,6 +90,13 @@ class SuddenSilence(StreamDetector):
     def _resume(self, step: int) -> None:
         if self.opened is not None and step <= self.opened:
             self.silent, self.opened = 0, None
+
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest rows: first those that were silent, then those before them."""
+        super().take_back(rows, left)
+        silent = min(self.silent, rows)
+        self.silent -= silent
+        take_newest(self.shares, rows - silent)
 
     def _rebaseline(self) -> None:
         self.shares.clear()

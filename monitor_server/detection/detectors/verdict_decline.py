@@ -97,6 +97,7 @@ class VerdictDecline(StreamDetector):
     def _resume(self, step: int) -> None:
         if self.opened is not None and step <= self.opened:
             self.opened = None
+        if self._replaces_rows(step) and self.opened is None:
             self.cusum.reset()
 
     def _rebaseline(self) -> None:

@@ -58,6 +58,11 @@ class RatioRise(Stateful):
         rise = level - origin
         return 0.0 if rise <= 0.0 else min(LARGEST, rise)
 
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest values, and those of the first that are among them."""
+        super().take_back(rows, left)
+        self.first, self._origin = self.first[:left], None
+
     @property
     def is_observed(self) -> bool:
         """Whether ratios are observed now, and have been for long enough to say where the run began."""

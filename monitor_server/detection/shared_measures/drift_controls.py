@@ -60,6 +60,11 @@ class Controls(Stateful):
         self.averages, self.before = {name: Ema(ALPHA) for name in self.averages}, {}
         self.displacement, self.displacements = 0.0, 0
 
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the levels, and the displacement so far; the reference stays."""
+        super().take_back(rows, left)
+        self.displacement, self.displacements = 0.0, 0
+
     def evidence(self) -> dict[str, float | str]:
         """Return the changes since the drift began.
 
@@ -76,6 +81,7 @@ class Controls(Stateful):
     def _change(self, name: str) -> float | str:
         """Return the relative change of a level since the drift began, or that it was not observed."""
         before, now = self.before.get(name), self.averages[name].value
-        if not before or now is None or self.unobserved[name] > STALE_ROWS:
+        is_known = self.averages[name].count >= LEAST_ROWS and self.unobserved[name] <= STALE_ROWS
+        if not before or now is None or not is_known:
             return NOT_OBSERVED
         return now / before - 1.0

@@ -73,6 +73,8 @@ class Excess(Stateful):
     def _measure_errors(self) -> float:
         if self.before is None or self.average.value is None or self.unheard > STALE_ROWS:
             return 0.0
+        if self.average.count < LEAST_ROWS:  # after a rewind
+            return 0.0
         rise, scale = self.average.value - self.before, self.history.scale
         return max(-MOST, min(MOST, rise / (scale * ERROR))) if scale else 0.0
 
@@ -80,6 +82,11 @@ class Excess(Stateful):
     def weight(self) -> float:
         """The factor by which a drift's statistic is multiplied."""
         return math.exp(self.errors / ERRORS_PER_E_FOLD)
+
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest rows; the reference stays."""
+        super().take_back(rows, left)
+        self._errors = None
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; z is computed again."""

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from monitor_server.detection.protocol import LARGEST
-from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.state import Stateful, take_newest
 
 __all__ = ["Records"]
 
@@ -60,6 +60,10 @@ class Records(Stateful):
         values = [row[place] for row in self.rows]
         sizes = [abs(value) for value in values if value is not None and -LARGEST < value < LARGEST]
         return sizes if len(sizes) >= self._least else []
+
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rows are counted
+        """Forget the newest rows."""
+        take_newest(self.rows, rows)
 
     def restart(self) -> None:
         """Discard the records, because the signals changed their meaning."""

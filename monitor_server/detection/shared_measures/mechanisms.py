@@ -82,6 +82,11 @@ class Mechanisms(Stateful):
         """The result of the newest step."""
         return self._departed
 
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest rows, and the departures that were counted from them."""
+        super().take_back(rows, left)
+        self.left, self._departed = dict.fromkeys(self.left, 0), {}
+
     def restart(self) -> None:
         """Discard all baselines, and the departures that were counted from them."""
         for name, channel in self.channels.items():
@@ -135,6 +140,11 @@ class _PolicyEntropy(Stateful):
             self.unpaired = 0
             self.entropy += delta
             self.departure.update(self.entropy)
+
+    def take_back(self, rows: int, left: int) -> None:
+        super().take_back(rows, left)
+        if self.departure.values:
+            self.entropy = self.departure.values[-1]
 
     def explains(self, change: float) -> bool:
         """Return whether at least half of a change of entropy is the policy's; True where this is not observed."""

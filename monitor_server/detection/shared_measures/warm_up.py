@@ -33,6 +33,12 @@ class WarmUp(Stateful):
                 self.highest = rate
         return self.climbs and self.rows <= ROWS
 
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rows that are left decide
+        """Count the rows that are left; within the warm-up the next rate is the highest."""
+        self.rows = min(self.rows, left)
+        if self.rows < ROWS:
+            self.highest = 0.0
+
     @property
     def lasts(self) -> bool:
         """Whether the newest row belongs to the warm-up."""

@@ -83,6 +83,12 @@ class AnchoredDeparture(Departure):
         super().restart()
         self.first, self.is_slow, self._origin, self._far = [], False, None, math.inf
 
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest values, and those of the first that are among them."""
+        super().take_back(rows, left)
+        self.first, self.is_slow, self._origin, self._far = self.first[:left], False, None, math.inf
+        self._find_origin()
+
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; what follows from the first values is found again."""
         super().load(state)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from monitor_server.detection.statistics.robust import line, long_run_factor, noise_scale, sorted_median
-from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.state import Stateful, take_newest
 
 __all__ = ["History"]
 
@@ -123,6 +123,14 @@ class History(Stateful):
         self.values.clear()
         self._ordered = None
         self.seen = 0
+
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the values are counted
+        """Forget the newest values, and estimate the noise from the others."""
+        take_newest(self.values, rows)
+        self._ordered, self.seen = None, len(self.values)
+        self._scale = self._waiting = self._noise = None
+        if self._estimates_noise and len(self.values) >= self._least:
+            self._waiting = list(self.values)
 
     def lagged(self) -> list[float]:
         """Return the values of the baseline's window, oldest first; empty while there are too few."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from monitor_server.detection.statistics.rarity import MOST_ROWS
 from monitor_server.detection.statistics.robust import sorted_median
-from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.state import Stateful, take_newest
 
 __all__ = ["RareLoss"]
 
@@ -114,6 +114,14 @@ class RareLoss(Stateful):
         self.rewards.clear()
         self._largest, self._ordered = -math.inf, None
         self.floor, self.rarity, self.baseline = 0.0, 1.0, None
+
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rewards are counted
+        """Forget the newest rewards, and a floor that may be one of them."""
+        rewards = self.rewards.copy()
+        take_newest(rewards, rows)
+        self.restart()
+        self.rewards, self._largest = rewards, max(rewards, default=-math.inf)
+        self.floor = min(0.0, *rewards, 0.0)
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; the largest reward is found again."""

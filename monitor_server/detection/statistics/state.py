@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import NoneType
 from typing import Any, Self
 
-__all__ = ["Stateful"]
+__all__ = ["Stateful", "take_newest"]
 
 PLAIN = frozenset({float, int, str, bool, NoneType})  # nearly all attributes; the state is written after every slice
 
@@ -39,12 +39,38 @@ class Stateful:
             if name in state:
                 setattr(self, name, _restore(getattr(self, name), state[name]))
 
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget what the newest rows have added, because a rewind replaces them; by default every part does.
+
+        Args:
+            rows: Number of rows that are replaced. A window loses as many of its values, although a row may have added
+                none to it.
+            left: Number of rows of the run before them.
+        """
+        for name in _public_names(self):
+            value = getattr(self, name)
+            for part in value.values() if isinstance(value, dict) else (value,):
+                if isinstance(part, Stateful):
+                    part.take_back(rows, left)
+
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Construct an object and restore a saved state into it."""
         instance = cls()
         instance.load(state)
         return instance
+
+
+def take_newest(window: deque[Any], rows: int) -> None:
+    """Remove the newest values of a window.
+
+    >>> window = deque([1.0, 2.0, 3.0])
+    >>> take_newest(window, 2)
+    >>> list(window)
+    [1.0]
+    """
+    for _ in range(min(rows, len(window))):
+        window.pop()
 
 
 _NAMES: dict[type[Stateful], tuple[str, ...]] = {}

@@ -25,6 +25,10 @@ class Ema(Stateful):
         self.value: float | None = None
         self.count = 0
 
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - what it was is not known
+        """Average anew, from the row that follows."""
+        self.value, self.count = None, 0
+
     def update(self, x: float) -> float:
         """Add one value and return the average."""
         self.count = count = self.count + 1

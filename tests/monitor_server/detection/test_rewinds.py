@@ -8,6 +8,10 @@ from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Phase
+from monitor_server.detection.statistics.anchored import AnchoredDeparture
+from monitor_server.detection.statistics.departure import Departure, Size
+from monitor_server.detection.statistics.history import History
+from monitor_server.detection.statistics.rare_loss import RareLoss
 
 ONSET, LAST = 30, 50
 
@@ -102,3 +106,101 @@ def test_a_run_that_is_well_after_a_rollback_is_healthy_and_not_paged_for_what_w
     after = [engine.update(row(step, attempt=2, size=0.0)) for step in range(ONSET + 2, ONSET + 60)]
     assert {assessment.phase for assessment in after[1:]} == {Phase.HEALTHY}
     assert not any(finding.kind in {"death_spiral", "likelihood_drift"} for each in after for finding in each.findings)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Departure(Size(factor=0.5)),
+        lambda: AnchoredDeparture(Size(factor=2.0, least=0.1, rows=3)),
+        lambda: RareLoss(0.6),
+        lambda: History(length=60, lag=5),
+    ],
+    ids=["departure", "anchored", "rare loss", "history"],
+)
+def test_a_window_from_which_rows_are_taken_back_is_that_of_a_run_that_never_had_them(build):
+    """Values, floor, first values and noise."""
+    noise, rewound, straight = random.Random(1), build(), build()  # noqa: S311 - synthetic telemetry
+    values = [noise.gauss(0.6, 0.05) for _ in range(20)]
+    for window, fed in ((rewound, [*values, -3.0, 0.0, 9.0, 50.0]), (straight, values)):
+        for value in fed:
+            (window.append if isinstance(window, History) else window.update)(value)
+    rewound.take_back(4, 20)
+    of_a_row = {"score", "deviation"}
+    assert {name: value for name, value in rewound.state().items() if name not in of_a_row} == {
+        name: value for name, value in straight.state().items() if name not in of_a_row
+    }
+
+
+def collapse(noise, *, dead, reward=0.6):
+    """Return the signals of one row of a run that is well, or of one that is dead by all its signals."""
+    return {
+        "reward/mean": 0.0 if dead else reward + noise.gauss(0.0, 0.02),
+        "entropy/mean": 3.0 if dead else 0.3 + noise.gauss(0.0, 0.01),
+        "length/mean": 900.0 if dead else 100.0 + noise.gauss(0.0, 3.0),
+        "grad/norm": 400.0 if dead else 0.4 + noise.gauss(0.0, 0.02),
+        "kl/old": 2.0 if dead else 0.001,
+        "reward/zero_std_frac": 1.0 if dead else 0.1,
+        "likelihood/correct": -3.0 if dead else -0.3 + noise.gauss(0.0, 0.01),
+        "likelihood/incorrect": -3.0 if dead else -1.3 + noise.gauss(0.0, 0.01),
+    }
+
+
+@pytest.mark.parametrize("stride", [1, 10])
+def test_a_second_collapse_is_found_as_the_first_one_was_whatever_the_replaced_rows_held(stride):
+    """The 20 dead rows that a rewind replaced are no baseline, of rows at every step and at every tenth."""
+    noise = random.Random(2)  # noqa: S311 - synthetic telemetry
+    engine, straight = Engine(), Engine()
+    well = [collapse(noise, dead=False) for _ in range(60)]
+    dead = [collapse(noise, dead=True) for _ in range(20)]
+
+    def update(subject, row, signals, attempt):
+        return subject.update(Observation(step=row * stride, attempt=attempt, signals=signals))
+
+    for row, signals in enumerate(well[:40]):
+        for subject in (engine, straight):
+            update(subject, row, signals, 1)
+    for row, signals in enumerate(dead, 40):
+        update(engine, row, signals, 1)
+    for row, signals in enumerate([*well[40:], *dead[:12]], 40):
+        found = [update(subject, row, signals, 2) for subject in (engine, straight)]
+        kinds = [{(each.kind, each.severity) for each in one.findings} for one in found]
+        assert kinds[0] == kinds[1], row
+        assert found[0].phase == found[1].phase
+    assert found[0].phase is Phase.COLLAPSED
+
+
+def test_a_best_reward_that_was_reached_in_replaced_rows_alone_is_none():
+    """Somebody took back a policy that had found a shortcut: the honest reward after that is no collapse."""
+    noise, engine = random.Random(3), Engine()  # noqa: S311 - synthetic telemetry
+    for step in range(40):
+        engine.update(Observation(step=step, signals=collapse(noise, dead=False)))
+    for step in range(40, 60):
+        engine.update(Observation(step=step, signals=collapse(noise, dead=False, reward=2.5)))
+    for step in range(40, 90):
+        signals = collapse(noise, dead=False) | {"length/mean": 100.0 if step < 60 else 160.0}  # another mechanism
+        assessment = engine.update(Observation(step=step, attempt=2, signals=signals))
+        assert not [each for each in assessment.findings if each.kind == "run_collapsed"], step
+
+
+def test_a_run_that_begins_again_from_its_first_step_is_assessed_as_a_new_one():
+    """Nothing of the attempt that it replaces is left."""
+    noise, again, fresh = random.Random(4), Engine(), Engine()  # noqa: S311 - synthetic telemetry
+    for step in range(60):
+        again.update(Observation(step=step, signals=collapse(noise, dead=step > 40)))
+    for step in range(30):
+        row = Observation(step=step, attempt=2, signals=collapse(noise, dead=False))
+        assert again.update(row) == fresh.update(row)
+    assert again.state() == fresh.state()
+
+
+def test_the_rows_before_a_rewind_are_counted_after_a_restart_too():
+    """A saved state holds how many rows a rewind replaces."""
+    noise, kept = random.Random(5), Engine()  # noqa: S311 - synthetic telemetry
+    for step in range(50):
+        kept.update(Observation(step=step, signals=collapse(noise, dead=step > 40)))
+    restored = Engine.from_state(kept.state())
+    for step in range(35, 80):
+        row = Observation(step=step, attempt=2, signals=collapse(noise, dead=False))
+        assert kept.update(row) == restored.update(row)
+    assert kept.state() == restored.state()
