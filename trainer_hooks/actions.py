@@ -66,6 +66,13 @@ class Decision:
         """
         return self.expires_at is not None and not now < self.expires_at
 
+    def is_left_behind(self, step: int) -> bool:
+        """Return whether its alert opened at a step that a training has taken back, which is about to make ``step``.
+
+        What a person has asked for is done all the same, but for another rollback.
+        """
+        return self.alert.opened_step >= step and (self.request is None or self.action == "rollback")
+
     def report(self, outcome: ActionOutcome, detail: str = "") -> ActionReport:
         """Make a report of the outcome for the run's record."""
         return ActionReport(

@@ -1,6 +1,7 @@
 """Watches a plain PyTorch loop: each ``optimizer.step()`` is a step. Needs no framework except torch."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self, SupportsFloat
 
 import torch
@@ -23,6 +24,7 @@ __all__ = ["LoopWatch"]
 
 # The detail of an action that the loop carries out; whether the loop has done so is not known here.
 DELEGATED = "handed to the loop, which carries it out itself"
+LEFT_BEHIND = "the loop has gone back to before the step at which this alert opened"
 
 
 class LoopWatch:
@@ -75,6 +77,7 @@ class LoopWatch:
         self._guard = Guard()
         self._guard.count_for(monitor)
         self._step = first_step
+        self._has_gone_back = False
         self._scalars: dict[str, SupportsFloat] = {}
         self._rollouts: trainer_hooks.Rollouts | Mapping[str, Any] | None = None
         self._handles = []
@@ -107,6 +110,15 @@ class LoopWatch:
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self._monitor.drops.count("scalars", f"note must be given numbers by name, got {type(scalars)}: {error}")
         self._rollouts = self._rollouts if rollouts is None else rollouts
+
+    def go_back(self, step: int) -> None:
+        """Number the next optimiser step ``step``, after the loop has loaded a checkpoint: its step plus 1.
+
+        The run's history is that of the new steps from there on. What was noted of an unfinished step is dropped, and
+        decisions about alerts that opened at steps which are left behind are refused.
+        """
+        self._step, self._has_gone_back = int(step), True
+        self._scalars, self._rollouts, self.decisions = {}, None, ()
 
     def score_again(
         self,
@@ -202,6 +214,12 @@ class LoopWatch:
 
     def _decide(self, policy: ActionPolicy) -> list[ActionReport]:
         verdicts = self._coordinator.due(policy.due(), self._step)
+        if self._has_gone_back:  # the same alerts and the same step on every rank
+            left = [each.decision.is_left_behind(self._step) for each in verdicts]
+            verdicts = [
+                replace(each, refusal=each.refusal or LEFT_BEHIND) if is_left else each
+                for each, is_left in zip(verdicts, left, strict=True)
+            ]
         self.decisions = [verdict.decision for verdict in verdicts if verdict.refusal is None]
         reports = [
             verdict.decision.report("refused", verdict.refusal)

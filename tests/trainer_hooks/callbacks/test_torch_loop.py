@@ -114,6 +114,41 @@ def test_an_action_is_recorded_as_handed_to_the_loop(optimizer, connect, collect
     assert reports == [("notify", "taken", ""), ("stop", "taken", "handed to the loop, which carries it out itself")]
 
 
+def test_a_loop_that_has_gone_back_is_not_sent_back_again_by_an_alert_of_the_steps_it_left_behind(
+    optimizer, connect, collector
+):
+    """Two alerts of one collapse: the second arrives while the loop loads its checkpoint, and a later one counts."""
+
+    def alert(opened_step):
+        fields = {"id": f"at {opened_step}", "kind": "run_collapsed", "severity": "critical", "summary": "s"}
+        return AlertNotice(opened_step=opened_step, **fields)
+
+    policy = ActionPolicy({"critical": "rollback"}, dry_run=False)
+    monitor = connect(actions=policy)
+    with LoopWatch(optimizer, monitor, first_step=40) as watch:
+        for _ in range(6):
+            step(optimizer)
+        policy.consider(alert(43))
+        step(optimizer)
+        assert [decision.alert.opened_step for decision in watch.decisions] == [43]
+        policy.consider(alert(45))
+        watch.note({"reward/mean": 0.0})
+        watch.go_back(42)
+        assert watch.decisions == ()
+        step(optimizer)
+        assert watch.decisions == []
+        policy.consider(alert(42))
+        step(optimizer)
+        assert [decision.alert.opened_step for decision in watch.decisions] == [42]
+    assert [record.step for record in collector.records] == [*range(40, 47), 42, 43]
+    refused = collector.records[7]
+    assert "reward/mean" not in refused.scalars
+    (report,) = refused.actions
+    assert (report.outcome, report.alert_id) == ("refused", "at 45")
+    assert "gone back to before the step" in report.detail
+    assert collector.batches[-1].attempt == collector.batches[0].attempt + 1
+
+
 @pytest.mark.parametrize("is_fused", [False, True], ids=["plain", "fused"])
 def test_the_gradient_norm_has_no_scale_of_mixed_precision(is_fused, connect, collector):
     """A GradScaler's scale, by which a fused optimiser divides only while it steps, is in no gradient norm."""
