@@ -170,7 +170,7 @@ class Monitor:
 
     @property
     def alerts(self) -> tuple[AlertNotice, ...]:
-        """The alerts that fire on the run, as the collector last reported them."""
+        """The alerts that fire on the run, as the collector last reported them for this attempt; none before."""
         return self._health.alerts
 
     def log_step(

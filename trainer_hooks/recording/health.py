@@ -32,7 +32,7 @@ class RunHealth:
     Attributes:
         phase: The newest phase reported for this attempt; ``unknown`` before the first report.
         healthy_step: The newest step of this attempt at which the run was healthy; None before the first report.
-        alerts: The alerts that fire, as last reported.
+        alerts: The alerts that fire, as last reported for this attempt.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class RunHealth:
         self._is_attempt_checked = False
 
     def advance(self, attempt: int, step: int) -> None:
-        """Note the attempt and step of the newest record; a new attempt resets the phase and the healthy step."""
+        """Note the attempt and step of the newest record; a new attempt resets phase, healthy step and alerts."""
         if attempt != self._attempt:
             self._attempt, self._judged_before, self._first_step = attempt, -1, None
-            self.phase, self.healthy_step = "unknown", None
+            self.phase, self.healthy_step, self.alerts = "unknown", None, ()
         self._step = step
         self._first_step = step if self._first_step is None else self._first_step
 

@@ -86,12 +86,13 @@ def test_a_receipt_before_the_first_step_is_another_processs():
     assert made.phase == "unknown"
 
 
-def test_a_new_attempt_resets_the_phase_and_the_healthy_step():
+def test_a_new_attempt_resets_the_phase_the_healthy_step_and_the_alerts():
     """After a rewind the old findings are dropped, and the new attempt is judged from its first step."""
     made = health()
-    made.update(receipt(phase="healthy", judged_step=5), ATTEMPT)
+    made.update(receipt(phase="healthy", judged_step=5, alerts=[alert("a")]), ATTEMPT)
+    assert len(made.alerts) == 1
     made.advance(ATTEMPT + 1, 2)
-    assert (made.phase, made.healthy_step) == ("unknown", None)
+    assert (made.phase, made.healthy_step, made.alerts) == ("unknown", None, ())
     made.update(receipt(phase="healthy", judged_step=5), ATTEMPT)
     assert made.phase == "unknown"
     made.update(receipt(phase="decay", judged_step=2), ATTEMPT + 1)
