@@ -8,7 +8,7 @@ from monitor_server.detection.base_classes.passes import Pass, is_further_pass, 
 from monitor_server.detection.base_classes.readings import list_missing
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median
-from monitor_server.detection.statistics.state import take_newest
+from monitor_server.detection.statistics.state import find_floor, take_newest
 
 __all__ = ["RewardLeap"]
 
@@ -117,9 +117,9 @@ class RewardLeap(StreamDetector):
     def take_back(self, rows: int, left: int) -> None:
         """Forget the newest rewards, and a floor that may be one of them."""
         super().take_back(rows, left)
-        take_newest(self.rewards, rows)
+        taken = take_newest(self.rewards, rows)
         take_newest(self.corrects, rows)
-        self.floor = min(0.0, *self.rewards, 0.0)
+        self.floor = find_floor(self.floor, self.rewards, taken)
 
     def _rebaseline(self) -> None:
         self.rewards.clear()

@@ -13,7 +13,7 @@ from monitor_server.detection.shared_measures.mechanisms import Mechanisms
 from monitor_server.detection.statistics.departure import Departure, Size
 from monitor_server.detection.statistics.rare_loss import RareLoss
 from monitor_server.detection.statistics.robust import median, sorted_median
-from monitor_server.detection.statistics.state import take_newest
+from monitor_server.detection.statistics.state import find_floor, take_newest
 from monitor_server.detection.statistics.streaming import Ema
 
 __all__ = ["RunCollapsed"]
@@ -213,9 +213,9 @@ class RunCollapsed(StreamDetector):
     def take_back(self, rows: int, left: int) -> None:
         """Forget the newest rewards, and a floor that may be one of them."""
         super().take_back(rows, left)
-        take_newest(self.rewards, rows)
+        taken = take_newest(self.rewards, rows)
         take_newest(self._squares, rows)
-        self.floor = min(0.0, *self.rewards, 0.0)
+        self.floor = find_floor(self.floor, self.rewards, taken)
 
     def _rebaseline(self) -> None:
         self.mechanisms.restart()

@@ -14,7 +14,7 @@ from typing import Any
 
 from monitor_server.detection.statistics.rarity import MOST_ROWS, is_rarer
 from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median_distance, sorted_median
-from monitor_server.detection.statistics.state import Stateful, take_newest
+from monitor_server.detection.statistics.state import Stateful, find_floor, take_newest
 
 __all__ = ["Departure", "Size", "second_largest"]
 
@@ -233,10 +233,10 @@ class Departure(Stateful):
 
     def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the values are counted
         """Forget the newest values, and a floor that may be one of them."""
-        values = self.values.copy()
-        take_newest(values, rows)
+        values, floor = self.values.copy(), self.floor
+        taken = take_newest(values, rows)
         Departure.restart(self)
-        self.values, self.floor = values, min(0.0, *values, 0.0)
+        self.values, self.floor = values, find_floor(floor, values, taken)
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; the limit is found again at the next value."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from monitor_server.detection.statistics.rarity import MOST_ROWS
 from monitor_server.detection.statistics.robust import sorted_median
-from monitor_server.detection.statistics.state import Stateful, take_newest
+from monitor_server.detection.statistics.state import Stateful, find_floor, take_newest
 
 __all__ = ["RareLoss"]
 
@@ -117,11 +117,11 @@ class RareLoss(Stateful):
 
     def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rewards are counted
         """Forget the newest rewards, and a floor that may be one of them."""
-        rewards = self.rewards.copy()
-        take_newest(rewards, rows)
+        rewards, floor = self.rewards.copy(), self.floor
+        taken = take_newest(rewards, rows)
         self.restart()
         self.rewards, self._largest = rewards, max(rewards, default=-math.inf)
-        self.floor = min(0.0, *rewards, 0.0)
+        self.floor = find_floor(floor, rewards, taken)
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state; the largest reward is found again."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import NoneType
 from typing import Any, Self
 
-__all__ = ["Stateful", "take_newest"]
+__all__ = ["Stateful", "find_floor", "take_newest"]
 
 PLAIN = frozenset({float, int, str, bool, NoneType})  # nearly all attributes; the state is written after every slice
 
@@ -61,16 +61,23 @@ class Stateful:
         return instance
 
 
-def take_newest(window: deque[Any], rows: int) -> None:
-    """Remove the newest values of a window.
+def take_newest(window: deque[Any], rows: int) -> list[Any]:
+    """Remove the newest values of a window, and return them.
 
     >>> window = deque([1.0, 2.0, 3.0])
-    >>> take_newest(window, 2)
-    >>> list(window)
-    [1.0]
+    >>> take_newest(window, 2), list(window)
+    ([3.0, 2.0], [1.0])
     """
-    for _ in range(min(rows, len(window))):
-        window.pop()
+    return [window.pop() for _ in range(min(rows, len(window)))]
+
+
+def find_floor(floor: float, left: deque[float], taken: list[float]) -> float:
+    """Return the lowest of 0 and all values of a run, of which some were taken; of older ones only the floor is known.
+
+    >>> find_floor(-5.0, deque([0.5, -1.0]), [0.4]), find_floor(-5.0, deque([0.5, -1.0]), [-5.0])
+    (-5.0, -1.0)
+    """
+    return floor if left and floor < min(taken, default=0.0) else min(0.0, *left, 0.0)
 
 
 _NAMES: dict[type[Stateful], tuple[str, ...]] = {}
