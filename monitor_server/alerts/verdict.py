@@ -51,6 +51,8 @@ def read_verdict(run: Run, firing: Sequence[Alert], passed: Sequence[Alert] = ()
     attempt has left behind. An alert of the clock says that the trainer was not heard, and now it is.
     """
     last_step = run.last_step
+    # One that ended at no later step than it opened at ended because a newer attempt went back to before it.
+    passed = [alert for alert in passed if alert.resolved_step is None or alert.resolved_step > alert.opened_step]
     alerts, others = (
         [
             _notice(alert)

@@ -40,6 +40,12 @@ def test_a_later_attempt_is_told_nothing_of_it(live, clock):
     assert "passed" not in live.send(**_steps(0, *[1.0] * 13, attempt=2))
 
 
+def test_an_alert_that_ended_because_the_run_went_back_has_not_passed(live):
+    """The projector was behind: it opened after the new attempt had begun, at a step of the old one."""
+    live.send(**_steps(0, *[1.0] * 5, NAN))
+    assert "passed" not in live.send(**_steps(2, *[1.0] * 11, attempt=2))
+
+
 def test_a_restarted_collector_and_a_second_one_say_the_same(start_collector, clock):
     """They read it from the store."""
     first = start_collector(clock=clock)
