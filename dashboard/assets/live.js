@@ -167,7 +167,7 @@
   function sayGone(deleted) {
     if (live?.page !== "responses" || live.run !== deleted.run_id) return;
     const children = "The collector has no such run any more: it was deleted. What this page had read stays.";
-    window.dash_clientside.set_props("responses-gone", { children });
+    window.dash_clientside.set_props("responses-gone", { children, role: "alert" });
   }
 
   function onStep(step) {

@@ -58,7 +58,7 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
                 [
                     html.Nav(crumbs, className="crumbs"),
                     html.H1("Sampled responses"),
-                    html.P(id=response_ids.GONE, role="alert"),  # assets/live.js writes into it
+                    html.P(id=response_ids.GONE),  # assets/live.js writes into it
                     controls,
                 ],
                 className="card compare-controls",

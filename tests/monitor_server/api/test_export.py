@@ -18,6 +18,7 @@ from monitor_server.importers.corpus import read_run
 from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import examine
+from tests.live import eventually
 
 FORMATS = ["jsonl", "parquet"]
 
@@ -174,6 +175,7 @@ def test_small_runs_share_row_groups(start_collector):
     live = start_collector()
     for run in range(5):
         live.send(run=f"r{run}", project="p", records=[{"step": 0, "scalars": {"a": float(run)}}])
+    eventually(lambda: [run["last_step"] for run in live.get("/runs", project="p")["items"]] == [0] * 5)
     answer = live.pool.request("GET", f"{live.url}/api/v1/export", fields={"project": "p", "format": "parquet"})
     file = parquet.ParquetFile(io.BytesIO(answer.data))
     assert (file.num_row_groups, file.read().column("a").to_pylist()) == (1, [0.0, 1.0, 2.0, 3.0, 4.0])
