@@ -24,7 +24,7 @@ class RowOrder(Stateful):
         self.attempt: int | None = None
         self.step: int | None = None
         self.data_version: str | None = None
-        self.rows = 0  # of the run, without those that were replaced
+        self.row_count = 0  # of the run, without those that were replaced
         self.stride: int | None = None  # the smallest distance of two rows in succession
 
     def is_new(self, observation: Observation) -> bool:
@@ -48,7 +48,7 @@ class RowOrder(Stateful):
         """
         if self.step is None or step > self.step:
             return 0
-        return min(self.rows, (self.step - step) // (self.stride or 1) + 1)
+        return min(self.row_count, (self.step - step) // (self.stride or 1) + 1)
 
     def changes_data(self, observation: Observation) -> bool:
         """Return whether a new row has other data than the rows before."""
@@ -57,12 +57,12 @@ class RowOrder(Stateful):
     def advance(self, observation: Observation) -> None:
         """Make a new row the newest."""
         if self.resumes(observation):
-            self.rows -= self.count_replaced(observation.step)
+            self.row_count -= self.count_replaced(observation.step)
         elif self.step is not None:
             distance = observation.step - self.step
             if self.stride is None or distance < self.stride:
                 self.stride = distance
-        self.rows += 1
+        self.row_count += 1
         self.attempt, self.step = observation.attempt, observation.step
         if observation.data_version is not None:
             self.data_version = observation.data_version
@@ -115,7 +115,7 @@ class StreamDetector(Stateful):
     def _prepare(self, observation: Observation) -> None:
         if self._order.resumes(observation):
             if replaced := self._order.count_replaced(observation.step):
-                self.take_back(replaced, self._order.rows - replaced)
+                self.take_back(replaced, self._order.row_count - replaced)
             self._resume(observation.step)
         if self._order.changes_data(observation):
             self._rebaseline()
@@ -200,7 +200,7 @@ class DetectorGroup:
     def count_replaced(self, observation: Observation) -> tuple[int, int]:
         """Return how many rows a new row replaces, because its attempt goes back, and how many are left before it."""
         replaced = self._order.count_replaced(observation.step) if self._order.resumes(observation) else 0
-        return replaced, self._order.rows - replaced
+        return replaced, self._order.row_count - replaced
 
     def _select(self, signals: Mapping[str, float]) -> None:
         """Select the detectors that a row with these signals concerns; most runs send the same ones in every row.

@@ -8,6 +8,7 @@ from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Phase
+from monitor_server.detection.registry import DETECTORS
 from monitor_server.detection.statistics.anchored import AnchoredDeparture
 from monitor_server.detection.statistics.departure import Departure, Size
 from monitor_server.detection.statistics.history import History
@@ -204,3 +205,16 @@ def test_the_rows_before_a_rewind_are_counted_after_a_restart_too():
         row = Observation(step=step, attempt=2, signals=collapse(noise, dead=False))
         assert kept.update(row) == restored.update(row)
     assert kept.state() == restored.state()
+
+
+@pytest.mark.parametrize("last", DETECTORS)
+def test_an_engine_that_is_restored_before_a_rewind_takes_back_the_same_rows(last):
+    """Whatever the order in which a database returns the parts of a state."""
+    engine = Engine()
+    feed(engine, range(LAST + 1))
+    saved = engine.state()
+    parts = dict(sorted(saved["detectors"].items(), key=lambda part: part[0] == last))
+    restored = Engine.from_state(saved | {"detectors": parts})
+    for step in range(ONSET + 4, LAST + 10):
+        row = Observation(step=step, attempt=2, signals=drifting(step))
+        assert restored.update(row) == engine.update(row)
