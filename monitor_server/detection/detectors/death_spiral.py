@@ -265,9 +265,9 @@ class DeathSpiral(StreamDetector):
             self._close()
         for channel in self.channels.values():
             channel.restart()
-        if self._replaces_rows(step):
-            for level in self.levels.values():
-                level.rewind(step)
+        for level in self.levels.values():
+            if level.since is not None and step <= level.since:
+                level.restart()
 
     def _rebaseline(self) -> None:
         self.channels["loss"].restart()

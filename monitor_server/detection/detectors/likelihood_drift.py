@@ -202,9 +202,8 @@ class LikelihoodDrift(StreamDetector):
     def _resume(self, step: int) -> None:
         if self.entropy.since is not None and step <= self.entropy.since:
             self._rebaseline()
-        elif self._replaces_rows(step):
-            self.entropy.rewind(step)
-            self.unlikelihood.rewind(step)
+        elif self.unlikelihood.since is not None and step <= self.unlikelihood.since:
+            self.unlikelihood.restart()
 
 
 # Standard deviation of an EMA of white noise: σ √(α / (2 − α)), at α = 0.1.

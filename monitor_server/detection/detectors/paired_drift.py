@@ -69,9 +69,7 @@ class PairedDrift(StreamDetector):
         self.warm_up = WarmUp()
         self.rise = 0.0
         # Step, S and R of the newest rows, for a rewind: what has come of a drift by then still counts.
-        self.steps: deque[int] = deque(maxlen=TRAIL_ROWS)
-        self.sums: deque[float] = deque(maxlen=TRAIL_ROWS)
-        self.rises: deque[float] = deque(maxlen=TRAIL_ROWS)
+        self.trail: deque[list[float]] = deque(maxlen=TRAIL_ROWS)
         self.half_way: int | None = None
         self.quiet = 0
         self.suspected = False
@@ -101,9 +99,7 @@ class PairedDrift(StreamDetector):
             self._accumulate(delta, observation.step)
         total = self.cusum.value
         if total > 0.0:
-            self.steps.append(observation.step)
-            self.sums.append(total)
-            self.rises.append(self.rise)
+            self.trail.append([observation.step, total, self.rise])
         lasts = total > self._least_sum and self.rise >= self._least_rise
         statistic = self.statistic if lasts else 0.0
         self.quiet = self.quiet + 1 if total < self._least_sum / 3 else 0
@@ -165,15 +161,13 @@ class PairedDrift(StreamDetector):
     def _resume(self, step: int) -> None:
         if not self._replaces_rows(step):
             return
-        while self.steps and self.steps[-1] >= step:
-            self.steps.pop()
-            self.sums.pop()
-            self.rises.pop()
-        if self.cusum.since is None or step <= self.cusum.since or not self.steps:
+        while self.trail and self.trail[-1][0] >= step:
+            self.trail.pop()
+        if self.cusum.since is None or step <= self.cusum.since or not self.trail:
             self.cusum.reset()
             self.rise, self.half_way = 0.0, None
         else:
-            self.cusum.value, self.rise = self.sums[-1], self.rises[-1]
+            _, self.cusum.value, self.rise = self.trail[-1]
         if self.half_way is not None and step <= self.half_way:
             self.half_way = None
         self.active = self.suspected = False

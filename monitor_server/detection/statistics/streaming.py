@@ -82,13 +82,6 @@ class DrawUp(Stateful):
         """Discard the average and the lowest value, because the level changed its meaning."""
         self.average, self.lowest, self.since = Ema(self._alpha), None, None
 
-    def rewind(self, step: int) -> None:
-        """Discard what was averaged, because the rows from a step on are replaced, and a lowest value among them."""
-        if self.since is not None and step <= self.since:
-            self.restart()
-        else:
-            self.average = Ema(self._alpha)
-
 
 class Cusum(Stateful):
     """One-sided cumulative sum S ← max(0, S + clip(z, ±cap) − k), and the step at which it last left zero.
