@@ -20,9 +20,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError, NotFoundError
-from dashboard.api.http_requests import without_credentials
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError, NotFoundError
+from dashboard.collector_client.http_requests import without_credentials
 from dashboard.components.page_frame import message, shell
 from dashboard.first_view.document import FirstView
 from dashboard.ids import frame as frame_ids

@@ -24,13 +24,13 @@ from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.tables import Section, Table, as_text, interval, percent
 from monitor_server.detection.base_classes.shift import ShiftDetector
+from monitor_server.detection.detector_parts import mechanisms
 from monitor_server.detection.detectors import run_collapsed
 from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.detectors.run_collapsed import RunCollapsed
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.registry import DETECTORS
-from monitor_server.detection.shared_measures import mechanisms
 from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["Outcome", "Variant", "best", "main", "scaled"]

@@ -5,7 +5,7 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api.types.runs import DriverItem, ForecastItem, HorizonItem
+from dashboard.collector_client.types.runs import DriverItem, ForecastItem, HorizonItem
 
 __all__ = ["forecast_parts"]
 

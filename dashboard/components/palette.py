@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.runs import RunItem, shown_name
+from dashboard.collector_client.types.runs import RunItem, shown_name
 from dashboard.components.run_choice import searched
 from dashboard.ids import frame as frame_ids
 

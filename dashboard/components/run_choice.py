@@ -5,7 +5,7 @@ from typing import Final
 
 from dash import dcc
 
-from dashboard.api.types.runs import RunItem, shown_name
+from dashboard.collector_client.types.runs import RunItem, shown_name
 from dashboard.components.choices import choice_text
 
 __all__ = ["NO_RUN", "SEARCHING", "choice_labels", "run_choice", "run_options", "searched"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dashboard.api.types.runs import PhaseItem
+from dashboard.collector_client.types.runs import PhaseItem
 from dashboard.theme import BAND_OPACITY, label_colour, phase_colour
 
 __all__ = ["Band", "band_shapes", "bands_of", "strip_labels"]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from dashboard.api.types.runs import ExpectedRangeItem
+from dashboard.collector_client.types.runs import ExpectedRangeItem
 
 __all__ = ["expected_area"]
 

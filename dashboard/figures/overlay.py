@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, TypeVar
 
-from dashboard.api.types.runs import PhaseItem, RunDetail, RunItem, SeriesItem, shown_name
+from dashboard.collector_client.types.runs import PhaseItem, RunDetail, RunItem, SeriesItem, shown_name
 from dashboard.figures.curves.lines import log_dtick
 from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis

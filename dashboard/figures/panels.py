@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dashboard.api.types.runs import SeriesItem
+from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.theme import PRIMARY, SECONDARY
 
 __all__ = ["PANELS", "SUMMED_SIGNAL", "Line", "Panel", "signals_of"]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from dashboard.api.types.alerts import AlertItem
-from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.collector_client.types.alerts import AlertItem
+from dashboard.collector_client.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
 from dashboard.figures.curves.averages import with_average
 from dashboard.figures.curves.lines import log_dtick, signal_traces

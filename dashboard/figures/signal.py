@@ -5,8 +5,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from dashboard.api.types.alerts import AlertItem
-from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.collector_client.types.alerts import AlertItem
+from dashboard.collector_client.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.averages import with_average
 from dashboard.figures.curves.lines import log_dtick, signal_traces

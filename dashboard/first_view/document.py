@@ -10,8 +10,8 @@ from typing import Final
 
 from dash import html
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.fleet.filters import fleet_summary
 from dashboard.components.page_frame import shell
 from dashboard.components.run.labels import run_labels

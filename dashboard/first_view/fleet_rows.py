@@ -6,7 +6,7 @@ from typing import Any, Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api.types.runs import RunItem
+from dashboard.collector_client.types.runs import RunItem
 from dashboard.components.fleet.rows import fleet_row
 from dashboard.components.small_elements import badge, number, since, sparkline
 

@@ -7,12 +7,12 @@ from typing import Final
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError, NotFoundError
-from dashboard.api.types.alerts import RULE_PREFIX, ActionItem, AlertItem, HistoryItem, JudgementItem
-from dashboard.api.types.responses import Attribution
-from dashboard.api.types.rules import RunRuleItem
-from dashboard.api.types.runs import ForecastItem, RunItem, shown_name
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError, NotFoundError
+from dashboard.collector_client.types.alerts import RULE_PREFIX, ActionItem, AlertItem, HistoryItem, JudgementItem
+from dashboard.collector_client.types.responses import Attribution
+from dashboard.collector_client.types.rules import RunRuleItem
+from dashboard.collector_client.types.runs import ForecastItem, RunItem, shown_name
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.forks import fork_cards

@@ -5,8 +5,8 @@ from typing import Final
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update, set_props
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.alert.judgement import spell_judgement
 from dashboard.ids import alert as alert_ids
 

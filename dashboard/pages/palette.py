@@ -4,8 +4,8 @@ from typing import Final
 
 from dash import Dash, Input, Output
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.palette import palette_links
 from dashboard.components.run_choice import searched
 from dashboard.ids import frame as frame_ids

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 from dash import Dash, Input, Output, no_update
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 
 __all__ = ["read_when_seen"]
 

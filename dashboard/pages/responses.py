@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl
 from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError, NotFoundError
-from dashboard.api.types.runs import shown_name
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError, NotFoundError
+from dashboard.collector_client.types.runs import shown_name
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.responses.listing import USUAL, listing, response_controls, spread_choice
 from dashboard.components.responses.pairs import pairs_listing

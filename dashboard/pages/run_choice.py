@@ -5,8 +5,8 @@ from typing import Final
 
 from dash import Dash, Input, Output, State, no_update
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.run_choice import NO_RUN, SEARCHING, choice_labels, run_options, searched
 
 __all__ = ["OFFERED", "register"]

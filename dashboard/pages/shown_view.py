@@ -2,8 +2,8 @@
 
 from dash import Dash, Input, Output, State
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.ids import frame as frame_ids
 
 __all__ = ["register"]

@@ -1,6 +1,7 @@
 """The detectors that run, by name, one a file. To add one, add it here and write its page in docs/detectors."""
 
 from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.detector_parts.mechanisms import SharedMechanisms
 from monitor_server.detection.detectors.accuracy_loss import AccuracyLoss
 from monitor_server.detection.detectors.advantage_order import AdvantageOrder
 from monitor_server.detection.detectors.all_truncated import AllTruncated
@@ -51,7 +52,6 @@ from monitor_server.detection.detectors.verdict_decline import VerdictDecline
 from monitor_server.detection.detectors.verdict_gap import VerdictGap
 from monitor_server.detection.detectors.zero_rate import ZeroRate
 from monitor_server.detection.protocol import SEEN_SHARE
-from monitor_server.detection.shared_measures.mechanisms import SharedMechanisms
 
 __all__ = ["DETECTORS", "READ_SIGNALS", "build_detectors"]
 

@@ -1,7 +1,8 @@
 """Makes text from elsewhere safe to show: in a terminal, a log line, an error message, a label of Prometheus.
 
 This is the one place that escapes; the formatter of the logs and the answers of the API call it for all text that
-they write. The dashboard, which must not import this package, has the same rule in `dashboard.api.answers`.
+they write. The dashboard, which must not import this package, has the same rule in
+`dashboard.collector_client.answers`.
 """
 
 import logging

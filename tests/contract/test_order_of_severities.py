@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import dashboard
-from dashboard.api.urgency import SEVERITY_ORDER
+from dashboard.collector_client.urgency import SEVERITY_ORDER
 from monitor_server.detection.protocol import Severity
 
 CELLS = Path(dashboard.__file__).parent / "assets" / "fleet_cells.js"

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dashboard.api.answers import printable_tree
+from dashboard.collector_client.answers import printable_tree
 from dashboard.components.fleet.filters import FleetCounts, fleet_filters, fleet_summary
 from dashboard.components.fleet.grid_request import Controls, asked_closed, left_out, sort_of, wanted_runs
 from dashboard.components.fleet.rows import fleet_row, grouped_row

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dashboard.api.client import ApiClient
+from dashboard.collector_client.client import ApiClient
 from dashboard.components.forecast import forecast_parts
 
 

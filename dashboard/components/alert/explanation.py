@@ -6,7 +6,7 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api.types.responses import Attribution, Moved, ResponseItem
+from dashboard.collector_client.types.responses import Attribution, Moved, ResponseItem
 from dashboard.components.responses.card import response_card
 from dashboard.components.responses.pairs import alike
 from dashboard.components.values import plain

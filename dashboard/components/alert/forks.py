@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api.types.alerts import ActionItem, ForkItem
+from dashboard.collector_client.types.alerts import ActionItem, ForkItem
 from dashboard.components.small_elements import badge
 
 __all__ = ["fork_cards"]

@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.alerts import AlertItem, HistoryItem
+from dashboard.collector_client.types.alerts import AlertItem, HistoryItem
 from dashboard.components.small_elements import since
 from dashboard.ids import alert as alert_ids
 

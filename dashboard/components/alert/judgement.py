@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.alerts import AlertItem, JudgementItem, WarrantyItem, kind_name
+from dashboard.collector_client.types.alerts import AlertItem, JudgementItem, WarrantyItem, kind_name
 from dashboard.ids import alert as alert_ids
 
 __all__ = ["budget_lines", "judgement_card", "judgement_list", "spell_judgement"]

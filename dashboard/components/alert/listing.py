@@ -6,8 +6,8 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.alerts import AlertItem, kind_name
-from dashboard.api.urgency import firing
+from dashboard.collector_client.types.alerts import AlertItem, kind_name
+from dashboard.collector_client.urgency import firing
 from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.history import moment_link
 from dashboard.components.small_elements import badge, since

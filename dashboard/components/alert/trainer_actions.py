@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.alerts import ActionItem
+from dashboard.collector_client.types.alerts import ActionItem
 from dashboard.components.small_elements import badge, since
 
 __all__ = ["action_list"]

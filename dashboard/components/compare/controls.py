@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.runs import RunItem
+from dashboard.collector_client.types.runs import RunItem
 from dashboard.components.choices import choosable
 from dashboard.components.run.workspace import smoothing_of
 from dashboard.components.run_choice import run_choice

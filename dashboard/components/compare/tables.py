@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.alerts import AlertItem
-from dashboard.api.types.runs import shown_name
+from dashboard.collector_client.types.alerts import AlertItem
+from dashboard.collector_client.types.runs import shown_name
 from dashboard.components.small_elements import badge
 from dashboard.components.values import plain
 from dashboard.figures.overlay import Compared, origin_step, seed_of, settings_of, style_of

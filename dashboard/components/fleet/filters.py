@@ -8,9 +8,9 @@ from typing import Final, cast
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.administration import ViewItem
-from dashboard.api.types.runs import RunGroupItem
-from dashboard.api.urgency import SEVERITY_ORDER
+from dashboard.collector_client.types.administration import ViewItem
+from dashboard.collector_client.types.runs import RunGroupItem
+from dashboard.collector_client.urgency import SEVERITY_ORDER
 from dashboard.components.choices import choice_text, choosable
 from dashboard.components.fleet.grid_request import STATES
 from dashboard.components.fleet.rows import state_of

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from dashboard.api.answers import meant_texts
-from dashboard.api.http_requests import Query
+from dashboard.collector_client.answers import meant_texts
+from dashboard.collector_client.http_requests import Query
 
 __all__ = ["STATES", "Controls", "asked_closed", "left_out", "sort_of", "wanted_runs"]
 

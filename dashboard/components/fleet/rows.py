@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any, Final, cast
 
-from dashboard.api.types.runs import RunItem, RunRow, shown_name
+from dashboard.collector_client.types.runs import RunItem, RunRow, shown_name
 
 __all__ = ["fleet_row", "grouped_row", "state_of", "thinned"]
 

@@ -5,7 +5,7 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api.types.responses import ResponseItem
+from dashboard.collector_client.types.responses import ResponseItem
 from dashboard.components.responses.token_strip import token_strip
 from dashboard.components.values import plain
 

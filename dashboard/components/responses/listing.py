@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.responses import ResponseItem
+from dashboard.collector_client.types.responses import ResponseItem
 from dashboard.components.responses.card import response_card
 from dashboard.components.responses.measure_note import measure_note
 from dashboard.components.responses.measures import MEASURES

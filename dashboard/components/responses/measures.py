@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from dashboard.api.types.responses import ResponseItem
+from dashboard.collector_client.types.responses import ResponseItem
 
 __all__ = ["MEASURES", "TokenMeasure"]
 

@@ -5,7 +5,7 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api.types.responses import Resembling, ResponseItem, ResponsePairs
+from dashboard.collector_client.types.responses import Resembling, ResponseItem, ResponsePairs
 from dashboard.components.responses.card import response_card
 from dashboard.components.responses.measure_note import measure_note
 from dashboard.components.values import plain

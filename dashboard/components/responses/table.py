@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api.types.responses import ResponseItem
+from dashboard.collector_client.types.responses import ResponseItem
 from dashboard.components.values import plain
 
 __all__ = ["anchor", "response_table"]

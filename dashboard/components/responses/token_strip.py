@@ -11,7 +11,7 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api.types.responses import ResponseItem
+from dashboard.collector_client.types.responses import ResponseItem
 from dashboard.components.responses.measures import MEASURES, TokenMeasure
 from dashboard.components.values import plain
 

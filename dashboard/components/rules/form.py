@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.runs import RunItem
+from dashboard.collector_client.types.runs import RunItem
 from dashboard.components.rules.form_values import fields_of, shown_parts
 from dashboard.components.run_choice import run_choice
 from dashboard.ids import rules as rule_ids

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from dashboard.api.types.rules import RuleItem
+from dashboard.collector_client.types.rules import RuleItem
 
 __all__ = ["FIELDS", "RUNS", "edited_of", "fields_of", "problems_by_field", "rule_of", "shown_parts"]
 

@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.rules import RunRuleItem
+from dashboard.collector_client.types.rules import RunRuleItem
 from dashboard.components.small_elements import badge
 
 __all__ = ["rule_states"]

@@ -6,8 +6,8 @@ from typing import Final
 from dash import html
 from dash.development.base_component import Component
 
-from dashboard.api.types.alerts import RULE_PREFIX
-from dashboard.api.types.rules import DryRunItem, RuleItem
+from dashboard.collector_client.types.alerts import RULE_PREFIX
+from dashboard.collector_client.types.rules import DryRunItem, RuleItem
 from dashboard.components.small_elements import badge
 from dashboard.ids import rules as rule_ids
 

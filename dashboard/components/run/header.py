@@ -6,7 +6,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.runs import ForecastItem, PhaseItem, RunItem, SeriesItem, shown_name
+from dashboard.collector_client.types.runs import ForecastItem, PhaseItem, RunItem, SeriesItem, shown_name
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.small_elements import badge, number, since
 from dashboard.ids import run as run_ids

@@ -3,7 +3,7 @@
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.runs import RunDetail
+from dashboard.collector_client.types.runs import RunDetail
 from dashboard.ids import run as run_ids
 
 __all__ = ["held_labels", "notes_properties", "parse_tags", "run_labels"]

@@ -7,7 +7,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.runs import LeftOutItem
+from dashboard.collector_client.types.runs import LeftOutItem
 from dashboard.components.small_elements import save_buttons
 from dashboard.figures.curves.token_axis import token_signal
 from dashboard.html_text import html_text

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from dashboard.api.types.administration import NotificationSettings
+from dashboard.collector_client.types.administration import NotificationSettings
 
 __all__ = [
     "CHANNEL_FIELDS",

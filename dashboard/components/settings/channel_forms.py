@@ -6,7 +6,7 @@ from typing import Any, Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.administration import ChannelItem, NotificationSettings, VersionItem
+from dashboard.collector_client.types.administration import ChannelItem, NotificationSettings, VersionItem
 from dashboard.components.choices import choosable
 from dashboard.components.settings.channel_form_values import delivery_fields, fields_of_kind
 from dashboard.components.settings.fields import ON_OFF, Fields

@@ -5,7 +5,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.administration import CheckedFile
+from dashboard.collector_client.types.administration import CheckedFile
 from dashboard.ids.settings import channels as channel_ids
 
 __all__ = ["checked", "file_check"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.administration import LimitItem
+from dashboard.collector_client.types.administration import LimitItem
 from dashboard.components.settings.fields import Fields
 from dashboard.components.settings.retention_wording import RETENTION
 from dashboard.components.settings.tables import retention_table

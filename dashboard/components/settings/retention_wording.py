@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from dashboard.api.types.administration import RemovalItem
+from dashboard.collector_client.types.administration import RemovalItem
 
 __all__ = ["RETENTION", "asked_limits", "kept_for", "stated_removals"]
 

@@ -6,8 +6,15 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.types.administration import AuditItem, ChannelItem, KeyItem, LimitItem, Route, VersionItem
-from dashboard.api.types.runs import RunGroupItem
+from dashboard.collector_client.types.administration import (
+    AuditItem,
+    ChannelItem,
+    KeyItem,
+    LimitItem,
+    Route,
+    VersionItem,
+)
+from dashboard.collector_client.types.runs import RunGroupItem
 from dashboard.components.settings.retention_wording import RETENTION, kept_for
 from dashboard.components.small_elements import badge, since
 from dashboard.ids.settings import channels as channel_ids

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dashboard.api.types.runs import SeriesItem
+from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.figures.panels import Line
 from dashboard.theme import SEVERITIES
 

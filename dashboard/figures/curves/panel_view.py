@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from dashboard.api.types.runs import SeriesItem
+from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.figures.curves.token_axis import TokenAxis
 
 __all__ = ["View"]

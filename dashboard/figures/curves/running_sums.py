@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
-from dashboard.api.types.runs import SeriesItem
+from dashboard.collector_client.types.runs import SeriesItem
 
 __all__ = ["running_sum"]
 

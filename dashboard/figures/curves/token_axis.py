@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, Self
 
-from dashboard.api.types.runs import SeriesItem
+from dashboard.collector_client.types.runs import SeriesItem
 
 __all__ = ["TokenAxis", "token_signal"]
 

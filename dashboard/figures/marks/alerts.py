@@ -5,8 +5,8 @@ from html import escape
 from textwrap import wrap
 from typing import Final
 
-from dashboard.api.types.alerts import AlertItem, kind_name
-from dashboard.api.urgency import SEVERITY_ORDER
+from dashboard.collector_client.types.alerts import AlertItem, kind_name
+from dashboard.collector_client.urgency import SEVERITY_ORDER
 from dashboard.theme import SEVERITIES
 
 __all__ = ["alert_lines", "alert_trace", "gravest"]

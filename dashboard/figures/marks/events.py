@@ -5,7 +5,7 @@ from html import escape
 from textwrap import wrap
 from typing import Final
 
-from dashboard.api.types.runs import MarkItem
+from dashboard.collector_client.types.runs import MarkItem
 from dashboard.theme import LIGHT, PRIMARY, SECONDARY
 
 __all__ = ["mark_lines", "mark_trace"]

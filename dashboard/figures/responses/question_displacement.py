@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dashboard.api.types.responses import ResponseItem
+from dashboard.collector_client.types.responses import ResponseItem
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.theme import PRIMARY, SEVERITIES
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from dashboard.api.types.responses import ResponseItem
+from dashboard.collector_client.types.responses import ResponseItem
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.theme import PRIMARY
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dashboard.api.client import ApiClient
-from dashboard.api.types.alerts import AlertItem
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.components.choices import choosable
 from dashboard.components.run.workspace import smoothing_of, zoom_of
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure, steps_within

@@ -6,9 +6,9 @@ from typing import Final
 from dash import Dash, Input, Output, html, no_update
 from dash.development.base_component import Component
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
-from dashboard.api.types.runs import RunDetail
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.types.runs import RunDetail
 from dashboard.components.run_choice import run_options
 from dashboard.ids import compare as compare_ids
 from dashboard.pages import run_choice

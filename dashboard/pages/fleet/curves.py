@@ -6,8 +6,8 @@ from typing import Final, cast
 
 from dash import ClientsideFunction, Dash, Input, Output, no_update
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError, NotFoundError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError, NotFoundError
 from dashboard.components.fleet.rows import thinned
 from dashboard.ids import fleet as fleet_ids
 

@@ -8,8 +8,8 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_u
 from dash.dependencies import ALL
 from dash.development.base_component import Component
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.connect import connect_card
 from dashboard.components.fleet.filters import MANY, FleetCounts, fleet_filters, fleet_summary
 from dashboard.components.fleet.table import fleet_table, library_address

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update, set_props
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
-from dashboard.api.http_requests import Query
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.http_requests import Query
 from dashboard.components.fleet.grid_request import Controls, asked_closed, left_out, sort_of, wanted_runs
 from dashboard.components.fleet.rows import fleet_row, grouped_row
 from dashboard.components.fleet.table import COLUMNS

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from dash import Dash, Input, Output, State, ctx, no_update
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError, NotFoundError
-from dashboard.api.types.administration import ViewItem
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError, NotFoundError
+from dashboard.collector_client.types.administration import ViewItem
 from dashboard.components.fleet.filters import view_options
 from dashboard.ids import fleet as fleet_ids
 

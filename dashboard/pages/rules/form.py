@@ -4,8 +4,8 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, no_update
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.rules.form_values import FIELDS, RUNS, edited_of, problems_by_field, rule_of, shown_parts
 from dashboard.components.rules.tables import dry_run_table, rule_table
 from dashboard.ids import rules as rule_ids

@@ -5,8 +5,8 @@ import asyncio
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.page_frame import waiting
 from dashboard.components.rules.form import rule_form
 from dashboard.components.rules.tables import rule_table

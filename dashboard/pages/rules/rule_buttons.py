@@ -5,8 +5,8 @@ from typing import Final
 
 from dash import ALL, Dash, Input, Output, ctx, no_update
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.choices import choosable
 from dashboard.components.rules.form_values import FIELDS, RUNS, edited_of, fields_of
 from dashboard.components.rules.tables import rule_table

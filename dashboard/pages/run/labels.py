@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from dash import Dash, Input, Output, State, no_update, set_props
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.run.labels import held_labels, notes_properties, parse_tags
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids

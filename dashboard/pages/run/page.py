@@ -9,11 +9,11 @@ from urllib.parse import parse_qsl
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update, set_props
 from dash.development.base_component import Component
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError, NotFoundError
-from dashboard.api.types.alerts import ActionItem, AlertItem, JudgementItem, WarrantyItem
-from dashboard.api.types.rules import RunRuleItem
-from dashboard.api.types.runs import (
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError, NotFoundError
+from dashboard.collector_client.types.alerts import ActionItem, AlertItem, JudgementItem, WarrantyItem
+from dashboard.collector_client.types.rules import RunRuleItem
+from dashboard.collector_client.types.runs import (
     ExpectedRangeItem,
     ForecastItem,
     MarkItem,

@@ -9,10 +9,10 @@ from typing import Final, cast
 
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update, set_props
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
-from dashboard.api.types.alerts import AlertItem
-from dashboard.api.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.types.alerts import AlertItem
+from dashboard.collector_client.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.components.small_elements import spell
 from dashboard.components.values import csv_cell
 from dashboard.figures.curves.panel_view import View

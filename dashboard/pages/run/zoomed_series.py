@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from dashboard.api.client import ApiClient
-from dashboard.api.types.runs import SeriesItem
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.token_axis import TokenAxis
 from dashboard.figures.signal import merged

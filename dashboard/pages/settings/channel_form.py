@@ -4,8 +4,8 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, no_update
 
-from dashboard.api.errors import ApiError
-from dashboard.api.types.administration import NotificationSettings
+from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.types.administration import NotificationSettings
 from dashboard.components.settings.channel_form_values import (
     CHANNEL_FIELDS,
     fields_of_kind,

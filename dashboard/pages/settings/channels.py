@@ -2,8 +2,8 @@
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.settings.file_check import checked
 from dashboard.ids.settings import channels as channel_ids
 

@@ -6,8 +6,8 @@ from typing import Final
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.settings.tables import key_table
 from dashboard.components.small_elements import since
 from dashboard.ids.settings import keys as key_ids

@@ -7,9 +7,9 @@ from typing import Any, Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError, UnreachableError
-from dashboard.api.types.administration import ChannelItem, LimitItem, NotificationSettings, VersionItem
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError, UnreachableError
+from dashboard.collector_client.types.administration import ChannelItem, LimitItem, NotificationSettings, VersionItem
 from dashboard.components.page_frame import waiting
 from dashboard.components.settings.channel_forms import (
     SHOWN_VERSIONS,

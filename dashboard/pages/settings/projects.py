@@ -3,8 +3,8 @@
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.development.base_component import Component
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.settings.tables import project_table
 from dashboard.ids.settings import projects as project_ids
 from dashboard.pages.refresh_when_seen import read_when_seen

@@ -4,8 +4,8 @@ from typing import Final, TypeGuard
 
 from dash import Dash, Input, Output, State, no_update
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
 from dashboard.components.settings.retention_form import LIMIT_FIELDS, retention_shown
 from dashboard.components.settings.retention_wording import asked_limits, stated_removals
 from dashboard.ids.settings import forms as form_ids

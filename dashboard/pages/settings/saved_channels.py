@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from dash import Output, State, no_update
 
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError
-from dashboard.api.types.administration import NotificationSettings
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.types.administration import NotificationSettings
 from dashboard.components.settings.channel_forms import SHOWN_VERSIONS, channel_names, channels_shown
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import forms as form_ids

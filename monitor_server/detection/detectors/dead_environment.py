@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.readings import first_finite
 from monitor_server.detection.base_classes.shift import ShiftDetector
+from monitor_server.detection.detector_parts.mechanisms import Mechanisms, SharedMechanisms
 from monitor_server.detection.detectors.reward_fall import RewardFall
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from monitor_server.detection.shared_measures.mechanisms import Mechanisms, SharedMechanisms
 from monitor_server.detection.statistics.departure import Departure, Size
 
 __all__ = ["MOVES", "DeadEnvironment"]

@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.detector_parts.surge import Surge, update_channels, update_surge
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
-from monitor_server.detection.shared_measures.surge import Surge, update_channels, update_surge
 from monitor_server.detection.statistics.streaming import DrawUp
 
 __all__ = ["DeathSpiral"]

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.detector_parts.mechanisms import CHANNELS, Mechanisms, SharedMechanisms
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from monitor_server.detection.shared_measures.mechanisms import CHANNELS, Mechanisms, SharedMechanisms
 from monitor_server.detection.statistics.departure import second_largest
 
 __all__ = ["JointDeparture"]

@@ -4,10 +4,10 @@ from collections import deque
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.detector_parts.drift_controls import Controls
+from monitor_server.detection.detector_parts.excess_loss import ENTROPY, LIKELIHOOD, Excess
+from monitor_server.detection.detector_parts.warm_up import WarmUp
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from monitor_server.detection.shared_measures.drift_controls import Controls
-from monitor_server.detection.shared_measures.excess_loss import ENTROPY, LIKELIHOOD, Excess
-from monitor_server.detection.shared_measures.warm_up import WarmUp
 from monitor_server.detection.statistics.history import History
 from monitor_server.detection.statistics.streaming import Cusum
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import list_missing
+from monitor_server.detection.detector_parts.largest_sizes import Records
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from monitor_server.detection.shared_measures.largest_sizes import Records
 
 __all__ = ["RateRise"]
 

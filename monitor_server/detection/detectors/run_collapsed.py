@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.detector_parts.mechanisms import Mechanisms
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from monitor_server.detection.shared_measures.mechanisms import Mechanisms
 from monitor_server.detection.statistics.departure import Departure, Size
 from monitor_server.detection.statistics.rare_loss import RareLoss
 from monitor_server.detection.statistics.robust import median, sorted_median

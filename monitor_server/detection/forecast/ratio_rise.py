@@ -2,8 +2,8 @@
 
 import math
 
+from monitor_server.detection.detector_parts.surge import Surge
 from monitor_server.detection.detectors.ratio_tail import RatioTail
-from monitor_server.detection.shared_measures.surge import Surge
 from monitor_server.detection.statistics.robust import median
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Ema

@@ -2,10 +2,10 @@
 
 from benchmarks.detection.leave_one_out import Outcome, Variant, best, scaled
 from monitor_server.detection.base_classes.shift import ShiftDetector
+from monitor_server.detection.detector_parts import mechanisms
 from monitor_server.detection.detectors import run_collapsed
 from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.registry import DETECTORS
-from monitor_server.detection.shared_measures import mechanisms
 
 SHIPPED = Variant(rarity=1.0, size=1.0, without="")
 LOOSE = Variant(rarity=10.0, size=0.6, without="")

@@ -2,10 +2,10 @@
 
 import pytest
 
+from monitor_server.detection.detector_parts.drift_controls import Controls
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.protocol import Observation
-from monitor_server.detection.shared_measures.drift_controls import Controls
 
 
 def run(*, longer=0.0, searches=1.4, rows=90, drift_at=30):

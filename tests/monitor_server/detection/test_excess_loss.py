@@ -5,10 +5,10 @@ import random
 
 import pytest
 
+from monitor_server.detection.detector_parts.excess_loss import Excess
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
-from monitor_server.detection.shared_measures.excess_loss import Excess
 from tests.monitor_server.detection.subjects import SpiralWithDrifts
 
 

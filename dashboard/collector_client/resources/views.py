@@ -2,8 +2,8 @@
 
 from typing import cast
 
-from dashboard.api.http_requests import PAGE_ITEMS, Requests, item_path
-from dashboard.api.types.administration import ViewItem
+from dashboard.collector_client.http_requests import PAGE_ITEMS, Requests, item_path
+from dashboard.collector_client.types.administration import ViewItem
 
 __all__ = ["Views"]
 

@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from dashboard.api import types as api_types
+from dashboard.collector_client import types as api_types
 
 MODULES = [
     importlib.import_module(f"{api_types.__name__}.{found.name}") for found in pkgutil.iter_modules(api_types.__path__)

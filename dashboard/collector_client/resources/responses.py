@@ -2,9 +2,9 @@
 
 from typing import Final, cast
 
-from dashboard.api.answers import to_floats
-from dashboard.api.http_requests import Query, Requests, item_path
-from dashboard.api.types.responses import ResponseItem, ResponsePairs
+from dashboard.collector_client.answers import to_floats
+from dashboard.collector_client.http_requests import Query, Requests, item_path
+from dashboard.collector_client.types.responses import ResponseItem, ResponsePairs
 
 __all__ = ["Responses"]
 

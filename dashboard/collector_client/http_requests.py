@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from dashboard.api.answers import printable_tree
-from dashboard.api.errors import ApiError, NotFoundError, UnreachableError, refused
-from dashboard.api.failures import note_failure
+from dashboard.collector_client.answers import printable_tree
+from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError, refused
+from dashboard.collector_client.failures import note_failure
 from dashboard.sign_in.credentials import current_credentials
 from dashboard.transport import Transport
 

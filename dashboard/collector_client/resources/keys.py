@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import cast
 
-from dashboard.api.http_requests import Requests, item_path
-from dashboard.api.types.administration import KeyItem
+from dashboard.collector_client.http_requests import Requests, item_path
+from dashboard.collector_client.types.administration import KeyItem
 
 __all__ = ["Keys"]
 

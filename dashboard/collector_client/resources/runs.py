@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Final, cast
 from urllib.parse import quote
 
-from dashboard.api.answers import to_floats
-from dashboard.api.errors import NotFoundError
-from dashboard.api.http_requests import PAGE_ITEMS, Query, Requests, item_path
-from dashboard.api.types.alerts import ActionItem, ForkItem, JudgementItem, WarrantyItem
-from dashboard.api.types.runs import (
+from dashboard.collector_client.answers import to_floats
+from dashboard.collector_client.errors import NotFoundError
+from dashboard.collector_client.http_requests import PAGE_ITEMS, Query, Requests, item_path
+from dashboard.collector_client.types.alerts import ActionItem, ForkItem, JudgementItem, WarrantyItem
+from dashboard.collector_client.types.runs import (
     ExpectedRangeItem,
     ForecastItem,
     MarkItem,

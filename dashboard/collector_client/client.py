@@ -1,23 +1,23 @@
-"""The client of the collector's HTTP API: an object for each resource, whose methods return `dashboard.api.types`.
+"""The client of the collector's HTTP API: an object for each resource, which neither caches nor draws.
 
-It neither caches nor draws.
+The methods return `dashboard.collector_client.types`.
 """
 
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self, cast
 
-from dashboard.api.http_requests import Requests
-from dashboard.api.resources.alerts import Alerts
-from dashboard.api.resources.example_runs import ExampleRuns
-from dashboard.api.resources.keys import Keys
-from dashboard.api.resources.notifications import Notifications
-from dashboard.api.resources.responses import Responses
-from dashboard.api.resources.retention import Retention
-from dashboard.api.resources.rules import Rules
-from dashboard.api.resources.runs import Runs
-from dashboard.api.resources.views import Views
-from dashboard.api.types.administration import AuditItem
+from dashboard.collector_client.http_requests import Requests
+from dashboard.collector_client.resources.alerts import Alerts
+from dashboard.collector_client.resources.example_runs import ExampleRuns
+from dashboard.collector_client.resources.keys import Keys
+from dashboard.collector_client.resources.notifications import Notifications
+from dashboard.collector_client.resources.responses import Responses
+from dashboard.collector_client.resources.retention import Retention
+from dashboard.collector_client.resources.rules import Rules
+from dashboard.collector_client.resources.runs import Runs
+from dashboard.collector_client.resources.views import Views
+from dashboard.collector_client.types.administration import AuditItem
 
 __all__ = ["ApiClient"]
 

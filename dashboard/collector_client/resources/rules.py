@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import cast
 
-from dashboard.api.answers import to_floats
-from dashboard.api.http_requests import PAGE_ITEMS, Requests, item_path
-from dashboard.api.types.rules import DryRunItem, RuleItem, RunRuleItem
+from dashboard.collector_client.answers import to_floats
+from dashboard.collector_client.http_requests import PAGE_ITEMS, Requests, item_path
+from dashboard.collector_client.types.rules import DryRunItem, RuleItem, RunRuleItem
 
 __all__ = ["Rules"]
 

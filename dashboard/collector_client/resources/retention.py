@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import cast
 
-from dashboard.api.http_requests import Requests
-from dashboard.api.types.administration import LimitItem, RemovalItem
+from dashboard.collector_client.http_requests import Requests
+from dashboard.collector_client.types.administration import LimitItem, RemovalItem
 
 __all__ = ["Retention"]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import cast
 from urllib.parse import quote
 
-from dashboard.api.http_requests import Requests
-from dashboard.api.types.administration import ChannelItem, CheckedFile, NotificationSettings, VersionItem
+from dashboard.collector_client.http_requests import Requests
+from dashboard.collector_client.types.administration import ChannelItem, CheckedFile, NotificationSettings, VersionItem
 
 __all__ = ["Notifications"]
 

@@ -2,11 +2,11 @@
 
 from typing import cast
 
-from dashboard.api.answers import to_floats
-from dashboard.api.errors import refused
-from dashboard.api.http_requests import PAGE_ITEMS, Query, Requests, item_path
-from dashboard.api.types.alerts import AlertItem, HistoryItem, JudgementItem
-from dashboard.api.types.responses import Attribution
+from dashboard.collector_client.answers import to_floats
+from dashboard.collector_client.errors import refused
+from dashboard.collector_client.http_requests import PAGE_ITEMS, Query, Requests, item_path
+from dashboard.collector_client.types.alerts import AlertItem, HistoryItem, JudgementItem
+from dashboard.collector_client.types.responses import Attribution
 
 __all__ = ["Alerts"]
 

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from dashboard.api.http_requests import Requests
+from dashboard.collector_client.http_requests import Requests
 
 __all__ = ["ExampleRuns"]
 

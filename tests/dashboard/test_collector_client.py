@@ -14,9 +14,9 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI, Response
 
-from dashboard.api.answers import to_floats
-from dashboard.api.client import ApiClient
-from dashboard.api.errors import ApiError, NotFoundError, UnreachableError
+from dashboard.collector_client.answers import to_floats
+from dashboard.collector_client.client import ApiClient
+from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError
 from dashboard.transport import Transport
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from dashboard.api.types.alerts import AlertItem
+from dashboard.collector_client.types.alerts import AlertItem
 
 __all__ = ["SEVERITY_ORDER", "firing"]
 
