@@ -50,6 +50,18 @@ def test_the_table_sets_each_run_beside_its_dead_twin(tmp_path):
     )
 
 
+def test_a_run_whose_twin_was_not_trained_is_shown_alone_and_named(tmp_path):
+    """Whoever rescues a seed before the twin is trained still sees the run; it counts for neither answer."""
+    arm = next(iter(RESCUES))
+    rescued = tmp_path / "rescue"
+    rescued.mkdir()
+    write(rows_of([(range(1, 41), 0.5), (range(31, 101), 0.9)]), rescued / name(arm, 3))
+    output = rescue_table(rescued, tmp_path / "runs").splitlines()
+    assert output[2] == f"| {arm} | 3 | – | – | – | – | 40 → 30 | 100 | 0.90 | 0.90 | no twin |"
+    assert output[-1] == f"- {arm}: no twin of seed 3 is recorded; `dynamics --arms grpo --seeds 3` trains it."
+    assert "end above" not in "".join(output[3:])
+
+
 def test_the_forks_of_a_run_are_printed_with_what_they_cost(tmp_path):
     """One run was forked once, into a fork that wins and one that diverged; another never."""
     level = {"mean": 0.5, "low": 0.4, "high": 0.6}

@@ -35,7 +35,7 @@ def rescue_table(folder: Path, twins: Path) -> str:
     """Format a row for each arm and seed, and a line for each arm: how many ended above the twin's peak.
 
     Peak and final reward are of the moving average of `measures.smoothed`, of a rescued run over the newest attempt at
-    every step.
+    every step. A run whose twin is not recorded has its own numbers alone, and a line names it.
 
     Args:
         folder: Recordings of `rescue.rescue`.
@@ -46,19 +46,30 @@ def rescue_table(folder: Path, twins: Path) -> str:
     dead = read_runs(twins, "grpo")
     for arm in RESCUES:
         above: list[tuple[bool, bool]] = []
+        alone: list[int] = []
         for seed, run in read_runs(folder, arm).items():
-            twin, rescued = (series(steps, "reward/mean") for steps in (dead[seed], history(run)))
-            peak, best = max(smooth(twin)), max(_means(twin))
+            rescued = series(history(run), "reward/mean")
             final, last = smooth(rescued)[-1], _means(rescued)[-1]
+            back = ", ".join(f"{after} → {to}" for after, to in rewinds(run)) or "never"
+            ends = [back, len(rescued), f"{final:.2f}", f"{last:.2f}"]
+            if seed not in dead:
+                alone.append(seed)
+                rows.append([arm, seed, *["–"] * 4, *ends, "no twin"])
+                continue
+            twin = series(dead[seed], "reward/mean")
+            peak, best = max(smooth(twin)), max(_means(twin))
             above.append((final > peak, last > best))
-            back = ", ".join(f"{after} → {to}" for after, to in rewinds(run))
             of_twin = [collapse_step(twin) or "–", *(f"{value:.2f}" for value in (peak, best, smooth(twin)[-1]))]
-            ends = [f"{final:.2f}", f"{last:.2f}", "yes" if final > peak else "no"]
-            rows.append([arm, seed, *of_twin, back or "never", len(rescued), *ends])
+            rows.append([arm, seed, *of_twin, *ends, "yes" if final > peak else "no"])
         if above:
             by_average, by_mean = (share(verdicts) for verdicts in zip(*above, strict=True))
             lines.append(
                 f"- {arm}: {by_average} end above the peak of their twin; by means of {BLOCK} steps {by_mean}."
+            )
+        if alone:
+            seeds = " ".join(map(str, alone))
+            lines.append(
+                f"- {arm}: no twin of seed {seeds} is recorded; `dynamics --arms grpo --seeds {seeds}` trains it."
             )
     return "\n".join([markdown_table(_HEAD, rows), "", *lines])
 
