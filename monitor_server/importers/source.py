@@ -8,10 +8,11 @@ import zlib
 from collections.abc import Iterator
 from io import BufferedIOBase, BufferedReader
 from pathlib import Path
+from typing import NamedTuple
 
 from monitor_server.importers.protocol import LogError, ReadReport
 
-__all__ = ["HEAD_BYTES", "MAX_DOCUMENT_BYTES", "chunks", "document", "head", "lines"]
+__all__ = ["HEAD_BYTES", "MAX_DOCUMENT_BYTES", "Position", "chunks", "document", "head", "lines", "lines_from"]
 
 HEAD_BYTES = 1 << 16
 CHUNK_BYTES = 1 << 20
@@ -80,30 +81,52 @@ def _bomb(path: Path) -> LogError:
     return LogError(f"{path} must be a log: it decompresses to more than {BOMB_RATIO} times its size, as no log does")
 
 
+class Position(NamedTuple):
+    """Where a line begins: the lines and the bytes before it, decompressed and as UTF-8."""
+
+    line: int = 0
+    offset: int = 0
+
+
+BEGINNING = Position()
+
+
 def lines(path: Path, report: ReadReport) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their numbers, from 1; a carriage return ends a line as well.
+    """Yield the lines of a file with their numbers, from 1, as `lines_from` reads them."""
+    return ((position.line + 1, line) for position, line in lines_from(path, report))
+
+
+def lines_from(path: Path, report: ReadReport, start: Position = BEGINNING) -> Iterator[tuple[Position, bytes]]:
+    """Yield the lines of a file from a position on, with their positions; a carriage return ends a line as well.
 
     Progress bars rewrite one line for hours, so a file may hold gigabytes between two line ends. A line longer than
-    16 MiB is passed over. Empty lines are not yielded and not counted.
+    16 MiB is passed over. Empty lines are not yielded and not counted. What precedes the start is read, because it may
+    be compressed, but it is not cut into lines.
     """
-    rest, number, too_long = b"", 0, False
+    rest, too_long = b"", False
+    number, offset = start  # of what has not been yielded
+    before = offset
     for chunk in chunks(path, report):
+        if before:
+            passed, before = chunk[:before], max(0, before - len(chunk))
+            chunk = chunk[len(passed) :]  # noqa: PLW2901 - what follows reads the rest of it
         pieces = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
         rest = pieces.pop()
         for piece in pieces:
+            begin, offset = offset, offset + len(piece) + 1
             if too_long:  # the end of the line that was passed over
                 too_long = False
-                continue
-            if piece:
+            elif piece:
+                yield Position(number, begin), piece
                 number += 1
-                yield number, piece
         if len(rest) > MAX_LINE_BYTES:
             if not too_long:
                 number += 1
                 report.add_problem(path, f"line {number}", f"it is longer than {MAX_LINE_BYTES >> 20} MiB")
+            offset += len(rest)
             too_long, rest = True, b""
     if rest and not too_long:
-        yield number + 1, rest
+        yield Position(number, offset), rest
 
 
 def document(path: Path, report: ReadReport) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from monitor_server.importers.protocol import Log, LogError, ReadReport, RecordedRow, Row
 from monitor_server.importers.signal_names import number
-from monitor_server.importers.source import lines
+from monitor_server.importers.source import Position, lines_from
 from monitor_server.importers.steps import MAX_STEP
 
 __all__ = ["EXPORT_KEY", "ExportedJsonLines", "ExportedParquet"]
@@ -33,14 +33,12 @@ class ExportedJsonLines:
 
     def logs(self, path: Path) -> Iterator[Log]:
         """Yield the runs of the file."""
-        place = 0
-        for _, line in lines(path, ReadReport()):
+        for position, line in lines_from(path, ReadReport()):
             heading = _heading(line)
             if heading is not None:
                 name = heading.get("run")
-                read = partial(_read_lines, path, place)
+                read = partial(_read_lines, path, position)
                 yield Log(name=name if isinstance(name, str) else path.name, path=path, format=self.name, read=read)
-                place += 1
 
 
 def _heading(line: bytes) -> dict[str, Any] | None:
@@ -49,23 +47,20 @@ def _heading(line: bytes) -> dict[str, Any] | None:
     return row if row is not None and EXPORT_KEY in row else None
 
 
-def _read_lines(path: Path, wanted: int, report: ReadReport) -> Iterator[Row]:
-    """Yield the steps of the run in a place of the file."""
-    place = -1
-    for place_in_file, line in lines(path, report):
+def _read_lines(path: Path, start: Position, report: ReadReport) -> Iterator[Row]:
+    """Yield the steps of the run that begins at a position."""
+    for position, line in lines_from(path, report, start):
         heading = _heading(line)
         if heading is not None:
-            place += 1
-            if place > wanted:
+            if position != start:
                 return
-            if place == wanted:
-                report.is_thinned = heading.get("thinned") is True
-        elif place == wanted:
-            row = _object(line)
-            if row is None:
-                report.add_problem(path, f"line {place_in_file}", "it is no JSON object")
-            elif "signals" in row and (step := _recorded(path, f"line {place_in_file}", row, report)) is not None:
-                yield step
+            report.is_thinned = heading.get("thinned") is True
+            continue
+        place, row = f"line {position.line + 1}", _object(line)
+        if row is None:
+            report.add_problem(path, place, "it is no JSON object")
+        elif "signals" in row and (step := _recorded(path, place, row, report)) is not None:
+            yield step
 
 
 class ExportedParquet:
@@ -115,7 +110,7 @@ def _read_parquet(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
     with _parquet_file(path) as file:
         report.is_thinned = _headings(file, path).get(run, {}).get("thinned") is True
         try:
-            for batch in file.iter_batches(batch_size=BATCH_ROWS):
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=_groups_with(file.metadata, run)):
                 report.bytes_read += batch.nbytes
                 for row in batch.filter(pc.equal(batch[f"{PREFIX}run"], run)).to_pylist():
                     place += 1
@@ -130,6 +125,20 @@ def _read_parquet(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
                         yield step
         except (pa.ArrowException, KeyError, OSError, ValueError) as error:
             raise LogError(f"{path} must be a readable file of `rlvitals export`: {error}; export it again") from error
+
+
+def _groups_with(metadata: Any, run: str) -> list[int]:  # noqa: ANN401 - pyarrow is an extra
+    """Return the row groups that may hold a run, by the least and the largest name that each states."""
+    paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
+    names = [
+        metadata.row_group(place).column(paths.index(f"{PREFIX}run")).statistics
+        for place in range(metadata.num_row_groups)
+    ]
+    return [
+        place
+        for place, of_group in enumerate(names)
+        if of_group is None or not isinstance(of_group.min, str) or of_group.min <= run <= of_group.max
+    ]
 
 
 def _parquet_file(path: Path) -> Any:  # noqa: ANN401 - pyarrow is an extra

@@ -88,6 +88,26 @@ def test_a_row_of_parquet_that_is_no_step_is_passed_over_and_named(tmp_path):
     assert report.problems[0].startswith("run.parquet, row 1 of 'a': it is no step of an export: ")
 
 
+def test_a_run_of_many_is_read_without_the_others(tmp_path):
+    """A project of a thousand runs is read once, and not once for each of its runs."""
+    path = tmp_path / "runs.parquet"
+    names = [f"r{number}" for number in range(20)]
+    schema = parquet.read_schema(table(tmp_path / "one.parquet"))
+    headed = schema.with_metadata({"rlvitals_export": json.dumps({"version": 1, "runs": names})})
+    with parquet.ParquetWriter(path, headed) as writer:
+        for name in names:
+            (tmp_path / "one.parquet").unlink()
+            rows = parquet.read_table(table(tmp_path / "one.parquet", names=[name], rlvitals_run=[name, name]))
+            writer.write_table(rows.replace_schema_metadata(headed.metadata))
+    (alone,) = find_logs([tmp_path / "one.parquet"])
+    logs = find_logs([path])
+    assert [log.name for log in logs] == names
+    reports = [ReadReport() for _ in [alone, *logs]]
+    for log, report in zip([alone, *logs], reports, strict=True):
+        assert [row.step for row in log.read(report)] == [1, 2]
+    assert max(report.bytes_read for report in reports) < 2 * reports[0].bytes_read
+
+
 @pytest.mark.parametrize("columns", [{"rlvitals_run": None}, {"rlvitals_run": [1.5, 2.5]}], ids=str)
 def test_parquet_without_the_column_of_runs_is_refused_in_words(tmp_path, columns):
     """The message names the file."""
