@@ -1,0 +1,40 @@
+"""Lines of a log file, read from its beginning and from the position of any of them."""
+
+import gzip
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor_server.importers.protocol import ReadReport
+from monitor_server.importers.source import lines, lines_from
+
+# Some lines are longer than the pieces of 1 MiB in which a file is read.
+lengths = st.one_of(st.integers(0, 5), st.integers((1 << 20) - 3, (1 << 20) + 3))
+endings = st.sampled_from([b"\n", b"\r\n", b"\n\n"])
+
+
+@settings(max_examples=40)
+@given(made=st.lists(st.tuples(lengths, endings), max_size=6), is_cut=st.booleans(), is_compressed=st.booleans())
+def test_the_lines_from_any_of_them_on_are_the_rest_of_all(tmp_path_factory, made, is_cut, is_compressed):
+    """They have the same numbers and the same content, also where the last line has no end."""
+    content = b"".join(bytes([97 + place]) * length + ending for place, (length, ending) in enumerate(made))
+    content = content.rstrip() if is_cut else content
+    path = tmp_path_factory.mktemp("log") / "log.jsonl"
+    path.write_bytes(gzip.compress(content, 1) if is_compressed else content)
+    every = list(lines_from(path, ReadReport()))
+    assert [line for _, line in every] == content.split()
+    assert list(lines(path, ReadReport())) == [(place, line) for place, line in enumerate(content.split(), start=1)]
+    for place, (position, _) in enumerate(every):
+        assert content[position.offset :].startswith(every[place][1])
+        assert list(lines_from(path, ReadReport(), position)) == every[place:]
+
+
+def test_positions_count_a_line_that_is_too_long(tmp_path):
+    """It is passed over and named, and the position of the line behind it is where that line begins."""
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b"first\n" + b"x" * (40 << 20) + b"\nsecond\nthird")
+    report = ReadReport()
+    first, second, third = lines_from(path, report)
+    assert report.problems == ["log.jsonl, line 2: it is longer than 16 MiB"]
+    assert [each[0].line for each in (first, second, third)] == [0, 2, 3]
+    assert list(lines_from(path, ReadReport(), second[0])) == [second, third]
