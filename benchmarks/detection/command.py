@@ -23,48 +23,6 @@ BESIDE_PEERS = "a beside peers"
 BLOCKS = ("a", BESIDE_PEERS, "b", "c", "priors", "d")
 _BEGIN, _END = "<!-- suite {} -->", "<!-- end -->"
 
-INTRODUCTION = """# Detection results
-
-This page shows how early the detectors alarm on failing runs, and how often on healthy ones. `make bench-detection`
-writes it. Each suite ends with the command that printed it; do not edit the tables.
-
-| suite | runs | purpose |
-|---|---|---|
-| A | authored: a generator with a known truth | leads and false alarms of every failure, on many runs |
-| B | recorded runs of the reference trainer | failures that emerge in training; no rule was chosen on them |
-| C | logs of real runs from public repositories | false alarms and misses in the field, on a trainer's own metrics |
-| D | failures induced in TRL, each with a healthy twin | known onsets, sudden to slow, in another's trainer |
-
-**How to read the tables.** The suites are never pooled. A warning is a finding of severity warning or above; a page is
-a critical finding. An alarm counts at the step at which it opens. An alarm that opens before the onset of the failure
-is false and earns no lead. A miss counts as a lead of 0. The lead is the number of steps from the alarm to the collapse
-T_c, which is the first step at which the success rate lies under half of its running maximum for good. The
-early-warning utility is EWU = mean clip((lead − 5) / 35, 0, 1) − w · false alarms per 1,000 rows, with w = 0.5 for
-warnings and 5 for pages; a candidate that never alarms has an EWU of 0. Peers run at their defaults, in their own
-environment.
-
-**Which data are a test.** The test seeds of suite A begin at 7,000,000. Seeds from 1,000,000 to 6,999,999 were
-reported or inspected before, so numbers on them are not a test any more. The rules of suite C were chosen on open logs
-by leaving one repository out; hidden logs are scored by those who hold them. No rule was chosen on suite B, nor on the
-unseen seeds, causes and trainer of suite D. Suite B was looked at for the false alarms of the rules that `builtin-10`
-added, and its misses under `builtin-11` were known when the rules of `builtin-12` were made, on runs of other seeds.
-
-**Which rules.** Suite A alone and suites B and D were scored with `builtin-12`, suite C with `builtin-10`. Suite A
-beside its peers, with the curves, was scored with `builtin-7`, because 96 runs of each kind beside the peers take
-hours. `builtin-11` adds detectors of garbled responses and of the order of advantages. They change no finding in
-suites B and C (`python -m benchmarks.detection.difference`); [detectors/garbled_text.md](detectors/garbled_text.md)
-has the results of the first, whose authored and recorded runs stand beside suite A. `builtin-12` adds a form of the
-death spiral that needs the paired channel, and measures stale responses by what two batches had. Neither changes an
-alarm in suite C, whose logs have neither.
-
-**Secondary measures.** NAB is the score of the Numenta Anomaly Benchmark with its standard weights: 0 for never
-alarming, 100 for an alarm at every onset. It counts a false alarm only lightly (0.11 each). VUS-PR ranks rows from
-onset to collapse against all other rows, over all thresholds and buffers of 0 to 40 steps. A candidate gives no score
-to rows below its own threshold, so those rows are tied, and never alarming has the share of anomalous rows as its
-score. VUS-PR does not measure lead.
-
-"""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Score our engine beside baselines and peers, and print or write the tables."""
@@ -108,8 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_blocks(page: Path, command: str, sections: Mapping[str, Sequence[Section]], drawn: Traces) -> None:
-    """Write the suites that ran into the page, leaving the others as they stand, and the curves beside it."""
+    """Write the suites that ran into a page and the curves beside it, and leave the rest of the page as it stands."""
     before = page.read_text() if page.exists() else ""
+    introduction, _, _ = before.partition(_BEGIN.partition("{")[0])
     blocks = {suite: _block(before, suite) for suite in BLOCKS}
     images = ""
     for level, title in LEVELS.items() if drawn else ():
@@ -120,7 +79,7 @@ def write_blocks(page: Path, command: str, sections: Mapping[str, Sequence[Secti
     for suite, found in sections.items():
         pictures = images if suite == BESIDE_PEERS else ""
         blocks[suite] = f"{_BEGIN.format(suite)}\n\n{pictures}{as_markdown(found)}\nPrinted by `{command}`.\n\n{_END}\n"
-    page.write_text(INTRODUCTION + "\n".join(block for block in blocks.values() if block))
+    page.write_text(introduction + "\n".join(block for block in blocks.values() if block))
 
 
 def _block(text: str, suite: str) -> str:
