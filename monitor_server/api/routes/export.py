@@ -1,19 +1,19 @@
 """Downloads of runs and projects."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Send
 
 from monitor_server.access.enforcement import ENFORCEMENT
-from monitor_server.api.dependencies import Serving
+from monitor_server.api.dependencies import Collector, Serving
 from monitor_server.api.error_handlers import NOT_FOUND
 from monitor_server.api.export import export_jsonl, export_parquet
 from monitor_server.errors import CollectorError, KeyRequired, UnknownProject, UnknownRun
-from monitor_server.store.database import Store
+from monitor_server.http_server.read_limits import Exports
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["router"]
@@ -30,34 +30,58 @@ _FILE = {
 }
 
 
+async def _admitted(collector: Serving) -> AsyncIterator[None]:
+    with collector.exports.admit():
+        yield
+
+
+# Until the file has been sent, or its reader has gone.
+Admitted = Annotated[None, Depends(_admitted)]
+
+
 @router.get("/runs/{run_id}/export", response_class=StreamingResponse, responses={200: _FILE, **NOT_FOUND})
-def export_run(run_id: str, request: Request, collector: Serving, *, form: Format = "jsonl") -> StreamingResponse:
+async def export_run(
+    run_id: str, request: Request, collector: Serving, _admitted: Admitted, *, form: Format = "jsonl"
+) -> StreamingResponse:
     """Download the steps, acknowledgements, phases and alerts of a run; `rlvitals check` and `replay` read the file."""
-    with collector.store.read() as reading:
-        if not reading.runs.exists(run_id):
-            raise UnknownRun.by_id(run_id)
-    return _file(collector.store, [run_id], form, name=run_id, refusal=_refusal(request))
+
+    def find() -> Sequence[str]:
+        with collector.store.read() as reading:
+            if not reading.runs.exists(run_id):
+                raise UnknownRun.by_id(run_id)
+        return [run_id]
+
+    return await _file(collector, find, form, name=run_id, refusal=_refusal(request))
 
 
 @router.get("/export", response_class=StreamingResponse, responses={200: _FILE, **NOT_FOUND})
-def export_project(project: str, request: Request, collector: Serving, *, form: Format = "jsonl") -> StreamingResponse:
-    """Download all runs of a project in one file."""
-    now, deadlines = collector.clock(), collector.settings.deadlines
-    with collector.store.read() as reading:
-        found = reading.retention.statuses(now=now, deadlines=deadlines, project=project)
-    if not found:
-        raise UnknownProject.by_name(project)
-    return _file(collector.store, list(found), form, name="project", refusal=_refusal(request))
-
-
-def _file(
-    store: Store, run_ids: Sequence[str], form: str, *, name: str, refusal: Callable[[], str | None]
+async def export_project(
+    project: str, request: Request, collector: Serving, _admitted: Admitted, *, form: Format = "jsonl"
 ) -> StreamingResponse:
-    parts = (export_parquet if form == "parquet" else export_jsonl)(store, run_ids)
-    # What cannot begin is an error, and not a broken download. A run that was deleted meanwhile has no line.
-    first = next(parts, b"")
+    """Download all runs of a project in one file."""
+
+    def find() -> Sequence[str]:
+        now, deadlines = collector.clock(), collector.settings.deadlines
+        with collector.store.read() as reading:
+            found = reading.retention.statuses(now=now, deadlines=deadlines, project=project)
+        if not found:
+            raise UnknownProject.by_name(project)
+        return list(found)
+
+    return await _file(collector, find, form, name="project", refusal=_refusal(request))
+
+
+async def _file(
+    collector: Collector, find: Callable[[], Sequence[str]], form: str, *, name: str, refusal: Callable[[], str | None]
+) -> StreamingResponse:
+    def begin() -> tuple[bytes, Iterator[bytes]]:
+        parts = (export_parquet if form == "parquet" else export_jsonl)(collector.store, find())
+        # What cannot begin is an error, and not a broken download. A run that was deleted meanwhile has no line.
+        return next(parts, b""), parts
+
+    first, others = await collector.exports.take_turn(begin)
     return _Download(
-        _allowed(first, parts, refusal),
+        _allowed(first, others, refusal, collector.exports),
         media_type=MEDIA_TYPES[form],
         headers={"Content-Disposition": f'attachment; filename="{name}.{form}"'},
     )
@@ -69,14 +93,16 @@ def _refusal(request: Request) -> Callable[[], str | None]:
     return refusal
 
 
-def _allowed(first: bytes, others: Iterator[bytes], refusal: Callable[[], str | None]) -> Iterator[bytes]:
+async def _allowed(
+    first: bytes, others: Iterator[bytes], refusal: Callable[[], str | None], exports: Exports
+) -> AsyncIterator[bytes]:
     """Yield the parts of a file while its reader may have them.
 
     Raises:
         KeyRequired: If not.
     """
     yield first
-    for part in others:
+    while (part := await exports.take_turn(lambda: next(others, None))) is not None:
         if (reason := refusal()) is not None:
             raise KeyRequired(reason)
         yield part

@@ -1,11 +1,16 @@
 """What is exported is read back to the same phases and alerts."""
 
+import asyncio
+import contextlib
 import io
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
+import urllib3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -14,6 +19,7 @@ from monitor_server.api import export
 from monitor_server.api.routes import export as routes
 from monitor_server.commands.main import main
 from monitor_server.errors import Unavailable, UnknownRun
+from monitor_server.http_server.read_limits import MAX_EXPORTS
 from monitor_server.importers.corpus import read_run
 from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
@@ -129,10 +135,57 @@ def test_a_signal_with_the_name_of_a_parquet_column_is_refused_in_words(collecto
     assert b'"rlvitals.run": 1.0' in collector.pool.request("GET", f"{collector.url}/api/v1/runs/{run_id}/export").data
 
 
-def test_a_run_that_is_deleted_before_its_export_begins_has_no_line(collector):
+def test_a_run_that_is_deleted_before_its_export_begins_has_no_line(start_collector):
     """It was there when the request came, and is not when its row is read."""
-    answer = routes._file(collector.app.state.collector.store, ["0" * 16], "jsonl", name="run", refusal=lambda: None)
+    collector = start_collector().app.state.collector
+    answer = asyncio.run(routes._file(collector, lambda: ["0" * 16], "jsonl", name="run", refusal=lambda: None))
     assert answer.status_code == 200
+
+
+def _download(live, run_id):
+    return live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export", preload_content=False)
+
+
+def test_an_export_beyond_those_that_may_be_under_way_is_refused_at_once(start_collector):
+    """Readers that take nothing keep eight; the next is told to come again, and served when one of them has gone."""
+    live = start_collector()
+    # More than the buffers of a connection hold.
+    records = [{"step": step, "scalars": {f"s{name}": 0.1 for name in range(100)}} for step in range(3000)]
+    run_id = live.run(run="r", records=records)
+    with contextlib.ExitStack() as stack:
+        answers = [stack.enter_context(contextlib.closing(_download(live, run_id))) for _ in range(MAX_EXPORTS)]
+        assert {answer.status for answer in answers} == {200}
+        refused = live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export")
+        assert (refused.status, refused.headers["retry-after"], refused.json()["error"]) == (503, "1", "Unavailable")
+        assert refused.json()["detail"].startswith("8 exports are under way")
+        answers[0].close()
+        eventually(lambda: live.app.state.collector.exports.count < MAX_EXPORTS)
+        assert live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export").status == 200
+    eventually(lambda: live.app.state.collector.exports.count == 0)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_exports_that_take_long_keep_no_other_reader_waiting(start_collector, database_url):
+    """The database keeps all of them waiting, and a list is read meanwhile."""
+    live = start_collector()
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    sizes = []
+
+    def export_run():
+        with contextlib.suppress(urllib3.exceptions.HTTPError):  # where the database has refused to wait any longer
+            sizes.append(len(_download(live, run_id).read()))
+
+    threads = [threading.Thread(target=export_run) for _ in range(MAX_EXPORTS)]
+    with psycopg.connect(database_url.replace("+psycopg", "")) as blocker:
+        blocker.execute("LOCK TABLE acknowledgements IN ACCESS EXCLUSIVE MODE")
+        for thread in threads:
+            thread.start()
+        eventually(lambda: live.app.state.collector.exports.count == MAX_EXPORTS)
+        assert live.get("/silences")["items"] == []
+        assert sizes == []
+    for thread in threads:
+        thread.join()
+    assert len(set(sizes)) == 1
 
 
 @pytest.mark.parametrize("form", FORMATS)
