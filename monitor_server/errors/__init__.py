@@ -30,7 +30,7 @@ conflicts     ├── RunActive                       409  its trainer sends
 availability  ├── MissingLibrary                  501  an optional library is not installed on the collector
               ├── ChannelFailed                   502  a channel of notifications did not accept a test message
               ├── Unavailable                     503  nothing was stored; send again later
-              │   └── ProjectedElsewhere               another collector has projected the run; never a response
+              │   └── ProjectedElsewhere               another has projected, reset or thinned the run; never a response
               ├── OutcomeUnknown                  503  a change was begun, and it is not known whether it was stored
               ├── DeletionUnderWay                503  nothing was stored; send again once the old data are removed
 startup       └── StartupError                         the command line prints it as one line and exits with status 1

@@ -27,7 +27,7 @@ class Unavailable(CollectorError):
 
 
 class ProjectedElsewhere(Unavailable):
-    """Another collector has projected the run since it was read; nothing was stored."""
+    """Another has projected, reset or thinned the run since it was read; nothing was stored."""
 
 
 class OutcomeUnknown(CollectorError):

@@ -198,6 +198,7 @@ class Projector:
         except ProjectedElsewhere as error:
             log.info("%s", error)
             self._projection.forget(run_id)
+            self.notify([run_id])  # whoever was faster, such as retention, may not project it
         except Unavailable as error:
             self._unavailable.failed(error)
             self._projection.forget()

@@ -248,7 +248,7 @@ class Projection:
             self.forget(run.id)
             return False
         if stored.revision != run.revision:
-            raise ProjectedElsewhere(f"another collector has projected run {run.id} meanwhile; it is read anew")
+            raise ProjectedElsewhere(f"another has projected, reset or thinned run {run.id} meanwhile; it is read anew")
         run.take_ingested(stored)
         self._ownership.prolong(run, stored)
         context.write(repositories)

@@ -1,5 +1,25 @@
 """The tests of the projector run on both databases."""
 
+from contextlib import contextmanager
+
 from tests.databases import database_url
 
-__all__ = ["database_url"]
+__all__ = ["Between", "database_url"]
+
+
+class Between:
+    """A store that does something once: before a slice is written, or at the end of its transaction."""
+
+    def __init__(self, store, *, before=lambda: None, at_end=lambda _: None):
+        self.read, self._store = store.read, store
+        self._before, self._at_end = before, at_end
+
+    @contextmanager
+    def write(self):
+        """Write as the store does, with the interruption."""
+        before, at_end = self._before, self._at_end
+        self._before, self._at_end = lambda: None, lambda _: None
+        before()
+        with self._store.write() as repositories:
+            yield repositories
+            at_end(repositories)

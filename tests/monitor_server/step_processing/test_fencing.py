@@ -1,7 +1,5 @@
 """Two projectors of one run: one that was paused, or has lost its connection, writes nothing, and nothing is lost."""
 
-from contextlib import contextmanager
-
 import msgspec
 import psycopg
 import pytest
@@ -13,24 +11,7 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
-
-
-class Between:
-    """A store that does something once: before a slice is written, or at the end of its transaction."""
-
-    def __init__(self, store, *, before=lambda: None, at_end=lambda _: None):
-        self.read, self._store = store.read, store
-        self._before, self._at_end = before, at_end
-
-    @contextmanager
-    def write(self):
-        """Write as the store does, with the interruption."""
-        before, at_end = self._before, self._at_end
-        self._before, self._at_end = lambda: None, lambda _: None
-        before()
-        with self._store.write() as repositories:
-            yield repositories
-            at_end(repositories)
+from tests.monitor_server.step_processing.conftest import Between
 
 
 @pytest.fixture

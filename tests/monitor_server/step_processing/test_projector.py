@@ -17,6 +17,7 @@ from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
+from tests.monitor_server.step_processing.conftest import Between
 
 
 class Broken(Tracker):
@@ -62,6 +63,29 @@ def test_runs_that_were_appended_before_the_start_are_projected(projector, appen
     append(records=[{"step": 3}])
     projector.start()
     eventually(lambda: [event.step.step for event in published if isinstance(event, StepCompleted)] == [3])
+
+
+def test_a_run_whose_slice_was_refused_is_projected_anew_at_once(store, scripted, clock, append):
+    """Its log is read to the end, so that nothing but its turn completes the steps that are left."""
+    run_id = append(records=[{"step": step} for step in range(300)])
+    projection = Projection(Tracker(scripted), settings=Settings(), clock=clock)
+    assert projection.project(store, run_id).has_more
+    with store.read() as repositories:
+        run = repositories.runs.find(run_id)
+    assert (run.position, run.last_step < 299) == (run.log_end, True)
+
+    def thin():  # as retention and a reset do, it makes a slice that is under way void
+        with store.write() as repositories:
+            repositories.retention.thin_steps(run_id, most=1000)
+
+    interrupted = Between(store, before=thin)
+    projector = Projector(interrupted, projection, settings=Settings(), clock=clock, publish=lambda _: None)
+    projector.notify([run_id])
+    projector.start()
+    try:
+        eventually(lambda: (verdict := projector.known_verdict(run_id)) is not None and verdict.step == 299)
+    finally:
+        projector.stop()
 
 
 def test_a_run_that_cannot_be_projected_is_quarantined_alone(projector, append, published, store):
