@@ -227,7 +227,10 @@
       if (stream !== source) return;
       closeLeavingIn(LINGER_MS);
       showLive();
-      if (wasLost) catchUpOnSteps();
+      if (wasLost) {
+        catchUpOnSteps();
+        window.rlvitals.requests.checkVersion();
+      }
       wasLost = false;
       goOn();
     };

@@ -11,6 +11,8 @@
   const FRAME = /^page\.children$|^(\.\.)?(palette|show)-/; // outputs that belong to no page: they stay when another is drawn
   const FAILING = "rlvitals-collector"; // as in dashboard/page_delivery/callback_requests.py
   const AWAY = new Set([502, 503, 504]); // what a proxy answers in place of a collector that is away
+  const UNKNOWN = 422; // what this dashboard answers to an update that its own pages do not ask for
+  const OWN = document.currentScript.src; // its address holds a hash of what it says
 
   const newest = new Map(); // output of a callback -> its newest request
   let asked = 0; // requests that are not answered yet
@@ -54,6 +56,7 @@
         if (isLeaving) return never;
         const answer = await answerOf(address, options);
         if (isLeaving) return never;
+        if (answer.status === UNKNOWN) showOutdated();
         if (isOnce || !AWAY.has(answer.status)) return answer;
       } catch (error) {
         if (isOnce) {
@@ -107,6 +110,19 @@
     mark("data-failing", true);
   }
 
+  /* What is served by now was upgraded: it may not know what this page asks, and the page does not change any more. */
+  const showOutdated = () => mark("data-outdated", true);
+
+  async function checkVersion() {
+    try {
+      const answer = await send(OWN, { cache: "no-store" });
+      if (answer.status === 404) showOutdated();
+      await answer.body?.cancel();
+    } catch {
+      // the page says that nobody answers
+    }
+  }
+
   function showAnswering() {
     clearTimeout(failingTimer);
     mark("data-failing", false);
@@ -120,6 +136,7 @@
     longestMs: () => answerMs,
     forgetLongest: () => (answerMs = 0),
     leave: () => (isLeaving = true),
+    checkVersion,
   };
 
   window.rlvitals = Object.assign(window.rlvitals || {}, { requests });

@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import json
+import shutil
 
 import pytest
 from playwright.sync_api import expect
 
+from dashboard.page_delivery import own_files
 from monitor_server.http_server.server import bind
 from monitor_server.settings import Settings
 from monitor_server.store.operations.backup import back_up
@@ -101,8 +104,7 @@ def test_a_button_that_nobody_answers_is_said_in_the_bar(settings, visit, unused
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "waiting")
     visit.page.get_by_role("button", name="Save", exact=True).click()
     expect(visit.page.locator("#live-state")).to_have_attribute("data-unsent", "")
-    said = visit.page.locator("#live-state").evaluate("(bar) => getComputedStyle(bar, '::after').content")
-    assert said == '"not sent: nobody answers"'
+    assert _said(visit.page) == '"not sent: nobody answers"'
     with serving(settings, port=unused_port) as live:
         expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
         visit.page.get_by_role("button", name="Save", exact=True).click()
@@ -113,6 +115,48 @@ def test_a_button_that_nobody_answers_is_said_in_the_bar(settings, visit, unused
     visit.complaints[:] = [
         text for text in visit.complaints if "net::ERR_" not in text and "the server did not respond" not in text
     ]
+
+
+def _said(page):
+    return page.locator("#live-state").evaluate("(bar) => getComputedStyle(bar, '::after').content")
+
+
+def test_a_page_that_is_open_during_an_upgrade_says_that_it_must_be_loaded_again(
+    settings, visit, unused_port, monkeypatch, tmp_path
+):
+    """The new version has other scripts, and may not know what the page asks; loaded again, it is as any page."""
+    with serving(settings, port=unused_port) as live:
+        run_id = live.run(run="kept", records=steps(0, 3))
+        visit.page.goto(f"{live.url}/runs/{run_id}")
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "waiting")
+    with serving(settings, port=unused_port):  # as before
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+        visit.page.wait_for_load_state("networkidle")
+        assert _said(visit.page) == '"live"'
+    monkeypatch.setattr(own_files, "ASSETS", shutil.copytree(own_files.ASSETS, tmp_path / "assets"))
+    (tmp_path / "assets" / "upgraded.js").write_text("/* of the next version */")
+    with serving(settings, port=unused_port):
+        expect(visit.page.locator("#live-state[data-outdated]")).to_have_count(1)
+        assert _said(visit.page) == '"upgraded: load this page again"'
+        visit.page.reload()
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+        expect(visit.page.locator("#live-state[data-outdated]")).to_have_count(0)
+        visit.page.goto("about:blank")
+    visit.complaints[:] = [text for text in visit.complaints if "net::ERR_" not in text and "404" not in text]
+
+
+def test_an_update_that_the_dashboard_does_not_know_is_said_in_the_bar(settings, visit, unused_port):
+    """As where another version has taken the place of the one that drew the page, with the same scripts."""
+    with serving(settings, port=unused_port) as live:
+        visit.page.goto(live.url)
+        expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
+        unknown = {"output": "gone.children", "changedPropIds": []}
+        options = {"method": "POST", "headers": {"Content-Type": "application/json"}, "body": json.dumps(unknown)}
+        visit.page.evaluate("(options) => fetch('/_dash-update-component', options)", options)
+        expect(visit.page.locator("#live-state[data-outdated]")).to_have_count(1)
+        visit.page.goto("about:blank")
+    visit.complaints[:] = [text for text in visit.complaints if "422" not in text]
 
 
 def test_a_page_that_is_open_follows_a_backup_that_is_restored(tmp_path, visit, unused_port):
