@@ -39,10 +39,11 @@ def export_jsonl(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
         row = _run_row(store, run_id)
         if row is None:
             continue
-        yield _line({"rlvitals_export": EXPORT_VERSION} | _heading(row))
-        for attempt, steps, acknowledgements in _pages(store, run_id):
+        heading = _heading(row)
+        yield _line({"rlvitals_export": EXPORT_VERSION} | heading)
+        for attempt, steps, acknowledgements in _pages(store, run_id, heading):
             yield b"".join(_step_line(step, attempt, acknowledgements.get((step.attempt, step.step))) for step in steps)
-        yield from _findings(store, run_id)
+        yield from _findings(store, run_id, heading)
 
 
 def export_parquet(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
@@ -71,7 +72,7 @@ def export_parquet(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
     )
     sink = _Sink()
     with parquet.ParquetWriter(sink, schema) as writer:
-        for rows in _row_groups(store, run_ids, columns=len(schema)):
+        for rows in _row_groups(store, run_ids, runs, columns=len(schema)):
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
             yield sink.take()
     yield sink.take()
@@ -104,15 +105,18 @@ def _columns_and_headings(store: Store, run_ids: Sequence[str]) -> tuple[set[str
     return names, runs
 
 
-def _row_groups(store: Store, run_ids: Sequence[str], *, columns: int) -> Iterator[list[dict[str, Any]]]:
+def _row_groups(
+    store: Store, run_ids: Sequence[str], headings: Mapping[str, Any], *, columns: int
+) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of some runs in groups of bounded size, which small runs share."""
     rows: list[dict[str, Any]] = []
     values = 0
     for run_id in run_ids:
         row = _run_row(store, run_id)
-        if row is None:
+        heading = None if row is None else headings.get(str(row["name"]))
+        if row is None or heading is None:
             continue
-        for attempt, steps, acknowledgements in _pages(store, run_id):
+        for attempt, steps, acknowledgements in _pages(store, run_id, heading):
             for step in steps:
                 if values >= VALUES_PER_GROUP or len(rows) * columns >= CELLS_PER_GROUP:
                     yield rows
@@ -175,11 +179,13 @@ def _heading(row: Mapping[str, Any]) -> dict[str, Any]:
 Acknowledgements = Mapping[tuple[int, int], Sequence[StoredAcknowledgement]]
 
 
-def _pages(store: Store, run_id: str) -> Iterator[tuple[int, Sequence[Step], Acknowledgements]]:
+def _pages(
+    store: Store, run_id: str, heading: Mapping[str, Any]
+) -> Iterator[tuple[int, Sequence[Step], Acknowledgements]]:
     """Yield the steps of a run in the order of detection, with the ordinal of their attempt.
 
     Raises:
-        UnknownRun: If the run is deleted meanwhile; `Unavailable` if one of its attempts is removed.
+        UnknownRun: If the run is deleted meanwhile; `Unavailable` if one of its attempts is removed, or it is thinned.
     """
     given: dict[tuple[int, int], list[StoredAcknowledgement]] = {}
     with store.read() as reading:
@@ -190,7 +196,7 @@ def _pages(store: Store, run_id: str) -> Iterator[tuple[int, Sequence[Step], Ack
         begin = 0
         while True:
             with store.read() as reading:
-                _require_unchanged(reading, run_id, attempts)
+                _require_unchanged(reading, run_id, attempts, heading)
                 steps = reading.steps.of_attempt(run_id, attempt, from_step=begin, limit=STEPS_PER_PAGE)
             if not steps:
                 break
@@ -198,10 +204,15 @@ def _pages(store: Store, run_id: str) -> Iterator[tuple[int, Sequence[Step], Ack
             begin = steps[-1].step + 1
 
 
-def _require_unchanged(reading: Repositories, run_id: str, attempts: Collection[int]) -> None:
+def _require_unchanged(
+    reading: Repositories, run_id: str, attempts: Collection[int], heading: Mapping[str, Any]
+) -> None:
     """Raise an error where a run has lost what its file began with."""
-    if not reading.runs.exists(run_id):
+    row = reading.runs.row(run_id)
+    if row is None:
         raise UnknownRun.by_id(run_id)
+    if row["steps_thinned_to"] and "thinned" not in heading:
+        raise Unavailable(f"the steps of run {run_id} were thinned while it was exported; export it again")
     if not set(attempts) <= reading.attempts.ordinals(run_id).keys():
         raise Unavailable(f"the run {run_id} was reset while it was exported; export it again")
 
@@ -229,10 +240,10 @@ def _fixed_fields(
     return {PREFIX + name: value for name, value in fields.items()}
 
 
-def _findings(store: Store, run_id: str) -> Iterator[bytes]:
+def _findings(store: Store, run_id: str, heading: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the phases and the alerts of a run, which a reader of the steps finds again by itself."""
     with store.read() as reading:
-        _require_unchanged(reading, run_id, ())
+        _require_unchanged(reading, run_id, (), heading)
         phases = reading.phases.all(run_id)
     for phase, first, last in phases:
         yield _line({"phase": phase, "from_step": first, "to_step": last})

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from monitor_server.access.audit.entries import record_change
@@ -116,7 +117,7 @@ class Policy:
         of_days: tuple[tuple[Kind, float | None, Callable[..., list[str]]], ...] = (
             ("records", limits.record_days, retention.with_records),
             ("responses", limits.response_days, retention.with_responses),
-            ("steps", limits.step_days, retention.with_steps),
+            ("steps", limits.step_days, partial(retention.with_steps, most=limits.thinned_steps)),
         )
         for kind, days, find_old in of_days:
             if days is not None:

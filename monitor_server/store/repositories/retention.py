@@ -220,9 +220,10 @@ class Retention:
         removed = self._remove_some(responses, run_id, limit)
         return removed, removed == limit
 
-    def with_steps(self, *, silent_since: float) -> list[str]:
-        """Return the silent runs whose steps are not thinned yet."""
-        query = select(runs.c.id).where(_is_silent(silent_since), runs.c.steps_thinned_to <= runs.c.last_step)
+    def with_steps(self, *, silent_since: float, most: int) -> list[str]:
+        """Return the silent runs whose steps are not thinned yet, and which can have more than ``most`` steps."""
+        is_due = (runs.c.steps_thinned_to <= runs.c.last_step) & (runs.c.last_step >= most)
+        query = select(runs.c.id).where(_is_silent(silent_since), is_due)
         return list(self._connection.execute(query).scalars())
 
     def thin_steps(self, run_id: str, *, most: int, silent_since: float | None = None) -> tuple[int, bool]:

@@ -189,8 +189,8 @@ def test_exports_that_take_long_keep_no_other_reader_waiting(start_collector, da
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("change", ["delete", "reset"])
-def test_a_file_whose_run_is_deleted_or_reset_meanwhile_does_not_end_as_if_it_were_whole(
+@pytest.mark.parametrize("change", ["delete", "reset", "thin"])
+def test_a_file_whose_run_is_deleted_reset_or_thinned_meanwhile_does_not_end_as_if_it_were_whole(
     start_collector, form, change, monkeypatch
 ):
     """The download breaks off, so that nobody keeps a part of the history for all of it."""
@@ -207,8 +207,11 @@ def test_a_file_whose_run_is_deleted_or_reset_meanwhile_does_not_end_as_if_it_we
     address = f"{live.url}/api/v1/runs/{run_id}"
     if change == "delete":
         assert live.pool.request("DELETE", f"{address}?force=true").status == 200
-    else:
+    elif change == "reset":
         assert live.pool.request("POST", f"{address}/reset", json={"attempt": 1}).status == 200
+    else:
+        with live.app.state.collector.store.write() as repositories:
+            assert repositories.retention.thin_steps(run_id, most=10)[0]
     with pytest.raises(UnknownRun if change == "delete" else Unavailable):
         list(parts)
 

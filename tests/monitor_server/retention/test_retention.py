@@ -249,11 +249,12 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
 
 
 def test_who_reads_the_export_of_a_thinned_run_is_told_so(keeping, database_url, clock, tmp_path):
-    """Its phases and alerts may differ; the export of the whole run before says nothing of it."""
+    """Its phases and alerts may differ; neither the export before says so, nor that of a short run."""
     live = keeping(step_days=1.0, thinned_steps=4, stall_minimum_seconds=1e9)
-    run_id = live.run(run="a", records=[_step(step) for step in range(20)])
+    short = live.run(run="b", records=[_step(step) for step in range(4)])
+    long = live.run(run="a", records=[_step(step) for step in range(20)])
 
-    def notes():
+    def notes(run_id):
         found = []
         for form in ("jsonl", "parquet"):
             answer = live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export", fields={"format": form})
@@ -264,11 +265,12 @@ def test_who_reads_the_export_of_a_thinned_run_is_told_so(keeping, database_url,
             found.append(report.notes)
         return found
 
-    assert notes() == [[], []]
+    assert notes(long) == [[], []]
     clock.now += 2 * DAY
-    eventually(lambda: count_rows(database_url, run_id)["steps"] < 20)
-    lines, columns = notes()
+    eventually(lambda: count_rows(database_url, long)["steps"] < 20)
+    lines, columns = notes(long)
     assert lines == columns
+    assert notes(short) == [[], []]
     assert "retention had thinned the steps of this run" in lines[0]
 
 
