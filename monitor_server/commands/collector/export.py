@@ -8,6 +8,7 @@ import typer
 
 from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, download, path_part
 from monitor_server.commands.errors import CommandError
+from monitor_server.commands.patience import patiently
 from monitor_server.commands.terminal import printable, say
 
 __all__ = ["run"]
@@ -31,7 +32,8 @@ def run(
         raise CommandError(f"--output must end in .jsonl or .parquet, got {printable(output.name)!r}")
     query = {"format": FORMATS[output.suffix]} | ({} if project is None else {"project": project})
     path = "/export" if run_id is None else f"/runs/{path_part(run_id)}/export"
-    size = download(url, f"{path}?{urlencode(query, errors='surrogateescape')}", output)
+    address = f"{path}?{urlencode(query, errors='surrogateescape')}"
+    size = patiently(lambda: download(url, address, output))  # a collector writes a few exports at once
     if output.is_file():  # else it is a device or a pipe
         say(f"{printable(output)}: {size:,} bytes; `rlvitals check {printable(output)}` reads it")
     return 0

@@ -6,15 +6,16 @@ have opened.
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, CollectorUrl, fetch, fetch_json, fetch_list
 from monitor_server.commands.errors import CommandError, RefusedError
 from monitor_server.commands.logs.paths import log_path
+from monitor_server.commands.patience import patiently
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import Log, LogError, ReadReport
@@ -33,12 +34,8 @@ ANSWER_SECONDS = 60.0
 # The collector stores a batch and then runs the detectors over it; after so long without a new step they have ended.
 DETECTION_SECONDS = 5.0
 POLL_SECONDS = 0.1
-# The numbers of HTTP for what a collector never takes, and for what it takes later: it says when.
+# The numbers of HTTP for what a collector never takes.
 REFUSES_THIS = {400, 413, 422}
-IS_BUSY = {429, 503}
-BUSY_SECONDS = 120.0
-
-Answered = TypeVar("Answered")
 
 
 def run(
@@ -124,23 +121,11 @@ def _send(batch: wire.Batch, log: Log, url: str) -> bytes:
     """Send a batch, and return the answer."""
     body, headers = wire.encode(batch), {"Content-Type": wire.MSGPACK}
     try:
-        return _patiently(lambda: fetch("POST", url, "/ingest", body=body, headers=headers, timeout=ANSWER_SECONDS))
+        return patiently(lambda: fetch("POST", url, "/ingest", body=body, headers=headers, timeout=ANSWER_SECONDS))
     except RefusedError as refusal:
         if refusal.status not in REFUSES_THIS:
             raise
         raise LogError(f"{log.path} was not sent, or not to its end: {refusal}") from refusal
-
-
-def _patiently(ask: Callable[[], Answered]) -> Answered:
-    """Ask a collector, again where it is too busy, when it says."""
-    until = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            return ask()
-        except RefusedError as refusal:
-            if refusal.status not in IS_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(refusal.seconds)
 
 
 def _say_notes(report: ReadReport, unusable: set[str]) -> None:
@@ -190,29 +175,29 @@ def _say_losses(receipt: wire.Receipt, left_out: int) -> int:
 
 def _acknowledge(url: str, run_id: str, kinds: Sequence[str]) -> None:
     """Acknowledge alerts of a run as somebody did when it was recorded."""
-    alerts = _patiently(lambda: fetch_list(url, f"/runs/{run_id}/alerts", {"limit": "1000"}))
+    alerts = patiently(lambda: fetch_list(url, f"/runs/{run_id}/alerts", {"limit": "1000"}))
     for kind in kinds:
         newest = next((alert for alert in alerts if alert["kind"] == kind), None)
         if newest is not None:
             path, body = f"/alerts/{newest['id']}/ack", {"by": "rlvitals replay", "note": ""}
-            _patiently(functools.partial(fetch_json, "POST", url, path, json=body))
+            patiently(functools.partial(fetch_json, "POST", url, path, json=body))
 
 
 def _wait_for_detection(url: str, run_id: str, step: int, *, attempt: int) -> None:
     """Wait until the detectors have seen a step of an attempt, counted from 1, as long as they move on."""
     newest, since, path = None, time.monotonic(), f"/runs/{run_id}/steps"
     while time.monotonic() - since < DETECTION_SECONDS:
-        for found in _patiently(lambda: fetch_list(url, path, {"from_step": str(step), "limit": "1"})):
+        for found in patiently(lambda: fetch_list(url, path, {"from_step": str(step), "limit": "1"})):
             if (found["step"], found["attempt"]) == (step, attempt):
                 return
-        before, newest = newest, _patiently(lambda: fetch_json("GET", url, f"/runs/{run_id}"))["last_step"]
+        before, newest = newest, patiently(lambda: fetch_json("GET", url, f"/runs/{run_id}"))["last_step"]
         if newest != before:
             since = time.monotonic()
         time.sleep(POLL_SECONDS)
 
 
 def _print_alerts(url: str, run_id: str) -> None:
-    alerts = _patiently(lambda: fetch_list(url, f"/runs/{run_id}/alerts"))
+    alerts = patiently(lambda: fetch_list(url, f"/runs/{run_id}/alerts"))
     for alert in sorted(alerts, key=lambda alert: alert["severity_step"]):
         say(f"  step {alert['severity_step']:>5}  {alert['severity']:<8}  {printable(alert['summary'])}")
     if not alerts:

@@ -17,6 +17,7 @@ from pyarrow import parquet
 
 from monitor_server.api import export
 from monitor_server.api.routes import export as routes
+from monitor_server.commands import patience
 from monitor_server.commands.main import main
 from monitor_server.errors import Unavailable, UnknownRun
 from monitor_server.http_server.read_limits import MAX_EXPORTS
@@ -162,6 +163,24 @@ def test_an_export_beyond_those_that_may_be_under_way_is_refused_at_once(start_c
         eventually(lambda: live.app.state.collector.exports.count < MAX_EXPORTS)
         assert live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export").status == 200
     eventually(lambda: live.app.state.collector.exports.count == 0)
+
+
+def test_the_command_waits_while_as_many_exports_as_may_be_are_under_way(start_collector, tmp_path, monkeypatch):
+    """A script that exports twenty runs at once has twenty files."""
+    live = start_collector()
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    waits = []
+    with contextlib.ExitStack() as others:
+        for _ in range(MAX_EXPORTS):
+            others.enter_context(live.app.state.collector.exports.admit())
+
+        def wait(seconds):
+            waits.append(seconds)
+            others.close()
+
+        monkeypatch.setattr(patience, "sleep", wait)
+        assert b'"step": 0' in _export(live, run_id, tmp_path / "r.jsonl").read_bytes()
+    assert waits == [1]
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
