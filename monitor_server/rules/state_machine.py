@@ -62,6 +62,7 @@ class MachineState(msgspec.Struct, array_like=True):
         reference: The value that it was compared with: of an earlier step, or of another run.
         measured: The number that was compared with the rule's value.
         samples: Earlier values of a change, the oldest first.
+        fired_step: The step at which the alert began to fire, or the newest one where the clock made it fire.
     """
 
     rule_id: str
@@ -77,6 +78,7 @@ class MachineState(msgspec.Struct, array_like=True):
     reference: Sample | None = None
     measured: float | None = None
     samples: list[Sample] = []
+    fired_step: int | None = None
 
 
 class Machine:
@@ -111,6 +113,7 @@ class Machine:
         state = self.state
         if state.step is None or attempt != state.attempt or step <= state.step:
             self._begin_attempt(step, time, now)
+        was_firing = state.is_firing
         state.attempt, state.step = attempt, step
         if self._is_absence:
             self._update_absence(step, time, now, value)
@@ -118,6 +121,8 @@ class Machine:
             state.has_data = False
         else:
             self._update_number(Sample(step, time, value), other)
+        if state.is_firing and not was_firing:
+            state.fired_step = step
 
     def due_at(self) -> float | None:
         """Return when the clock makes an absence fire, in seconds since the epoch; None where no clock does."""
@@ -132,6 +137,7 @@ class Machine:
             return False
         self.state.is_firing = True
         self.state.has_data = False
+        self.state.fired_step = self.state.step
         return True
 
     def end_run(self) -> bool:
@@ -142,8 +148,10 @@ class Machine:
         return fired
 
     def _begin_attempt(self, step: int, time: float, now: float) -> None:
-        """Begin every duration anew, and forget the values of steps that are made again."""
+        """Begin every duration anew, and take back what the steps that are made again have shown."""
         state = self.state
+        if state.fired_step is not None and state.fired_step >= step:
+            state.is_firing = False
         state.since_step, state.since_time = (step, time) if self._is_absence else (None, 0.0)
         state.heard_at = now
         state.samples = [sample for sample in state.samples if sample.step < step]

@@ -175,18 +175,46 @@ def test_a_comparison_needs_both_values():
 
 
 def test_an_attempt_begins_every_duration_anew():
-    """An alert that fires stays until the condition is known not to hold; values of repeated steps are forgotten."""
+    """An alert that fires stays until the condition is known not to hold, where the attempt makes no step again."""
     built = machine(condition="threshold", for_steps=2)
     assert fired(built, [2.0, 2.0, 2.0]) == states("--F")
-    assert fired(built, [NONE, 2.0, 0.0, 2.0], attempt=2, first=2) == states("FF--")
+    assert fired(built, [NONE, 2.0, 0.0, 2.0], attempt=2, first=4) == states("FF--")
     pending = machine(condition="threshold", for_steps=2)
     fired(pending, [2.0, 2.0])
     assert fired(pending, [2.0, 2.0, 2.0], attempt=2, first=3) == states("--F")
+
+
+@pytest.mark.parametrize(
+    ("fields", "values", "first", "expected"),
+    [
+        ({"condition": "threshold", "for_steps": 2}, [0.0, 2.0, 2.0, 2.0, 2.0], 4, "--"),
+        ({"condition": "threshold", "for_steps": 2}, [0.0, 2.0, 2.0, 2.0, 2.0], 5, "FF"),
+        ({"condition": "change", "before_steps": 2}, [0.0, 0.0, 0.0, 50.0, 50.0], 4, "--"),
+        ({"condition": "absence", "for_steps": 2}, [2.0, NONE, NONE, NONE], 3, "--"),
+        ({"condition": "absence", "for_seconds": 15.0}, [2.0, NONE, NONE, NONE], 3, "--"),
+    ],
+)
+def test_an_alert_that_began_at_steps_that_are_made_again_is_taken_back(fields, values, first, expected):
+    """It fires on if it began before them; steps without the signal show neither."""
+    built = machine(**fields)
+    assert fired(built, values)[-1]
+    assert fired(built, [NONE, NONE], attempt=2, first=first) == states(expected)
+
+
+def test_a_change_is_compared_with_no_value_of_steps_that_are_made_again():
+    """Step 1 is no longer kept when the run goes back to step 3, so that step 3 has no data."""
     change = machine(condition="change", before_steps=2)
-    fired(change, [0.0, 0.0, 50.0, 50.0])
-    # Step 1 is no longer kept by then, so that step 3 has no data; step 4 is compared with step 2.
-    assert fired(change, [0.0, 0.0, 0.0], attempt=2, first=3) == states("F--")
+    assert fired(change, [0.0, 0.0, 50.0, 50.0]) == states("--FF")
+    assert fired(change, [0.0, 0.0, 0.0], attempt=2, first=3) == states("---")
     assert (change.state.reference.step, change.state.reference.value) == (3, 0.0)
+
+
+def test_what_the_clock_has_found_is_taken_back_with_the_step_before():
+    """The trainer was silent after step 2, and goes back to it."""
+    built = machine(condition="absence", for_seconds=15.0)
+    fired(built, [2.0, NONE])
+    assert built.tick(now=100.0)
+    assert fired(built, [NONE], attempt=2, first=2) == states("-")
 
 
 def test_the_state_survives_msgpack_at_every_step():
