@@ -11,7 +11,7 @@ PREFIX = "RLVITALS_DASHBOARD_"
 class Settings(BaseSettings):
     """Settings of a dashboard outside the collector's process: ``RLVITALS_DASHBOARD_*`` and ``RLVITALS_API_URL``."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore")
 
     host: str = Field(default="127.0.0.1", description="Address to listen on")
     port: int = Field(default=8601, ge=1, le=65535, description="Port to listen on")

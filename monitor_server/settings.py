@@ -6,10 +6,15 @@ Every setting is an environment variable ``RLVITALS_<NAME>`` and stands in docs/
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from monitor_server.durations import DAY_SECONDS
 
@@ -29,6 +34,13 @@ class Deadlines:
 
     lost_factor: float
     expiry_seconds: float
+
+
+class _Environment(EnvSettingsSource):
+    """The variables of the environment; an empty one counts as not set, but for that which draws no dashboard."""
+
+    def __call__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__call__().items() if value != "" or name == "dashboard"}
 
 
 class Settings(BaseSettings):
@@ -249,6 +261,17 @@ class Settings(BaseSettings):
         default="info", description="Least severe line to log"
     )
     log_format: Literal["text", "json"] = Field(default="text", description="Form of the lines of the log")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *_others: PydanticBaseSettingsSource,
+        **_named: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return where settings come from: what is given in the code or on the command line, and the environment."""
+        return init_settings, _Environment(settings_cls)
 
     @property
     def deadlines(self) -> Deadlines:

@@ -90,7 +90,9 @@ class ConnectionSettings:
             ConfigurationError: If the settings cannot work.
         """
         environ = os.environ if environ is None else environ
-        url = url or environ.get("RLVITALS_URL") or ""
+        # An empty variable of ours counts as not set; one of a launcher is a mistake, for all ranks would be rank 0.
+        environ = {name: value for name, value in environ.items() if value or not name.startswith("RLVITALS_")}
+        url = url or environ.get("RLVITALS_URL", "")
         spool_bytes = _read_integer(environ, "RLVITALS_SPOOL_BYTES", SPOOL_BYTES)
         if not url and not (environ.get("RLVITALS_SPOOL_DIR") and spool_bytes):
             return None

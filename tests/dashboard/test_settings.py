@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from dashboard.__main__ import main
+from dashboard.settings import Settings
 
 
 def test_a_setting_that_cannot_be_used_is_reported_in_one_line(monkeypatch):
@@ -17,6 +18,13 @@ def test_a_setting_that_cannot_be_used_is_reported_in_one_line(monkeypatch):
         SystemExit, match=r"^rlvitals: .*RLVITALS_DASHBOARD_PORT.*got 'eighty'.*docs/configuration\.md$"
     ):
         main()
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch):
+    """An empty host would listen on every address."""
+    for name in ("RLVITALS_DASHBOARD_HOST", "RLVITALS_DASHBOARD_PORT", "RLVITALS_API_URL"):
+        monkeypatch.setenv(name, "")
+    assert (Settings().host, Settings().port, Settings().api_url) == ("127.0.0.1", 8601, "http://127.0.0.1:8600")
 
 
 def test_an_address_that_is_none_ends_the_start(monkeypatch):

@@ -24,6 +24,19 @@ def test_settings_come_from_the_environment(monkeypatch):
     assert Settings().port == 8601
 
 
+@pytest.mark.parametrize("name", sorted(Settings.model_fields.keys() - {"dashboard"}))
+def test_an_empty_variable_counts_as_not_set(name, monkeypatch):
+    """Docker Compose passes `${NAME:-}` on as an empty value; an empty host would listen on every address."""
+    monkeypatch.setenv(f"RLVITALS_{name.upper()}", "")
+    assert getattr(Settings(), name) == Settings.model_fields[name].default
+
+
+def test_an_empty_dashboard_is_none(monkeypatch):
+    """As docs/configuration.md says."""
+    monkeypatch.setenv("RLVITALS_DASHBOARD", "")
+    assert Settings().dashboard == ""
+
+
 @pytest.mark.parametrize("name", ["TICK_SECONDS", "RETENTION_SECONDS", "IDLE_TIMEOUT_SECONDS", "VERDICT_WAIT_SECONDS"])
 @pytest.mark.parametrize("value", ["inf", "nan", "1e300"])
 def test_a_wait_without_an_end_ends_the_start(name, value, monkeypatch):

@@ -42,6 +42,16 @@ def test_without_an_address_there_are_no_settings():
     assert resolve({"RANK": "x"}, url=None) is None
 
 
+def test_an_empty_variable_of_ours_counts_as_not_set():
+    """A launcher's script may pass on what nobody has set; an empty rank would make every process rank 0."""
+    names = ("ATTEMPT", "RUN", "SPOOL_BYTES", "SPOOL_DIR", "RESPONSES", "RESPONSE_BYTES", "RESPONSE_SECONDS", "TEXTS")
+    settings = resolve({f"RLVITALS_{name}": "" for name in names}, run="r")
+    assert settings == resolve(run="r")
+    assert resolve({"RLVITALS_URL": ""}, url=None) is None
+    with pytest.raises(ConfigurationError, match="RANK must be an integer, got ''"):
+        resolve({"RANK": ""})
+
+
 def test_a_single_process_counts_attempts_by_its_start():
     """The attempt is the time in milliseconds, so that a later start is higher."""
     assert resolve().attempt == 1_700_000_000_250
