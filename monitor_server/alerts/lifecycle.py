@@ -77,7 +77,14 @@ class Lifecycle:
         return self._saved.get(alert.id, alert)
 
     def reconcile(
-        self, findings: Sequence[Finding], *, phase: str, step: int, now: float, concerns: Callable[[str], bool]
+        self,
+        findings: Sequence[Finding],
+        *,
+        phase: str,
+        step: int,
+        now: float,
+        concerns: Callable[[str], bool],
+        rewinds: bool = False,
     ) -> list[Alert]:
         """Bring the alerts to what is found at ``step``.
 
@@ -87,6 +94,8 @@ class Lifecycle:
             step: The step at which the findings hold.
             now: Seconds since the epoch.
             concerns: Whether these findings cover a kind at all; alerts of other kinds are left alone.
+            rewinds: Whether ``step`` begins an attempt that goes back. An alert that has its severity since this step
+                or a later one rests on steps that do not count any more: it is resolved, and what is found opens anew.
 
         Returns:
             The alerts that opened, became more severe, fired after they were pending, or resolved.
@@ -94,13 +103,16 @@ class Lifecycle:
         held = {found.kind: found for found in sorted(findings, key=lambda found: found.severity.rank)}
         changed_alerts: list[Alert] = []
         for alert in [alert for alert in self._open_alerts.values() if concerns(alert.kind)]:
-            found = held.pop(alert.kind, None)
+            is_taken_back = rewinds and alert.severity_step >= step
+            found = None if is_taken_back else held.pop(alert.kind, None)
             change = self._change(alert, found, step)
             changed = _update(alert, found, step)
             if change is None:
                 self._keep(changed)
                 continue
             why = f"not found at step {step}" if found is None else changed.summary
+            if is_taken_back:
+                why = f"the run went back to step {step}"
             changed = self._advance(changed, change, HistoryEntry(at=now, change=change, step=step, why=why))
             changed_alerts.append(changed)
             self._add_transition(alert, changed, change, now)

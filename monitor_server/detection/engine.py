@@ -68,6 +68,8 @@ class Engine:
         if not replaced:
             return
         self._gate.take_back(replaced, left)
+        if self._budget is not None:
+            self._budget.take_back(replaced, left)
         if not left:
             self._begin()
             return

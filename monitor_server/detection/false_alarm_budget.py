@@ -124,6 +124,7 @@ class FalseAlarmBudget(Stateful):
         pages: Episodes that were opened.
         held_back: Steps at which a critical finding was shown as a warning.
         is_open: Whether an episode is open.
+        open_rows: Steps of the open episode.
     """
 
     def __init__(self, warranty: Warranty) -> None:
@@ -133,19 +134,28 @@ class FalseAlarmBudget(Stateful):
         self.pages = 0
         self.held_back = 0
         self.is_open = False
+        self.open_rows = 0
+
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the steps of the episode are counted
+        """End an episode that began in rows that are replaced: what is found again is another page, as its alert is.
+
+        What was spent stays spent, because the pages were opened.
+        """
+        self.open_rows = max(0, self.open_rows - rows)
+        self.is_open = self.open_rows > 0
 
     def update(self, findings: Sequence[Finding]) -> Sequence[Finding]:
         """Process the findings of one step and return them; a page that cannot be paid becomes a warning."""
         self.seen += 1
         critical = [finding for finding in findings if finding.severity is Severity.CRITICAL]
         if not critical:
-            self.is_open = False
+            self.is_open, self.open_rows = False, 0
             return findings
         strengths = [finding.strength for finding in critical if math.isfinite(finding.strength)]
         self.largest = max([self.largest, *strengths])
         if not self.is_open and len(strengths) == len(critical) and not self._pays():
             return [self._hold_back(f) if f.severity is Severity.CRITICAL else f for f in findings]
-        self.is_open = True
+        self.is_open, self.open_rows = True, self.open_rows + 1
         return [self._note(f) if f.severity is Severity.CRITICAL else f for f in findings]
 
     def _pays(self) -> bool:

@@ -169,6 +169,7 @@ class Tracker:
             step=step.step,
             now=context.now,
             concerns=lambda kind: not is_clock_kind(kind),
+            rewinds=rewinds,
         )
 
     def _detect(self, run: Run, engine: Engine, step: Step) -> Assessment:

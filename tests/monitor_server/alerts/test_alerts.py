@@ -138,8 +138,8 @@ def test_a_trainer_receives_no_alert_about_its_own_silence(live, clock):
     assert "alerts" not in _step(live, 1, a=1.0)
 
 
-def test_a_new_attempt_receives_the_alerts_at_steps_that_it_has_reached(live):
-    """What opened at step 3 concerns a process that went back to step 2 when it is at step 3 and it fires yet."""
+def test_a_new_attempt_receives_the_alerts_of_its_own_steps(live):
+    """What opened at step 3 does not concern a process that went back; what it finds at step 2 is another alert."""
 
     def digest(receipt):
         opened = [notice["opened_step"] for notice in receipt.get("alerts", [])]
@@ -149,6 +149,6 @@ def test_a_new_attempt_receives_the_alerts_at_steps_that_it_has_reached(live):
     assert digest(live.send(run="r", attempt=1, records=records)) == ("decay", 3, [3])
     assert digest(live.send(run="r", attempt=2)) == (None, None, [])
     sick = {"warn": 1.0, "phase": 3.0}
-    assert digest(live.send(run="r", attempt=2, records=[{"step": 2, "scalars": sick}])) == ("decay", 2, [])
-    assert digest(live.send(run="r", attempt=2, records=[{"step": 3, "scalars": sick}])) == ("decay", 3, [3])
+    assert digest(live.send(run="r", attempt=2, records=[{"step": 2, "scalars": sick}])) == ("decay", 2, [2])
+    assert digest(live.send(run="r", attempt=2, records=[{"step": 3, "scalars": sick}])) == ("decay", 3, [2])
     assert digest(live.send(run="r", attempt=1)) == (None, None, [])

@@ -30,8 +30,8 @@ def _finding(kind="a", severity=Severity.WARNING, step=1):
     )
 
 
-def _reconcile(alerts, findings, *, step, concerns=lambda _: True):
-    changed = alerts.reconcile(findings, phase="decay", step=step, now=10.0, concerns=concerns)
+def _reconcile(alerts, findings, *, step, concerns=lambda _: True, rewinds=False):
+    changed = alerts.reconcile(findings, phase="decay", step=step, now=10.0, concerns=concerns, rewinds=rewinds)
     return [(alert.kind, alert.state, alert.severity) for alert in changed]
 
 
@@ -57,6 +57,39 @@ def test_a_finding_that_comes_back_opens_another_alert(working):
         _reconcile(alerts, [], step=2)
         assert _reconcile(alerts, [_finding()], step=3) == [("a", "firing", "warning")]
         assert alerts.firing[0].id != first
+
+
+def test_what_is_found_again_after_a_rewind_opens_another_alert(working, store):
+    """The run goes back to step 3 below the alert of step 5, and to step 4 below the step at which it was critical."""
+    with working() as alerts:
+        _reconcile(alerts, [_finding(step=5)], step=5)
+        first = alerts.firing[0]
+    with working() as alerts:
+        changed = [("a", "resolved", "warning"), ("a", "firing", "warning")]
+        assert _reconcile(alerts, [_finding(step=3)], step=3, rewinds=True) == changed
+    (second,) = alerts.firing
+    assert (second.opened_step, second.summary, second.reopened_from) == (3, "a at 3", first.id)
+    assert [each.change for each in alerts.transitions] == ["resolved", "opened"]
+    with working() as alerts:
+        _reconcile(alerts, [_finding(severity=Severity.CRITICAL, step=5)], step=5)
+        _reconcile(alerts, [_finding(step=4)], step=4, rewinds=True)
+    (third,) = alerts.firing
+    assert (third.severity, third.opened_step, third.reopened_from) == ("warning", 4, second.id)
+    with store.read() as repositories:
+        history = repositories.alert_history.page(third.run_id, "a", limit=10)
+    assert [entry["why"] for entry in history if entry["change"] == "resolved"] == [
+        "the run went back to step 4", "the run went back to step 3",
+    ]  # fmt: skip
+
+
+def test_an_alert_that_began_before_the_steps_that_are_made_again_stays(working):
+    """It is the same alert, with its acknowledgement."""
+    with working() as alerts:
+        _reconcile(alerts, [_finding(step=3)], step=3)
+        first = alerts.firing[0]
+    with working() as alerts:
+        assert _reconcile(alerts, [_finding(step=4)], step=4, rewinds=True) == []
+    assert [alert.id for alert in alerts.firing] == [first.id]
 
 
 def test_the_most_severe_finding_of_a_kind_counts(working):

@@ -99,6 +99,17 @@ def test_an_open_page_costs_once_and_a_second_one_again():
     assert [f.severity for f in budget.update([page(5, 9.0)])] == [Severity.WARNING]
 
 
+@pytest.mark.parametrize(("replaced", "pages"), [(2, 1), (3, 2), (10, 2)])
+def test_a_page_that_a_rewind_has_taken_back_stays_paid_and_what_is_found_again_is_another(replaced, pages):
+    """The page opened three rows ago: its alert is resolved where all of them are replaced, and opens anew."""
+    budget = FalseAlarmBudget(Warranty(steps_per_page=1000.0))  # without healthy runs every page opens
+    for step in range(3):
+        budget.update([page(step, 2.0)])
+    budget.take_back(replaced, 5)
+    budget.update([page(3, 2.0)])
+    assert budget.pages == pages
+
+
 def test_a_value_that_is_no_number_is_neither_held_back_nor_counted():
     """NaN is a fact and not a judgement, so the budget does not concern it."""
     budget = FalseAlarmBudget(ENOUGH)
