@@ -58,12 +58,14 @@ def test_an_alert_that_is_not_there_is_reported(collector, visit):
 
 
 def test_the_link_of_a_prometheus_alert_filters_the_fleet(collector, visit):
-    """Project and run from the address: one row is left."""
-    for project, run in (("one", "dying"), ("one", "well"), ("two", "dying")):
-        collector.run(project=project, run=run, records=[{"step": 0, "scalars": {"a": 1.0}}])
-    visit.page.goto(f"{collector.url}/?project=one&run=dying")
+    """Project and run from the address: one row is left, also of a run that was archived and trains on."""
+    for project, run in (("one", "well"), ("two", "dying"), ("one", "dying")):
+        run_id = collector.run(project=project, run=run, records=[{"step": 0, "scalars": {"a": 1.0}}])
+    collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{run_id}", json={"archived": True})
+    visit.page.goto(f"{collector.url}/?project=one&run=dying&archived=1")
     expect(visit.page.locator(".fleet-row:visible")).to_have_count(1)
     expect(visit.page.locator(".fleet-row:visible")).to_contain_text("one")
+    expect(visit.page.locator(".fleet-row:visible")).to_contain_text("archived")
     expect(visit.page.get_by_placeholder("Find a run")).to_have_value("dying")
 
 
