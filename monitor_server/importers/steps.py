@@ -1,12 +1,13 @@
 """Turns the rows of a log into steps.
 
-Rows of the same step are one step, the first value of a signal standing; a step that goes back starts a new attempt;
-rows without a whole step are counted. Where that changes what a log says, its report says so.
+Rows of the same step are one step, the first value of a signal standing; a step that goes back, or a higher number
+under the key ``attempt``, starts a new attempt; rows without a whole step are counted. Where that changes what a log
+says, its report says so.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from math import isnan
+from math import inf, isnan
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.protocol import ReadReport, RecordedRow, Row
@@ -39,21 +40,23 @@ def observe(
     """
     report = report or ReadReport()
     held: Observation | None = None
-    attempt = 1
+    attempt, told = 1, -inf
     for place, row in enumerate(rows):
         signals = named(row)
         if isinstance(row, RecordedRow):
             yield _recorded(row, signals)
             continue
         step = _step(row, place, report)
-        if held is not None and step == held.step:
+        before, told = told, max(told, _told_attempt(row))
+        begins = held is not None and (step < held.step or -inf < before < told)
+        if held is not None and step == held.step and not begins:
             if _contradicts(signals, held.signals):
                 report.add_repeated(place + 1, step)
             held = replace(held, signals=signals | dict(held.signals))
             continue
         if held is not None:
             yield held
-            attempt += step < held.step
+            attempt += begins
         held = Observation(step=step, attempt=attempt, signals=signals, time=number(row.get("_timestamp")))
     if held is not None:
         yield held
@@ -74,6 +77,12 @@ def _contradicts(signals: Mapping[str, float], others: Mapping[str, float]) -> b
     """Whether a signal has two values; NaN is equal to NaN here."""
     pairs = ((signals[name], others[name]) for name in signals.keys() & others.keys())
     return any(one != other and not (isnan(one) and isnan(other)) for one, other in pairs)
+
+
+def _told_attempt(row: Row) -> float:
+    """Return the attempt that a row tells, or less than any where it tells none."""
+    told = number(row.get("attempt"))
+    return -inf if told is None or isnan(told) else told
 
 
 def _step(row: Row, place: int, report: ReadReport) -> int:

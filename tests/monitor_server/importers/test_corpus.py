@@ -31,6 +31,15 @@ def test_a_step_that_goes_back_starts_an_attempt(tmp_path):
     assert [(o.attempt, o.step) for o in observations(read_rows(run))] == [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3)]
 
 
+def test_an_attempt_that_the_log_tells_begins_where_it_tells_it(tmp_path):
+    """A resume at the very step at which the log ended, at a later one, and at an earlier one, which tells it too."""
+    told = [(7, 1), (7, 2), (8, 2), (8, 3), (9, 5), (10, 4), (10, 5)]
+    run = write_run(tmp_path / "a", [{"step": step, "attempt": attempt, "reward": step} for attempt, step in told])
+    assert [(o.attempt, o.step) for o in observations(read_rows(run))] == [
+        (1, 1), (1, 2), (2, 2), (2, 3), (3, 5), (4, 4), (4, 5),
+    ]  # fmt: skip
+
+
 def test_rows_without_a_step_are_counted(tmp_path):
     """Console logs have row numbers only, and some write a share of an epoch where a step should stand."""
     run = write_run(tmp_path / "a", [{"reward": 0.1}, {"step": 0.25, "reward": 0.2}, {"step": 0.5, "reward": 0.3}])
