@@ -1,6 +1,7 @@
 """Schedules the measurements of the model: `ModelMonitors` states which are made, and at which steps."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +52,7 @@ class ModelMonitors:
         if every < 1:
             raise ConfigurationError(f"every must be at least 1, got {every}")
         self.model = model
+        self._is_model_given = model is not None
         self._every = every
         self._attention = attention
         self._attention_update = attention_update
@@ -61,6 +63,13 @@ class ModelMonitors:
         self._is_due = False
         self._routers: RouterMonitor | None = None
         self._norms: dict[str, Tensor] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy, which measures another training: the model of a trainer stays with it."""
+        if self._is_model_given:
+            return vars(self)
+        state = vars(self) | {"model": None, "_initial_heads": [], "_is_first": True}
+        return state | {"_is_due": False, "_routers": None, "_norms": {}}
 
     def attach(self, model: nn.Module | None = None) -> None:
         """Set the model, unless one was given before. Updates are measured from the weights that it has now.

@@ -52,6 +52,10 @@ class PairedProbe:
         self._ranks = Unanimity(f"paired re-scoring every {every} steps")
         self._pending: list[PendingScores] = []
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy, which scores another training: responses that wait for an update stay."""
+        return vars(self) | {"_pending": []}
+
     def is_due(self, step: int) -> bool:
         """Return whether to score at this step; the same on every rank."""
         return step % self._every == 0 and self._ranks.is_unanimous

@@ -1,8 +1,10 @@
 import math
+import pickle
 
 import pytest
 import tiny_trl
 import torch
+from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 import trainer_hooks
@@ -46,6 +48,26 @@ def test_a_grpo_run_of_a_mixture_of_experts_is_looked_into(callback, tmp_path, c
         assert 0.9 * found["grad/norm"] < total <= found["grad/norm"] * 1.00001
     assert not hooks(trainer.model)
     assert "clip_grad_norm_" not in vars(trainer.accelerator)
+
+
+@pytest.mark.parametrize("options", [{"model_monitors": ModelMonitors(every=1)}, {"probe_every": 1}], ids=str)
+def test_a_callback_that_measures_can_be_pickled_at_any_moment_and_holds_no_model(options, tmp_path, connect):
+    """Whoever pickles the callbacks of a trainer pickles this one too, in the middle of a step as well."""
+    pickled = []
+
+    class Pickling(TrainerCallback):
+        def on_step_begin(self, *_, **__):
+            pickled.append(pickle.dumps(watching))
+
+        on_pre_optimizer_step = on_step_end = on_train_end = on_step_begin
+
+    watching = VitalsCallback(connect(), **options)
+    trainer = tiny_trl.trainer(tmp_path, [watching, Pickling()], model_of=tiny_trl.mixture_of_experts, max_steps=2)
+    trainer.train()
+    assert len(pickled) == 7
+    assert max(map(len, pickled)) < 4_000
+    for state in pickled:
+        assert pickle.loads(state).library == "trl"  # noqa: S301 - our own
 
 
 @pytest.mark.parametrize("clip", [0.0, 0.01])
