@@ -41,16 +41,21 @@ def run(
     """Show the runs that are not archived and what fires; where no terminal can redraw them, print them once."""
     asked = {"sort": "urgency", "archived": "false", "limit": str(limit)} | ({"project": project} if project else {})
     terminal = console()
-    is_read = sys.stdout.isatty()
+    is_read = _is_terminal()
     if not is_read or terminal.is_dumb_terminal:
         terminal.width = terminal.width if is_read else UNBOUNDED_WIDTH
         terminal.print(_runs(url, asked, is_ascii=terminal.options.ascii_only, width=terminal.width))
         return 0
     with Live(console=terminal, screen=True, auto_refresh=False) as live:
-        while True:
+        while _is_terminal():  # not any more where its window was closed
             shown = _read(url, asked, is_ascii=terminal.options.ascii_only, width=terminal.width)
             live.update(shown, refresh=True)
             time.sleep(interval)
+    return 0
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()  # there is none where it was closed
 
 
 def _read(url: str, asked: Mapping[str, str], *, is_ascii: bool, width: int) -> Table | Text:
@@ -58,7 +63,8 @@ def _read(url: str, asked: Mapping[str, str], *, is_ascii: bool, width: int) -> 
     try:
         return _runs(url, asked, is_ascii=is_ascii, width=width)
     except CommandError as error:
-        return Text(f"{printable(error)}\nasked again every few seconds; Ctrl-C ends", style="dark_orange")
+        said = f"{printable(error)}\nasked again every few seconds; Ctrl-C ends"
+        return Text(said, style="dark_orange", no_wrap=False, overflow="fold")
 
 
 def _runs(url: str, asked: Mapping[str, str], *, is_ascii: bool, width: int) -> Table:

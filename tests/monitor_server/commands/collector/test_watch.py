@@ -1,9 +1,11 @@
 """The fleet in a terminal: once where nobody watches, and until Ctrl-C where a terminal reads."""
 
+import contextlib
 import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -147,3 +149,44 @@ def test_a_terminal_shows_new_runs_until_ctrl_c(start_collector):
     read_until(b"\x1b[?1049l")
     assert process.wait() == 0
     os.close(terminal)
+
+
+@contextlib.contextmanager
+def in_a_terminal(url, *, columns):
+    """Run the command in a terminal, and yield the process and the terminal's other end."""
+    arguments = ["-m", "monitor_server", "watch", "--url", url, "--interval", "0.2"]
+    terminal, inside = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": str(columns)}
+    process = subprocess.Popen([sys.executable, *arguments], stdin=inside, stdout=inside, env=environment)
+    os.close(inside)
+    try:
+        yield process, terminal
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_why_nothing_can_be_read_is_shown_whole_in_a_narrow_terminal():
+    """Its lines are wrapped."""
+    with in_a_terminal("http://127.0.0.1:9", columns=40) as (_, terminal):
+        shown = b"".join(os.read(terminal, 65_536) for _ in range(3))
+        os.close(terminal)
+    words = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", shown).split()
+    assert {b"asked", b"seconds;", b"Ctrl-C", b"ends"} <= set(words)
+    assert any(b"127.0.0.1:9" in word for word in words)
+
+
+def test_a_terminal_that_is_closed_ends_the_command(start_collector):
+    """Also where no signal tells it so, as of a session that was detached: nobody would end it any more."""
+    with in_a_terminal(start_collector().url, columns=90) as (process, terminal):
+        while b"0 runs" not in os.read(terminal, 65_536):
+            pass
+        os.close(terminal)
+        assert process.wait(PATIENCE_SECONDS) is not None
+
+
+def test_a_closed_output_is_no_traceback(start_collector):
+    """There is nobody to show anything to."""
+    command = f"exec {shlex.quote(sys.executable)} -m monitor_server watch --url {start_collector().url} >&-"
+    done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
