@@ -126,5 +126,7 @@ def _when(alert: AlertItem) -> str:
     graver = f", {alert['severity']} since {alert['severity_step']:,}"
     raised = graver if alert["severity_step"] > alert["opened_step"] else ""
     if alert["state"] == "resolved":
-        return f"step {alert['opened_step']:,} to {plain(alert.get('resolved_step'))}{phase}{raised}"
+        end = alert.get("resolved_step")
+        until = "to" if end is None or end >= alert["opened_step"] else "until the run went back to"
+        return f"step {alert['opened_step']:,} {until} {plain(end)}{phase}{raised}"
     return f"since step {alert['opened_step']:,}{phase}{raised}"

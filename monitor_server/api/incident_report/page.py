@@ -49,6 +49,8 @@ def _life(alert: AlertItem) -> str:
         note = f" ({alert.note})" if alert.note else ""
         parts.append(f"acknowledged by {alert.acknowledged_by} {_moment(alert.acknowledged_at)}{note}")
     end = f"resolved at step {alert.resolved_step}" if alert.resolved_step is not None else "not resolved"
+    if alert.resolved_step is not None and alert.resolved_step < alert.opened_step:
+        end = f"resolved as the run went back to step {alert.resolved_step}"
     return ", ".join([*parts, end]) + "."
 
 

@@ -198,8 +198,10 @@ def _links(alert: Mapping[str, Any], *, escape: Callable[[str], str], link: Call
 
 def _steps(alert: Mapping[str, Any]) -> str:
     since = f"since step {alert['opened_step']}"
-    if alert["resolved_step"] is not None:
-        return f"from step {alert['opened_step']} to step {alert['resolved_step']}"
+    if (end := alert["resolved_step"]) is not None:
+        if end < alert["opened_step"]:
+            return f"{since} until the run went back to step {end}"
+        return f"from step {alert['opened_step']} to step {end}"
     if alert["severity_step"] != alert["opened_step"]:
         return f"{since}, {alert['severity']} since step {alert['severity_step']}"
     return since

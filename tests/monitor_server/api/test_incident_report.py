@@ -147,6 +147,8 @@ def test_the_phase_after_a_rewind_ends_at_the_step_that_the_run_has_reached(star
     )
     html = _read(live, alert)[0].data.decode()
     assert f"<title>{phase['phase']}, steps {phase['from_step']} to 4</title>" in html
+    assert "Opened at step 9 (" in html
+    assert "resolved as the run went back to step 3." in html
 
 
 def test_texts_can_be_left_out(incident):

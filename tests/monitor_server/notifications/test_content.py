@@ -11,7 +11,7 @@ ROW = {
 }  # fmt: skip
 
 
-def message(summary):
+def message(summary, **fields):
     """Return the body of a message about one alert."""
     counts = {"alerts": 1, "runs": 1, "changes": {"opened": 1}, "kinds": {"death_spiral": 1}, "projects": {"p": 1}}
     return build_body(
@@ -19,7 +19,7 @@ def message(summary):
         channel="c",
         created_at=0.0,
         severity="warning",
-        alerts=alert_items([ROW | {"summary": summary}], public_url="http://h"),
+        alerts=alert_items([ROW | {"summary": summary} | fields], public_url="http://h"),
         counts=counts,
         public_url="http://h",
     )
@@ -42,3 +42,11 @@ def test_every_sentence_ends_with_one_mark(summary, read):
     assert ".." not in written
     assert ".;" not in written  # between two remedies
     assert r"\.\." not in markdown(message(summary))
+
+
+def test_an_alert_that_a_rewind_has_ended_says_so():
+    """It ended at a step below its own."""
+    assert "from step 3 to step 9." in text(message("it fell", state="resolved", resolved_step=9))
+    assert "since step 3 until the run went back to step 1." in text(
+        message("it fell", state="resolved", resolved_step=1)
+    )
