@@ -72,6 +72,18 @@ def test_detection_hears_it_after_the_newest_step_and_it_is_journaled_there(live
     assert (word["kind"], word["attempt"], word["step"], word["by"]) == ("scripted", 1, 2, "ann")
 
 
+def test_an_acknowledgement_of_an_alert_that_is_over_does_not_concern_the_one_that_opened_after_it(live):
+    """The run went back, and what was found again is another alert: the one who acknowledges has not seen it."""
+    run_id = step(live, 2, page=1.0)["run_id"]
+    left_behind = firing(live)["scripted"]
+    live.send(run="r", attempt=2, records=[{"step": 1, "scalars": {"page": 1.0}}])
+    assert acknowledge(live, left_behind, by="ann").status == 200
+    live.send(run="r", attempt=2, records=[{"step": 2, "scalars": {"page": 1.0}}])
+    again = firing(live)["scripted"]
+    assert (again["opened_step"], again["acknowledged_by"], again["reopened_from"]) == (1, None, left_behind["id"])
+    assert live.get(f"/runs/{run_id}/acknowledgements")["items"] == []  # detection has received none
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "error"),
     [
