@@ -1,6 +1,8 @@
 """The attribution of an alert and of responses: reads the store, calls `monitor_server.attribution`, shapes answers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from monitor_server.access.cursors import hide
 from monitor_server.api.pagination import MAX_NUMBERS
@@ -20,6 +22,7 @@ __all__ = ["Attribution", "ResponsePairs", "attribution", "response_pairs"]
 
 MAX_RESPONSES = 400  # the newest before the alert; eight steps of many ranks
 DENSE_STEPS = 2 * ROWS
+SPARSE_STEPS = 50 * DENSE_STEPS  # of a run that records few of its steps
 
 
 class RemedyItem(Schema):
@@ -78,12 +81,15 @@ def response_pairs(
 
 
 def attribution(reading: Repositories, alert: Alert) -> Attribution:
-    """Explain an alert from what the store holds of the steps before it."""
-    stored = list(reading.responses.page(alert.run_id, limit=MAX_RESPONSES, to_step=alert.opened_step))
+    """Explain an alert from what the store holds of the steps before it, as they were when it opened."""
+    then = _replaced_since(reading, alert)
+    stored = list(
+        reading.responses.page(alert.run_id, limit=MAX_RESPONSES, to_step=alert.opened_step, up_to_attempt=then)
+    )
     found = explain(
         kind=alert.kind,
         opened_step=alert.opened_step,
-        signals=_signals(reading, alert),
+        signals=_signals(reading, alert) if then is None else _signals_then(reading, alert, then),
         responses=[_sampled(one) for one in stored],
     )
     return _shaped(reading, alert, found, {_id(one): one for one in stored})
@@ -96,6 +102,37 @@ def _signals(reading: Repositories, alert: Alert) -> dict[str, Signal]:
     if start and max(len(column.steps) for column in columns) < ROWS:
         columns = reading.series.read(alert.run_id, list(VITALS), to_step=alert.opened_step)
     return {column.signal: (column.steps, column.values) for column in columns}
+
+
+def _replaced_since(reading: Repositories, alert: Alert) -> int | None:
+    """Return the attempt in which an alert opened, where a later one has made steps before it again; else None."""
+    then = reading.attempts.newest_at(alert.run_id, alert.opened_at)
+    ranges = reading.steps.ranges(alert.run_id)
+    if then is None or not any(attempt > then and first <= alert.opened_step for attempt, (first, _) in ranges.items()):
+        return None
+    return then
+
+
+def _signals_then(reading: Repositories, alert: Alert, then: int) -> dict[str, Signal]:
+    """Read the vital signals up to the alert from the attempts that there were by then."""
+    names, rows = list(VITALS), dict[int, tuple[float | None, ...]]()
+    for reach in (DENSE_STEPS, SPARSE_STEPS):
+        start = max(0, alert.opened_step - reach)
+        for attempt, (first, last) in sorted(reading.steps.ranges(alert.run_id).items()):
+            if attempt <= then and last >= start and first <= alert.opened_step:
+                read = reading.steps.columns(
+                    alert.run_id, attempt, names, from_step=start, to_step=alert.opened_step, limit=reach + 1
+                )
+                rows |= zip(read.steps, zip(*read.values, strict=True), strict=True)
+        if len(rows) >= ROWS or not start:
+            break
+    return {name: _observed(rows, place) for place, name in enumerate(names)}
+
+
+def _observed(rows: Mapping[int, Sequence[float | None]], place: int) -> Signal:
+    """Return the steps at which the signal of a place was observed, ascending, and its values."""
+    found = {step: value for step, values in sorted(rows.items()) if (value := values[place]) is not None}
+    return np.array(list(found), dtype=np.int64), np.array(list(found.values()), dtype=np.float64)
 
 
 def _id(stored: StoredResponse) -> str:

@@ -130,6 +130,11 @@ class Attempts:
         here = (attempts.c.run_id == run_id) & (attempts.c.attempt > above)
         return self._connection.execute(update(attempts).where(here), {"world_size": REMOVED}).rowcount > 0
 
+    def newest_at(self, run_id: str, at: float) -> int | None:
+        """Return the newest attempt that had begun by a time; None where none had."""
+        kept = (attempts.c.run_id == run_id) & (attempts.c.world_size != REMOVED) & (attempts.c.first_seen <= at)
+        return self._connection.execute(select(func.max(attempts.c.attempt)).where(kept)).scalar()
+
     def ordinals(self, run_id: str) -> dict[int, tuple[int, int]]:
         """Return each attempt's ordinal, from 1, and world size."""
         rows = self._connection.execute(_ATTEMPTS, {"run": run_id})

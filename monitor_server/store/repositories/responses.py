@@ -125,18 +125,20 @@ class Responses:
         to_step: int | None = None,
         kind: str | None = None,
         correct: bool | None = None,
+        up_to_attempt: int | None = None,
     ) -> Iterator[StoredResponse]:
         """Yield responses, the last stored first, before the one numbered ``before``.
+
+        With ``up_to_attempt`` they are those of the newest attempt up to it, as if no later one had begun.
 
         A response may be many kilobytes long: each few are read when they are asked for. One that cannot be decoded is
         left out, and the log says so.
         """
         newer = responses.alias()
-        newest = (
-            select(func.max(newer.c.attempt))
-            .where(newer.c.run_id == run_id, newer.c.step == responses.c.step, is_kept(newer.c.attempt, run_id))
-            .scalar_subquery()
-        )
+        at_step = [newer.c.run_id == run_id, newer.c.step == responses.c.step, is_kept(newer.c.attempt, run_id)]
+        if up_to_attempt is not None:
+            at_step.append(newer.c.attempt <= up_to_attempt)
+        newest = select(func.max(newer.c.attempt)).where(*at_step).scalar_subquery()
         query = (
             select(responses)
             .where(responses.c.run_id == run_id, responses.c.attempt == newest)

@@ -55,6 +55,21 @@ def test_an_alert_is_explained(explained):
     assert "paired entropy change" in [gap["what"] for gap in attribution["not_observed"]]
 
 
+def test_an_alert_is_explained_as_before_after_the_run_has_gone_back(explained):
+    """The trainer goes back to step 25 and is well: the steps that it makes again do not explain the alert."""
+    live, alert = explained
+    before = live.get(f"/alerts/{alert['id']}/attribution")
+    records = [
+        {"step": step, "scalars": {"page": 0.0, "entropy/mean": 0.3}, "responses": [response(displacement=0.1)]}
+        for step in range(25, 45)
+    ]
+    live.send(run="r", attempt=2, records=records)
+    eventually(lambda: live.get(f"/runs/{alert['run_id']}")["last_step"] == 44)
+    after = live.get(f"/alerts/{alert['id']}/attribution")
+    assert after["moved"] == before["moved"]
+    assert after == before
+
+
 def test_an_unknown_alert_is_refused(collector):
     """Both routes answer 404."""
     for path in ("alerts/nobody", "alerts/nobody/attribution"):
