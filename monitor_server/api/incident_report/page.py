@@ -49,9 +49,14 @@ def _life(alert: AlertItem) -> str:
         note = f" ({alert.note})" if alert.note else ""
         parts.append(f"acknowledged by {alert.acknowledged_by} {_moment(alert.acknowledged_at)}{note}")
     end = f"resolved at step {alert.resolved_step}" if alert.resolved_step is not None else "not resolved"
-    if alert.resolved_step is not None and alert.resolved_step < alert.opened_step:
+    if _is_taken_back(alert):
         end = f"resolved as the run went back to step {alert.resolved_step}"
     return ", ".join([*parts, end]) + "."
+
+
+def _is_taken_back(alert: AlertItem) -> bool:
+    """Return whether an alert ended because its run went back to an earlier step."""
+    return alert.resolved_step is not None and alert.resolved_step < alert.opened_step
 
 
 def _forecast(incident: Incident) -> str:
@@ -89,8 +94,16 @@ def _course(incident: Incident) -> str:
     return (
         f'<h2>Phases, steps {axis.first_step} to {axis.last_step}</h2>{timeline(axis, phases)}<p class="legend">'
         f"{phase_legend(phase.phase for phase in phases)}</p>"
-        + (f'<h2>Signals</h2><div class="plots">{drawn}</div>' if drawn else "<p>No signal of the run is stored.</p>")
+        + (f"<h2>Signals</h2>{_note_on_curves(incident.alert)}" if drawn else "<p>No signal of the run is stored.</p>")
+        + (f'<div class="plots">{drawn}</div>' if drawn else "")
     )
+
+
+def _note_on_curves(alert: AlertItem) -> str:
+    if not _is_taken_back(alert):
+        return ""
+    again = f"The run went back to step {alert.resolved_step}: from there on, the curves are those of the steps"
+    return f'<p class="muted">{again} that it made again, and not those on which the alert was found.</p>'
 
 
 def _last_step(phase: PhaseItem, run: RunDetail) -> int:

@@ -137,7 +137,8 @@ def test_the_phase_after_a_rewind_ends_at_the_step_that_the_run_has_reached(star
     live = start_collector(engine=scripted)
     live.send(run="back", records=[{"step": step, "scalars": {"page": float(step == 9)}} for step in range(10)])
     (alert,) = eventually(lambda: live.get("/alerts")["items"])
-    live.send(run="back", attempt=2, records=[{"step": step, "scalars": {"page": 0.0}} for step in (3, 4)])
+    again = [{"step": step, "scalars": {"page": 0.0, "reward/mean": 0.5}} for step in (3, 4)]
+    live.send(run="back", attempt=2, records=again)
     (phase,) = eventually(
         lambda: [
             each
@@ -149,6 +150,7 @@ def test_the_phase_after_a_rewind_ends_at_the_step_that_the_run_has_reached(star
     assert f"<title>{phase['phase']}, steps {phase['from_step']} to 4</title>" in html
     assert "Opened at step 9 (" in html
     assert "resolved as the run went back to step 3." in html
+    assert "The run went back to step 3: from there on, the curves are those of the steps that it made again" in html
 
 
 def test_texts_can_be_left_out(incident):
