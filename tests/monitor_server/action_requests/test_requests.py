@@ -150,14 +150,14 @@ def test_a_trainer_that_was_started_again_is_not_asked(asked):
     """Neither a new attempt, nor another process in the same attempt: a person meant the one that was running."""
     found = asked()
     found.ask("stop")
-    assert found.step(0, attempt=2) == []
+    assert found.step(2, attempt=2) == []
     (request,) = found.step(1)
     assert request["action"] == "stop"
     found.ask("rollback")
     found.live.send(run="r", attempt=2, config={})
     assert found.ask("checkpoint").status == 200
     found.live.send(run="r", attempt=2, config={})
-    assert found.step(1, attempt=2) == []
+    assert found.step(3, attempt=2) == []
     assert {each["state"] for each in found.requests()} == {"expired"}
     assert all("started again" in each["detail"] for each in found.requests())
 
