@@ -1,4 +1,4 @@
-"""Knows whether batches are being stored now, for work that can wait until they are."""
+"""Counts the batches that are being stored now, for work that can wait until there are none."""
 
 import threading
 from types import TracebackType
@@ -30,5 +30,5 @@ class Activity:
                 self._is_idle.set()
 
     def wait_until_idle(self, seconds: float) -> bool:
-        """Wait until no batch is being stored, no longer than some seconds; return whether none is."""
+        """Wait until no batch is being stored, at most for some seconds; return whether that is the case."""
         return self._is_idle.wait(seconds)

@@ -13,7 +13,7 @@ from trainer_hooks import wire
 
 __all__ = ["BatchAppender"]
 
-# More in one commit would hold everybody else up for longer than a tenth of a second.
+# More records in one commit would delay the other requests by more than a tenth of a second.
 MAX_RECORDS_PER_COMMIT: Final = 500
 MAX_BYTES_PER_COMMIT: Final = 1024 * 1024
 
@@ -24,7 +24,7 @@ class BatchAppender:
     Args:
         writer: Commits the batches.
         log: The logs of the runs.
-        deliveries: Hand what the writer has done to the event loop.
+        deliveries: Hand the results of the writer to the event loop.
         span: Opens a span.
     """
 
@@ -35,13 +35,14 @@ class BatchAppender:
         self._deliveries = deliveries
 
     async def append(self, valid: ValidBatch) -> Appended:
-        """Append a batch to its run's log, and return what became of it after the commit.
+        """Append a batch to the log of its run, and return the result after the commit.
 
-        A large batch is committed in parts, so that the batches of others are committed in between.
+        A large batch is committed in parts, so that the batches of other senders are committed in between.
 
         Raises:
-            OutcomeUnknown: If the database has not confirmed it in time.
-            Unavailable: If it could not be stored. Parts before may be; when it is sent again, they are duplicates.
+            OutcomeUnknown: If the database has not confirmed the batch in time.
+            Unavailable: If the batch could not be stored. Earlier parts may be stored; if the sender repeats the batch,
+                they are duplicates.
         """
         parts = valid.parts(most_records=MAX_RECORDS_PER_COMMIT, most_bytes=MAX_BYTES_PER_COMMIT)
         appended = [await self._append_part(part) for part in parts]
@@ -68,7 +69,7 @@ class BatchAppender:
 
 
 def _together(parts: Sequence[wire.LeftOut]) -> wire.LeftOut | None:
-    """Return what the parts of a batch have lost, as if it were one."""
+    """Return the sum of the signals that the parts of a batch have lost."""
     if not parts:
         return None
     return wire.LeftOut(signals=sum(part.signals for part in parts), detail=parts[0].detail)

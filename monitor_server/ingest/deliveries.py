@@ -1,7 +1,7 @@
-"""Hands the results of the writer's thread to the event loop, which is woken once for all that are ready.
+"""Hands the results of the writer's thread to the event loop, which wakes once for all results that are ready.
 
-A commit answers many requests. asyncio's own `wrap_future` would wake the loop, and switch threads, for each of them.
-No request waits for a disk that does not answer for longer than `LONGEST_WAIT_SECONDS`.
+A commit answers many requests. `asyncio.wrap_future` would wake the loop, and switch threads, for each of them.
+A request waits at most `LONGEST_WAIT_SECONDS` for a disk that does not answer.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from monitor_server.errors import CollectorError, OutcomeUnknown, Unavailable
 
 __all__ = ["Deliveries", "wait_in_thread"]
 
-# Less than a trainer waits for an answer (30 s), more than two commits of a slow database take.
+# A trainer waits 30 s for an answer, so this is shorter. Two commits of a slow database take less time than this.
 LONGEST_WAIT_SECONDS: Final = 28.0
 
 log = logging.getLogger(__name__)
@@ -24,17 +24,17 @@ Result = TypeVar("Result")
 
 
 class Deliveries:
-    """Results on their way to one event loop, of which there must be no other."""
+    """Results on their way to one event loop. One instance serves one loop only."""
 
     def __init__(self) -> None:
         self._ready: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
         self._is_waking = False
 
     def wait(self, future: "Future[Result]") -> "asyncio.Future[Result]":
-        """Return a future of the running loop that ends as another thread's does; cancelling it cancels that one.
+        """Return a future of the running loop for the result of another thread; cancelling it cancels the other future.
 
-        It raises what that one raises. Where that one has not ended in time it raises `OutcomeUnknown`, or
-        `Unavailable` where that one had not begun, and never will.
+        It raises the error of the other thread. After `LONGEST_WAIT_SECONDS` it raises `OutcomeUnknown`, or
+        `Unavailable` if the work had not begun, in which case the work never begins.
         """
         loop = asyncio.get_running_loop()
         waited: asyncio.Future[Result] = loop.create_future()
@@ -52,17 +52,17 @@ class Deliveries:
     def _deliver(
         self, waited: asyncio.Future[Any], done: "Future[Any]", wake: Callable[[Callable[[], None]], object]
     ) -> None:
-        """Queue a result; called in the thread that has it, or in the loop's own."""
+        """Queue a result. The thread of the result calls this, or the thread of the loop."""
         self._ready.append((waited, done))
         if not self._is_waking:
             self._is_waking = True
             try:
                 wake(self._hand_over)
-            except RuntimeError:  # the loop is closed, and nobody waits
+            except RuntimeError:  # the loop is closed, and no request waits
                 self._ready.clear()
 
     def _hand_over(self) -> None:
-        self._is_waking = False  # before the first is taken, so that what comes from now on wakes the loop again
+        self._is_waking = False  # set before the first result is taken, so that a later one wakes the loop again
         while self._ready:
             waited, done = self._ready.popleft()
             if waited.done():
@@ -85,11 +85,11 @@ def _expire(waited: "asyncio.Future[Any]", future: "Future[Any]") -> None:
 
 
 def wait_in_thread(future: "Future[Result]") -> Result:
-    """Return what another thread returns, which may take as long as `Deliveries.wait` lets it.
+    """Return the result of another thread, after a wait of at most `LONGEST_WAIT_SECONDS`.
 
     Raises:
-        OutcomeUnknown: If it has not ended in time.
-        Unavailable: If it has not begun in time, and never will.
+        OutcomeUnknown: If the work has not ended in time.
+        Unavailable: If the work has not begun in time. It never begins.
     """
     wait([future], timeout=LONGEST_WAIT_SECONDS)
     if future.done():

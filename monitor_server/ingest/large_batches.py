@@ -1,4 +1,4 @@
-"""Lets a few large batches be read and appended at once, in the order in which they came; the others wait."""
+"""Lets a few large batches be read and appended at once, in the order of their arrival; the others wait."""
 
 import asyncio
 from types import TracebackType
@@ -9,7 +9,7 @@ __all__ = ["LargeBatches"]
 
 
 class LargeBatches:
-    """A semaphore that counts who waits, used as an asynchronous context manager."""
+    """A semaphore that counts the batches that wait, used as an asynchronous context manager."""
 
     def __init__(self, most: int) -> None:
         """Let ``most`` batches in at once."""
@@ -19,9 +19,9 @@ class LargeBatches:
         """How many batches wait."""
 
     def close(self) -> None:
-        """Refuse the batches that wait and those that come from now on, because the collector stops."""
+        """Refuse the batches that wait and every later batch, because the collector stops."""
         self._is_closed = True
-        self._semaphore.release()  # lets the first that waits in, which lets the next in
+        self._semaphore.release()  # lets the first batch in that waits, which lets in the next one
 
     async def __aenter__(self) -> None:
         self.waiting += 1

@@ -1,7 +1,7 @@
 """The limits of a request, checked before it becomes Python objects.
 
-A small body can stand for a large tree: zstd makes 128 MiB of 2 KB, and an empty list of one byte costs 56 bytes as an
-object. So the bytes, the values and the depth of each part are bounded first, and only then is the part decoded.
+A small body can stand for a large tree: zstd makes 128 MiB of 2 KB, and an empty list of one byte takes 56 bytes as a
+Python object. So the bytes, the values and the depth of each part are bounded before the part is decoded.
 """
 
 from collections.abc import Iterable
@@ -33,15 +33,15 @@ __all__ = [
     "text_bytes",
 ]
 
-# It keeps a column within 31 bits.
+# A rank of at most this value fits a column of 31 bits.
 LARGEST_RANK = 2**31 - 1
-# The end of the year 9999, after which no calendar of Python goes.
+# The end of the year 9999, the last year that Python's calendar represents.
 LARGEST_TIME = 253_402_300_799
 # An alert has a few severities, and each asks for one action.
 MAX_ACTIONS = 100
 LONGEST_REASON_CHARS = 4000
 MAX_ACTION_BYTES = 4 * 1024 * 1024  # 100 actions whose reason and detail have 4,000 characters of four bytes, and names
-# What a decoder says of a wrong value may hold that value.
+# A decoder's error message may contain the wrong value, which may be long.
 ERROR_CHARS = 300
 # Trainers nest their configurations less than ten deep; readers serialise recursively and fail at about 250.
 MAX_CONFIG_DEPTH = 32
@@ -71,7 +71,7 @@ def decoded_allowance(body_bytes: int, *, limit: int) -> int:
 
 
 def header_count(raw: bytes | memoryview) -> int:
-    """Return how many items a msgpack array or map says that it has, 0 for every other value; decodes nothing."""
+    """Return the number of items in the header of a msgpack array or map, 0 for every other value; decodes nothing."""
     if not raw:
         return 0
     first = raw[0]
@@ -86,9 +86,9 @@ def text_bytes(characters: int) -> int:
 
 
 def check_json_size(body: bytes) -> None:
-    """Refuse a JSON text that is too long, or may hold more values than are decoded at once.
+    """Refuse a JSON text that is too long, or that may hold more values than are decoded at once.
 
-    Every value but the first follows a comma or an opening bracket, so their number bounds the values from above.
+    Every value but the first follows a comma or an opening bracket, so the number of both is an upper bound.
 
     Raises:
         InvalidField: If it is longer than `MAX_JSON_BYTES` or may hold more than `MAX_JSON_VALUES`.
@@ -104,10 +104,10 @@ def check_json_size(body: bytes) -> None:
 
 
 def decode_config(raw: bytes | memoryview, *, max_bytes: int) -> dict[str, Any] | None:
-    """Decode a configuration that came as msgpack, if it is small enough.
+    """Decode a configuration in msgpack, if it is small enough.
 
     Raises:
-        InvalidField: If it is too large, too deep, or no object of JSON values.
+        InvalidField: If it is too large or too deep, or is not an object of JSON values.
     """
     if len(raw) == 1 and raw[0] == _NIL:
         return None
@@ -122,7 +122,7 @@ def decode_config(raw: bytes | memoryview, *, max_bytes: int) -> dict[str, Any] 
 
 
 def check_config(config: dict[str, Any], *, encoded: bytes, max_bytes: int) -> None:
-    """Refuse a configuration that readers could not be given.
+    """Refuse a configuration that cannot be sent to readers.
 
     Raises:
         InvalidField: If its JSON text is too long, it has too many values, or it is nested too deep.
@@ -147,7 +147,7 @@ def _too_deep() -> InvalidField:
 
 
 def _extent(tree: object) -> tuple[int, int]:
-    """Count the values of a JSON tree and its depth, level by level, so that no depth is too deep to count."""
+    """Count the values of a JSON tree and its depth, level by level, without recursion."""
     values, depth, level = 0, 0, [tree]
     while level and depth <= MAX_CONFIG_DEPTH:
         values, depth = values + len(level), depth + 1

@@ -1,4 +1,4 @@
-"""A recorded run as the batches that its trainer would have sent."""
+"""Turns a recorded run into the batches that its trainer would have sent."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from trainer_hooks import wire
 
 __all__ = ["batches"]
 
-# A record may have a megabyte of names and numbers, and a collector takes 32 MiB at once if it is not set otherwise.
+# A record may have a megabyte of names and numbers. A collector with default settings takes at most 32 MiB at once.
 BATCH_BYTES = 4 << 20
 
 
@@ -19,7 +19,7 @@ def batches(
     """Yield the batches that a trainer would have sent, at most ``size`` records each; the last one ends the run.
 
     A batch ends with the record that takes it to `BATCH_BYTES`. A step after which somebody acknowledged an alert is
-    the last of its batch. The attempts are those of the steps, or all ``attempt``.
+    the last one of its batch. The attempts are those of the steps, or ``attempt`` for all steps.
     """
     held: list[msgspec.Raw] = []
     held_bytes = 0

@@ -1,6 +1,6 @@
 """Repairs a run after a stray message: removes a later attempt, or corrects the number of ranks.
 
-A quarantined run is tried again, whatever is reset.
+Every reset also ends the quarantine of the run, so that the projector tries it again.
 """
 
 from monitor_server.detection.protocol import Phase
@@ -10,7 +10,7 @@ from monitor_server.store.repositories.recent_steps import RECENT_STEPS, SPARKLI
 
 __all__ = ["reset_run"]
 
-ROWS_REMOVED_AT_ONCE = 250  # as many as a slice of retention
+ROWS_REMOVED_AT_ONCE = 250  # the same number as in a slice of retention
 
 
 def reset_run(
@@ -22,9 +22,9 @@ def reset_run(
         repositories: An open transaction.
         run_id: The run.
         attempt: The attempt, counted from 1, that becomes the newest. Every later one is hidden with its records and
-            steps; the first rows of them are removed here, and the worker of retention removes the others. If detection
-            has seen such a step, the detectors start anew, because what they learned from it cannot be taken back.
-        world_size: How many ranks the newest attempt has from now on.
+            steps. This function removes the first rows of them, and the worker of retention removes the others. If
+            detection has seen a hidden step, the detectors start anew, because they cannot unlearn it.
+        world_size: The number of ranks of the newest attempt from now on.
         now: Seconds since the epoch.
 
     Raises:
@@ -38,7 +38,7 @@ def reset_run(
         raise InvalidField(f"world_size must be at least 1, got {world_size}")
     if attempt is not None:
         attempts = repositories.attempts.ordinals(run_id)
-        # The store has the numbers that trainers give their attempts; readers and operators count from 1.
+        # The store has the attempt numbers of the trainers; readers and operators count attempts from 1.
         numbers = list(attempts)
         if not 1 <= attempt <= len(numbers):
             raise InvalidField(f"attempt must be one that the run has, 1 to {len(numbers)}, got {attempt}")
@@ -59,14 +59,15 @@ def reset_run(
         if run.last_attempt > number:
             run.last_attempt = number
             run.last_step = repositories.steps.last(run_id, number)
-            # Steps of a removed attempt do not show how far those of this one lie apart, and which is a stray one.
+            # Steps of a removed attempt do not show the usual distance of this attempt's steps, or which number is a
+            # stray one.
             numbers = repositories.steps.newest(run_id, number, limit=RECENT_STEPS)
             rewards = repositories.steps.values_at(run_id, SPARKLINE_SIGNAL, numbers)
             run.recent = Recent(rewards=[rewards[step] for step in numbers if step in rewards])
     if world_size is not None:
         repositories.attempts.set_world_size(run_id, run.attempt, world_size)
         run.world_size = world_size
-    run.log_end += 1  # makes the projector look at the run
+    run.log_end += 1  # makes the projector read the run again
     run.quarantined_at = run.quarantine_reason = None
     repositories.runs.save_ingest(run)
     repositories.runs.save_projection(run)
@@ -74,7 +75,7 @@ def reset_run(
 
 
 def _remove_some_rows(repositories: Repositories, run_id: str) -> None:
-    """Remove the rows of removed attempts where they are few, so that the number of a stray attempt is free at once."""
+    """Remove the rows of removed attempts if they are few, so that the number of a stray attempt is free at once."""
     left = ROWS_REMOVED_AT_ONCE
     while left > 0:
         removed = repositories.retention.remove_attempt_rows(run_id, limit=left)

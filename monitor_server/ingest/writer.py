@@ -1,7 +1,7 @@
-"""The thread that commits: everything that waits in one transaction, and each is answered only after the commit.
+"""The thread that commits. It writes all waiting jobs in one transaction, and answers each after the commit.
 
-A job that fails is undone alone; the others of its commit stand. Every job ends: with its answer, with its error, or,
-where the writer stops before it could begin, with `Unavailable`.
+A job that fails is undone alone; the other jobs of its commit are kept. Every job ends with its answer, with its error,
+or with `Unavailable` if the writer stops before the job could begin.
 """
 
 import logging
@@ -26,16 +26,17 @@ log = logging.getLogger(__name__)
 
 # Enough to make the cost of a commit small, few enough to answer the first job soon.
 MAX_JOBS_PER_COMMIT = 128
-# A commit with more than this holds up everybody else's; a larger batch has one for itself.
+# A heavier commit would delay all other jobs; a larger batch gets a commit of its own.
 MAX_WEIGHT_PER_COMMIT = 2_000
-# Longer than a commit waits for a run that somebody holds, which costs that run alone; shorter than a statement of a
-# slow database takes, which costs them all: a sender, which may wait for two commits, waits for 30 s.
+# A commit waits a shorter time for a run that is locked elsewhere, and only that run then fails. A statement on a slow
+# database may take a longer time, and then all jobs fail. A sender may wait for two commits, and waits for 30 s.
 LONGEST_COMMIT_SECONDS = 11.5
 LOCK_AGAIN_SECONDS = 0.5
 
-# A commit costs as much processor time as three appends, and waits for the disk. So a commit waits for those whose
-# batches were in the last one, or came while it was made: a share of its time, between these bounds. Otherwise senders
-# that wait for their answers fall into two groups, of which one always waits for the commit of the other.
+# A commit costs as much processor time as three appends, and waits for the disk. So a commit waits for the senders
+# whose batches were in the last commit, or arrived during it: for a share of its duration, between these bounds.
+# Otherwise the senders that wait for their answers fall into two groups, and each group always waits for the commit of
+# the other.
 GATHERING_SHARE = 0.25
 MIN_GATHERING_SECONDS = 0.0005
 MAX_GATHERING_SECONDS = 0.02
@@ -45,7 +46,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class _Job(Generic[Result]):
-    """Something to do in a transaction, who waits for it, about how many rows it writes, and the bytes it holds."""
+    """Work to do in a transaction, the future of its result, its approximate rows, and the bytes that it holds."""
 
     run_id: str
     work: Callable[[Repositories], Result]
@@ -71,9 +72,9 @@ class Writer:
 
         Args:
             store: The database.
-            max_waiting: The most jobs that wait.
-            max_waiting_bytes: The most bytes that they hold; a job that is larger may wait alone.
-            before_commit: Called at the end of each transaction, to write what jobs have deferred.
+            max_waiting: The largest number of jobs that may wait.
+            max_waiting_bytes: The largest number of bytes that waiting jobs may hold; a larger job may wait alone.
+            before_commit: Called at the end of each transaction, to write the deferred part of the jobs.
             on_commit: Called with the runs of a commit that succeeded.
             on_failure: Called with the run of a job that was undone, or None for all runs.
         """
@@ -85,11 +86,11 @@ class Writer:
         self._max_waiting_bytes = max_waiting_bytes
         self._waiting_bytes = 0
         self._is_stopping = threading.Event()
-        self._queueing = threading.Lock()  # nothing is queued once the writer stops
+        self._queueing = threading.Lock()  # no job is queued once the writer stops
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._failures = FailureLog(says="a commit failed; its batches were not acknowledged", work="commits")
-        self._expected = 1  # how many jobs the last commit had, and how many waited at its end
+        self._expected = 1  # the jobs of the last commit, plus those that waited at its end
         self._gathering_seconds = MIN_GATHERING_SECONDS
         self._thread = threading.Thread(target=self._run, name="rlvitals-writer", daemon=True)
 
@@ -98,7 +99,7 @@ class Writer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Commit what waits, refuse what comes from now on, and end."""
+        """Commit the jobs that wait, refuse every later one, and end."""
         with self._queueing:
             self._is_stopping.set()
         with suppress(queue.Full):
@@ -114,22 +115,22 @@ class Writer:
 
     @property
     def recent_failure(self) -> str | None:
-        """Why the newest commit failed, for a while after it; None where it succeeded."""
+        """The reason for which the newest commit failed, for a while after it; None if it succeeded."""
         return self._failures.recent
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and no transaction is under way."""
+        """Whether no job waits and no transaction is under way."""
         return self._is_idle.is_set()
 
     @property
     def waiting(self) -> int:
-        """How many jobs wait."""
+        """The number of jobs that wait."""
         return self._jobs.qsize()
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes the jobs that wait hold."""
+        """The number of bytes that the waiting jobs hold."""
         return self._waiting_bytes
 
     def submit(
@@ -169,7 +170,7 @@ class Writer:
             self._refuse_waiting()
 
     def _gather(self) -> list[_Job[Any]]:
-        """Wait for a job, then take all that have gathered meanwhile, but those that nobody waits for any more."""
+        """Wait for a job, then take all that have gathered meanwhile, except those whose sender has stopped waiting."""
         jobs: list[_Job[Any]] = []
         weight = 0
         try:
@@ -193,7 +194,7 @@ class Writer:
         return jobs
 
     def _next_soon(self, gathered: int, until: float) -> "_Job[Any] | None":
-        """Return the next job that waits; where fewer have gathered than are expected, wait for it until a time."""
+        """Return the next job that waits; if fewer than expected have gathered, wait for one until the given time."""
         seconds = until - time.monotonic()
         if gathered >= self._expected or seconds <= 0 or self._is_stopping.is_set():
             return self._jobs.get_nowait()
@@ -203,7 +204,7 @@ class Writer:
         if not jobs:
             return
         begin = time.monotonic()
-        # In one order on every collector, so that two of them never wait for each other's runs.
+        # The order is the same on every collector, so that two of them never wait for each other's runs.
         ordered = sorted(jobs, key=lambda job: job.run_id)
         try:
             done, failed = self._write(ordered)
@@ -213,7 +214,7 @@ class Writer:
             refusal = error if isinstance(error, Unavailable) else _not_committed()
             done, failed = [], [(job, refusal) for job in ordered]
         else:
-            # A full disk may have room for the commit, and none for what any of the jobs writes.
+            # A full disk may have room for the commit, but not for the rows of any of the jobs.
             fault = next((failure for _, failure in failed if concerns_all(failure)), None)
             if fault is None:
                 self._failures.succeeded()
@@ -221,7 +222,7 @@ class Writer:
                 self._failures.failed(fault)
         share = GATHERING_SHARE * (time.monotonic() - begin)
         self._gathering_seconds = min(max(share, MIN_GATHERING_SECONDS), MAX_GATHERING_SECONDS)
-        # A sender that was alone with its batch is not waited for.
+        # The writer does not wait for a sender that was alone in the last commit.
         self._expected = len(jobs) + self._jobs.qsize() if len(jobs) > 1 else 1
         self._on_commit({job.run_id for job, _ in done})
         for job, result in done:
@@ -230,7 +231,7 @@ class Writer:
             job.future.set_exception(failure)
 
     def _write(self, jobs: list[_Job[Any]]) -> tuple[list[tuple[_Job[Any], Any]], list[tuple[_Job[Any], Exception]]]:
-        """Do jobs in one transaction: at once if none fails, else anew with a savepoint for each, as time allows."""
+        """Run jobs in one transaction; if one fails, run them again with a savepoint for each, as time allows."""
         begun = time.monotonic()
         is_jobs_fault = False
         try:
@@ -238,17 +239,17 @@ class Writer:
                 is_jobs_fault = True
                 done = [(job, job.work(repositories)) for job in jobs]
                 self._before_commit(repositories)
-                is_jobs_fault = False  # what fails from here on is the commit of them all
+                is_jobs_fault = False  # a failure from here on concerns the commit of all jobs
         except Exception as error:
             is_slow = isinstance(error, Unavailable) and time.monotonic() - begun > LONGEST_COMMIT_SECONDS
             if not is_jobs_fault or is_slow:
                 raise
-            self._on_failure(None)  # which job it was, and what becomes of it, is found out below
+            self._on_failure(None)  # the code below finds the job that failed and decides about it
         else:
             return done, []
         done = []
         failed: list[tuple[_Job[Any], Exception]] = []
-        locked: set[str] = set()  # the runs that somebody else holds: each job would wait for them again
+        locked: set[str] = set()  # the runs that are locked elsewhere: each of their jobs would wait again
         with self._store.write() as repositories:
             repositories.limit_lock_waits(LOCK_AGAIN_SECONDS)
             for job in jobs:
@@ -260,7 +261,7 @@ class Writer:
                         result = job.work(repositories)
                         self._before_commit(repositories)
                     done.append((job, result))
-                except Exception as error:  # noqa: BLE001 - one job must not take the others of its commit with it
+                except Exception as error:  # noqa: BLE001 - one job must not undo the other jobs of its commit
                     if loss := connection_loss(error):
                         raise loss from None
                     self._on_failure(job.run_id)

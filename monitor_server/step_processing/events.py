@@ -1,4 +1,4 @@
-"""Domain events: what has happened. They are published after the commit and rendered by `api.live_events`."""
+"""Domain events, which describe a change. They are published after the commit; `api.live_events` renders them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ __all__ = ["ActionReported", "AlertChanged", "Event", "RunChanged", "RunDeleted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCompleted:
-    """A step is complete and detection has seen it; ``attempt`` counts from 1, ``phase`` is the run's phase by now."""
+    """A step is complete and detection has processed it; ``attempt`` counts from 1, ``phase`` is the current phase."""
 
     run_id: str
     attempt: int
@@ -34,7 +34,7 @@ class AlertChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionReported:
-    """A trainer reported what it did about an alert; ``attempt`` counts from 1, ``time`` since the epoch."""
+    """A trainer reported its action about an alert; ``attempt`` counts from 1, ``time`` since the epoch."""
 
     run_id: str
     attempt: int
@@ -60,7 +60,7 @@ class RunChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDeleted:
-    """Somebody deleted a run, which nobody sees any more."""
+    """A person deleted a run, which no page shows any more."""
 
     run_id: str
     project: str | None
@@ -68,7 +68,7 @@ class RunDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewShown:
-    """Somebody shows a page of the dashboard to whoever has one open; it comes to each stream, whatever its run."""
+    """A person shows a page to everybody who has the dashboard open; each stream receives it, whatever its run."""
 
     address: str
     note: str

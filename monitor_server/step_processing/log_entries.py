@@ -14,7 +14,7 @@ RECORDS_PER_SLICE = 256
 BYTES_PER_SLICE = 16 * 1024 * 1024
 
 LogEntry = int | StoredAcknowledgement | list[StoredRecord]
-"""An attempt that begins, an acknowledgement, or the records of a batch."""
+"""The start of an attempt, an acknowledgement, or the records of a batch."""
 
 
 def read_log(context: RunContext, waiting: WaitingSteps) -> Iterator[tuple[int, LogEntry]]:

@@ -1,4 +1,4 @@
-"""Knows which runs this projector owns, where several projectors share the database."""
+"""Decides which runs this projector owns, if several projectors share the database."""
 
 import time
 from collections import defaultdict
@@ -11,15 +11,16 @@ from monitor_server.store.repositories.runs import Run
 
 __all__ = ["OWNER_SECONDS", "Ownership"]
 
-# A run stays with the collector that has its detectors in memory; a collector that dies is succeeded this much later.
+# A run stays with the collector that has its detectors in memory. Another collector takes over a dead one after this
+# time.
 OWNER_SECONDS = 3.0
 MAX_OWNED_RUNS = 512
-# At a time; the next tick finds more.
+# The largest number of runs that are taken at one tick; the next tick finds more.
 MAX_TAKEN_RUNS = 64
 
 
 class Ownership:
-    """Claims runs for one projector; each slice that it commits makes its ownership of the run last longer."""
+    """Claims runs for one projector; each slice that the projector commits prolongs its ownership of the run."""
 
     def __init__(
         self, owner: str | None, *, clock: Callable[[], float], monotonic: Callable[[], float] = time.monotonic
@@ -27,7 +28,7 @@ class Ownership:
         """Build it.
 
         Args:
-            owner: The name of this projector; None where it is alone with the database and owns every run.
+            owner: The name of this projector; None if it is alone with the database and owns every run.
             clock: Returns seconds since the epoch.
             monotonic: A clock that is never set.
         """
@@ -35,7 +36,7 @@ class Ownership:
         self._clock = clock
         self._monotonic = monotonic
         self._until: dict[str, float] = {}
-        # What was read of another's ownership last, and when it was read first.
+        # The last ownership by another projector that was read, and the time at which it was read first.
         self._others: dict[str, tuple[tuple[str, float], float]] = {}
         self._log_ends: dict[str, int] = {}  # of the runs of others that were behind at the last look
 
@@ -43,7 +44,7 @@ class Ownership:
         return len(self._until)
 
     def forget(self, run_id: str | None = None) -> None:
-        """Read anew who owns a run, or every run."""
+        """Forget the owner of a run, or of every run, so that it is read again."""
         if run_id is None:
             self._until.clear()
             self._others.clear()
@@ -51,9 +52,9 @@ class Ownership:
             self._until.pop(run_id, None)
 
     def claim(self, store: Store, run_id: str) -> bool:
-        """Make this projector the owner of a run; return False while another is, or where there is no such run.
+        """Make this projector the owner of a run; return False if another one is, or if there is no such run.
 
-        While the last slice's ownership lasts nothing is read, because no other projector takes the run.
+        While the ownership of the last slice lasts, nothing is read, because no other projector takes the run.
         """
         if self._owner is None or self._until.get(run_id, 0.0) > self._clock():
             return True
@@ -67,9 +68,9 @@ class Ownership:
         return self._take(store, run_id, held)
 
     def _is_abandoned(self, run_id: str, held: tuple[str, float]) -> bool:
-        """Tell whether another's ownership has stayed the same for as long as one lasts.
+        """Return whether another projector's ownership has not changed for as long as an ownership lasts.
 
-        The machine of an owner that has died may have had a clock that was hours ahead.
+        The stored end of an ownership is not enough: the clock of a dead owner's machine may have been hours ahead.
         """
         now = self._monotonic()
         known, since = self._others.get(run_id, (None, now))
@@ -81,18 +82,18 @@ class Ownership:
         return False
 
     def share(self, store: Store, behind: Sequence[RunBehind], *, is_idle: bool) -> int:
-        """Keep the own runs that wait for their turn, and take late runs of others if this projector has nothing to do.
+        """Keep the own runs that wait for their turn, and take late runs of others if this projector is idle.
 
-        A run is late where records that waited at the last look wait still. Its owner keeps half of its late runs, and
-        always one, so that two projectors do not take a run from each other for ever.
+        A run is late if records that waited at the last tick still wait. Its owner keeps half of its late runs, and at
+        least one, so that two projectors do not take a run from each other for ever.
 
         Args:
             store: Where owners are written.
-            behind: All runs that wait, with their owners, as they are now.
+            behind: All runs that wait, with their current owners.
             is_idle: Whether this projector has nothing to do.
 
         Returns:
-            How many runs were taken.
+            The number of runs that were taken.
 
         Raises:
             Unavailable: If the store cannot be written.
@@ -112,9 +113,10 @@ class Ownership:
         return sum(self._take(store, each.run_id, (str(each.owner), each.owned_until or 0.0)) for each in wanted)
 
     def _keep(self, store: Store, behind: Sequence[RunBehind]) -> None:
-        """Prolong the ownership of runs whose turn comes later than it ends.
+        """Prolong the ownership of runs whose next turn comes after its end.
 
-        Were they free for a moment, two busy projectors would take them from each other, and read the state of the
+        If such a run were free for a moment, two busy projectors would take it from each other, and read the state of
+        the detectors from the store for each slice.
         detectors from the store for each slice.
         """
         now = self._clock()
@@ -126,7 +128,7 @@ class Ownership:
                 )
 
     def _take(self, store: Store, run_id: str, held: tuple[str, float] | None) -> bool:
-        """Take a run that is free, or that is still held as it was read: by whom, and until when."""
+        """Take a run that is free, or whose owner and end of ownership are still those that were read."""
         now = self._clock()
         with store.write() as repositories:
             return repositories.projection_queue.claim(
@@ -134,11 +136,11 @@ class Ownership:
             )
 
     def is_taken(self, run: Run | RunBehind) -> bool:
-        """Tell whether a run is another projector's."""
+        """Return whether another projector owns a run."""
         return self._owner is not None and run.owner not in (None, self._owner)
 
     def prolong(self, run: Run, stored: Run) -> None:
-        """Let the ownership of a run that is about to be saved begin anew, or leave it to who has taken it meanwhile.
+        """Prolong the ownership of a run that is about to be saved, unless another projector has taken the run.
 
         Args:
             run: The run as it is saved.
@@ -150,7 +152,7 @@ class Ownership:
             run.owner, run.owned_until = self._owner, self._clock() + OWNER_SECONDS
 
     def confirm(self, run: Run) -> None:
-        """Count on the ownership of a run that has been saved."""
+        """Rely on the ownership of a run that has been saved."""
         if self._owner is None or run.owned_until is None:
             return
         if self.is_taken(run):
@@ -161,7 +163,7 @@ class Ownership:
         self._until[run.id] = run.owned_until
 
     def release(self, repositories: Repositories) -> None:
-        """Leave all runs of this projector to others."""
+        """Release all runs of this projector, so that others can take them."""
         self._until.clear()
         if self._owner is not None:
             repositories.projection_queue.release(self._owner)

@@ -1,7 +1,7 @@
-"""The thread that projects: it takes the runs that have something new in turns, one slice each.
+"""The thread that projects: it takes the runs that have new entries in turns, one slice each.
 
-Runs are fair to each other: a run with much to do waits behind the others after each slice. A run that cannot be
-projected is tried once more without anything from memory, and then quarantined, so that it costs itself alone.
+All runs get turns: a run with much to do waits behind the others after each slice. A run that cannot be projected is
+tried once more without any state from memory, and then quarantined, so that other runs are not affected.
 """
 
 import logging
@@ -28,10 +28,10 @@ __all__ = ["Projector"]
 
 log = logging.getLogger(__name__)
 
-# Runs beyond these are found in the store by the next tick.
+# The next tick finds further runs in the store.
 MAX_QUEUED_RUNS = 10_000
 STORE_PAUSE_SECONDS = 0.5
-# A tick that is later than this means that the projector hangs; one that succeeds, that the database does not let it.
+# A later tick means that the projector hangs. A late check after a recent tick means that the database fails.
 LATE_TICK_SECONDS = 30.0
 
 
@@ -78,7 +78,7 @@ class Projector:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the slice that is worked on, and leave the runs to others; the next start continues from there."""
+        """End after the current slice, and give up the runs; the next start continues from there."""
         self._is_stopping.set()
         with self._changed:
             self._changed.notify()
@@ -87,7 +87,7 @@ class Projector:
 
     @property
     def rules(self) -> RuleTracker:
-        """The rules of the user's own that are evaluated here."""
+        """The evaluation of the user's own rules."""
         return self._rules
 
     @property
@@ -97,34 +97,34 @@ class Projector:
 
     @property
     def recent_failure(self) -> str | None:
-        """Why the newest slice could not be projected, or deadlines are not checked; None where both can be."""
+        """The reason for which the newest slice was not projected or deadlines are not checked; None if both work."""
         is_late = time.monotonic() - self._last_checked >= LATE_TICK_SECONDS
         return self._unavailable.recent or (self._unchecked.recent if is_late else None)
 
     @property
     def queued_runs(self) -> int:
-        """How many runs wait for their turn, at most `MAX_QUEUED_RUNS`."""
+        """The number of runs that wait for their turn, at most `MAX_QUEUED_RUNS`."""
         return len(self._queue)
 
     @property
     def waiters(self) -> int:
-        """How many receipts wait for their verdict; there is a bound."""
+        """The number of receipts that wait for their verdict; it is bounded."""
         return self._verdicts.waiters
 
     @property
     def caches(self) -> dict[str, Callable[[], int]]:
-        """What returns the number of entries of each cache."""
+        """Functions that return the number of entries of each cache."""
         return self._projection.caches | {
             "verdicts": lambda: len(self._verdicts),
             "runs_of_others": lambda: self._verdicts.runs_of_others,
         }
 
     def is_near(self, run_id: str, position: int, *, within: int) -> bool:
-        """Whether it is worth waiting for the verdict on what follows a position of a run's log.
+        """Whether a receipt should wait for the verdict on the entries after a position of a run's log.
 
-        It is not where more than ``within`` entries are projected first, where other runs wait for their turn and the
-        projector has worked for much of the last second, where another collector projects the run, and after a wait
-        that ended without a result until there was nothing left to do.
+        It should not wait if more than ``within`` entries are projected first, if other runs wait for their turn and
+        the projector has worked for much of the last second, or if another collector projects the run. After a wait
+        that ended without a result, no receipt waits until the projector has nothing left to do.
         """
         with self._changed:
             others_wait = len(self._queue) > (run_id in self._queue)
@@ -132,15 +132,15 @@ class Projector:
         return self._verdicts.is_near(run_id, position, within=within) and not is_late
 
     def report_late(self) -> None:
-        """Note that a verdict did not come in time: nobody waits for one until there is nothing left to do."""
+        """Note that a verdict did not arrive in time: no receipt waits for one until there is nothing left to do."""
         self._is_behind = True
 
     def notify(self, run_ids: Iterable[str]) -> None:
-        """Queue runs that have something to do. Called from any thread."""
+        """Queue runs that have something to do. Any thread may call this."""
         self._enqueue(run_ids, self._queue.add)
 
     def notify_batches(self, run_ids: Iterable[str]) -> None:
-        """Queue runs for which batches were stored. Called from any thread."""
+        """Queue runs for which batches were stored. Any thread may call this."""
         self._enqueue(run_ids, self._queue.add_batch)
 
     def _enqueue(self, run_ids: Iterable[str], add: Callable[[str], bool]) -> None:
@@ -151,9 +151,9 @@ class Projector:
             self._changed.notify()
 
     def wait_for(self, run_id: str, position: int) -> "Future[None]":
-        """Return a future that is done when a run is projected up to a position of its log, or cannot be.
+        """Return a future that ends when a run is projected up to a position of its log, or cannot be projected.
 
-        It is done at once where too many wait already.
+        It has already ended if too many receipts wait.
         """
         future = self._verdicts.wait_for(run_id, position)
         if not future.done():
@@ -161,7 +161,7 @@ class Projector:
         return future
 
     def known_verdict(self, run_id: str) -> Verdict | None:
-        """Return the newest verdict on a run that is in memory, or None."""
+        """Return the newest verdict on a run, if it is in memory, or None."""
         return self._verdicts.newest(run_id)
 
     def _run(self) -> None:
@@ -205,7 +205,7 @@ class Projector:
             self.notify([run_id])
             self._is_stopping.wait(STORE_PAUSE_SECONDS)
         except Exception as error:
-            # Whatever the error is, only this run is affected.
+            # The kind of error does not matter: only this run is affected.
             log.exception("projecting run %s failed", run_id)
             self._projection.forget(run_id)
             self._fail(run_id, error)
@@ -242,7 +242,7 @@ class Projector:
         self._verdicts.wake(run_id)
 
     def _tick(self) -> None:
-        """Find the runs that the clock, or another collector, has given something to do."""
+        """Find the runs that have work because time has passed, or because another collector has written."""
         now, settings = self._clock(), self._settings
         self._on_tick()
         waited_for = self._verdicts.waited_for
@@ -260,10 +260,10 @@ class Projector:
                     *queue.quarantined(before=now - QUARANTINE_SECONDS),
                 ]
                 waited = {run_id: repositories.runs.find(run_id) for run_id in waited_for}
-            # Whoever cannot write leaves its runs to others.
+            # A collector that cannot write leaves its runs to other collectors.
             taken = 0 if self._unavailable.recent else self._projection.share(self._store, behind, is_idle=is_idle)
         except Unavailable as error:
-            self._last_tick = time.monotonic()  # it is the database that fails, and not this thread
+            self._last_tick = time.monotonic()  # the database fails, and not this thread
             self._unchecked.failed(error)
             return
         except Exception as error:  # noqa: BLE001 - it is logged, and runs without a deadline go on
@@ -286,5 +286,5 @@ class Projector:
         try:
             with self._store.write() as repositories:
                 self._projection.release(repositories)
-        except Exception as error:  # noqa: BLE001 - they are released by the clock as well
+        except Exception as error:  # noqa: BLE001 - their ownership ends with time as well
             log.warning("the runs of this collector are released a little later: %s", error)

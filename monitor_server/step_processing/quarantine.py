@@ -1,4 +1,4 @@
-"""Sets a run aside that cannot be projected, so that the others go on."""
+"""Quarantines a run that cannot be projected, so that the other runs continue."""
 
 from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
 from monitor_server.detection.protocol import Finding, Severity
@@ -14,7 +14,7 @@ DEGRADED = "monitor_degraded"
 
 
 def is_in_quarantine(run: Run, now: float) -> bool:
-    """Whether a run is not tried again yet."""
+    """Whether a run is quarantined and is not tried again yet."""
     return run.quarantined_at is not None and now - run.quarantined_at < QUARANTINE_SECONDS
 
 
@@ -26,9 +26,9 @@ def quarantine(
     Args:
         repositories: The store, in a transaction.
         run_id: The run.
-        error: Why it cannot be projected.
+        error: The reason for which it cannot be projected.
         now: In seconds since the epoch.
-        record_transitions: Writes whom to notify of the alert.
+        record_transitions: Writes the notifications that are due about the alert.
 
     Returns:
         The events to publish after the commit.

@@ -1,6 +1,6 @@
-"""One run while a slice of its log is projected: what was read of it, and what is to be written.
+"""One run while a slice of its log is projected: the state that was read, and the changes to be written.
 
-A slice is computed on one snapshot of the store, while others write. What it changes is collected here and written
+A slice is computed on one snapshot of the store, while other threads write. Its changes are collected here and written
 afterwards in one short transaction, so that ingest never waits for detection.
 """
 
@@ -20,12 +20,12 @@ from trainer_hooks.wire import ActionReport
 __all__ = ["Key", "RunContext"]
 
 Key = tuple[int, int]
-"""Attempt and step: the order in which detection sees them."""
+"""Attempt and step, in the order in which detection processes them."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RunContext:
-    """The snapshot, the run as it is by now, its alerts, what is to be written, and the events to publish after it.
+    """The snapshot, the current state of the run, its alerts, the changes to be written, and the events to publish.
 
     Attributes:
         repositories: The snapshot on which the slice is computed.
@@ -33,9 +33,9 @@ class RunContext:
         alerts: The alerts that fire.
         positions: The position of each signal in a packed step.
         now: Seconds since the epoch.
-        is_watched: Whether anybody wants an event for each step.
+        is_watched: Whether a subscriber wants an event for each step.
         completed: Steps that this slice has completed.
-        mended: Steps that were complete before and are merged anew.
+        mended: Steps that were complete before and are merged again.
         events: The events to publish after the commit.
     """
 
@@ -53,15 +53,15 @@ class RunContext:
 
     @property
     def has_writes(self) -> bool:
-        """Whether anything is to be written beside the run itself."""
+        """Whether there are changes to write other than those of the run itself."""
         return bool(self._writes or self.completed or self.mended)
 
     def defer(self, write: Callable[[Repositories], None]) -> None:
-        """Keep something to be written in the transaction of the slice, in this order."""
+        """Add a change to be written in the transaction of the slice; changes are written in the order of the calls."""
         self._writes.append(write)
 
     def write(self, repositories: Repositories) -> None:
-        """Write the steps of the slice and everything that was deferred."""
+        """Write the steps of the slice and all deferred changes."""
         for deferred in self._writes:
             deferred(repositories)
         steps, run_id = repositories.steps, self.run.id
@@ -69,7 +69,7 @@ class RunContext:
         steps.put(run_id, self.mended.values(), replace=True, positions=self.positions)
 
     def world_size(self, attempt: int) -> int:
-        """Return how many ranks an attempt has."""
+        """Return the number of ranks of an attempt."""
         return self._attempt(attempt)[1]
 
     def add_step(self, step: Step) -> None:
@@ -89,14 +89,14 @@ class RunContext:
         ]
 
     def show_saved_alerts(self) -> None:
-        """Let the events show alerts as they were written: silenced, for example."""
+        """Replace the alerts in the events by the alerts as they were written, for example as silenced."""
         self.events = [
             replace(event, alert=self.alerts.as_saved(event.alert)) if isinstance(event, AlertChanged) else event
             for event in self.events
         ]
 
     def add_actions(self, reports: Sequence[ActionReport], *, attempt: int, step: int, rank: int, time: float) -> None:
-        """Keep the actions that a record reports to be written, and add an event for each."""
+        """Defer the actions that a record reports, and add an event for each."""
         run_id, now = self.run.id, self.now
 
         def write(repositories: Repositories) -> None:
@@ -115,7 +115,7 @@ class RunContext:
         ]
 
     def add_run(self, repositories: Repositories, deadlines: Deadlines) -> None:
-        """Add an event for the run as it is written."""
+        """Add an event for the run in its written state."""
         row = repositories.run_views.find(self.run.id, now=self.now, deadlines=deadlines)
         if row is not None:
             self.events.append(RunChanged(run_id=self.run.id, view=row))

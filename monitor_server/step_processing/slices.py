@@ -1,13 +1,13 @@
 """Projects a slice of a run's log: records to steps, steps to findings, findings to alerts, phases and events.
 
-One call works on one run and does a bounded amount. It computes on a snapshot of the store, while others write, and
-then writes in one short transaction: the position in the log, the state of the detectors and everything that follows
-from them together, so that a crash repeats nothing and skips nothing. The transaction is only committed if the run has
-the revision that the snapshot had; if another projector was faster, nothing is written.
+One call projects one run and does a bounded amount of work. It computes on a snapshot of the store, while other threads
+write. It then writes the position in the log, the state of the detectors and all results in one short transaction, so
+that a crash repeats nothing and skips nothing. The transaction is only committed if the run has the revision that it
+had in the snapshot. If another projector was faster, nothing is written.
 
-The log is read batch by batch, and what is complete after a batch is completed before the next one is read: the result
-depends on the order of the log alone, and not on where a slice ends. One thing is not in the log: a rank that announces
-a larger world size than others of its attempt did makes every step that is not complete yet wait for as many ranks.
+The log is read batch by batch. The steps that are complete after a batch are completed before the next batch is read,
+so the result depends only on the order of the log, and not on the ends of the slices. One fact is not in the log: if a
+rank announces a larger world size than other ranks of its attempt, every incomplete step waits for that many ranks.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +57,7 @@ class Slice:
 
 
 class Projection:
-    """Projects runs, one slice at a time. Its caches can be dropped at any time: the store has what they hold."""
+    """Projects runs, one slice at a time. Its caches can be dropped at any time: the store has their content."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class Projection:
             tracker: Detection.
             settings: Deadlines and limits.
             clock: Returns seconds since the epoch.
-            is_watched: Whether anybody wants an event for each step.
+            is_watched: Whether a subscriber wants an event for each step.
             give_way: Called after each step, to let ingest go first.
-            on_left_out: Called with the number of records that a step has beyond what is merged.
-            owner: The name of this projector where several share the database; None where it is alone.
-            record_transitions: Writes whom to notify of the transitions of alerts.
+            on_left_out: Called with the number of a step's records that exceed the bounds and are not merged.
+            owner: The name of this projector if several share the database; None if it is alone.
+            record_transitions: Writes the notifications that are due about the transitions of alerts.
         """
         self._tracker = tracker
         self._completion = Completion(tracker, settings=settings, on_left_out=on_left_out)
@@ -98,7 +98,7 @@ class Projection:
 
     @property
     def rules(self) -> RuleTracker:
-        """The rules of the user's own."""
+        """The evaluation of the user's own rules."""
         return self._tracker.rules
 
     @property
@@ -108,7 +108,7 @@ class Projection:
 
     @property
     def caches(self) -> dict[str, Callable[[], int]]:
-        """What returns the number of entries of each cache."""
+        """Functions that return the number of entries of each cache."""
         return {
             "signal_positions": lambda: len(self._positions),
             "waiting_runs": lambda: len(self._waiting),
@@ -130,7 +130,7 @@ class Projection:
         self._positions.forget(run_id)
 
     def project(self, store: Store, run_id: str) -> Slice | None:
-        """Project a slice; return None where there is nothing to do, or another projector does it.
+        """Project a slice; return None if there is nothing to do, or if another projector owns the run.
 
         Raises:
             ProjectedElsewhere: If another projector has projected the run since the snapshot; nothing is written.
@@ -184,15 +184,15 @@ class Projection:
         return quarantine(repositories, run_id, error, now=self._clock(), record_transitions=self._record_transitions)
 
     def share(self, store: Store, behind: Sequence[RunBehind], *, is_idle: bool) -> int:
-        """Keep the own runs that wait, and take late ones of others if idle; return how many (`Ownership.share`)."""
+        """Keep the own runs that wait, and take late ones if idle; return their number (`Ownership.share`)."""
         return self._ownership.share(store, behind, is_idle=is_idle)
 
     def release(self, repositories: Repositories) -> None:
-        """Leave all runs of this projector to others."""
+        """Release all runs of this projector, so that others can take them."""
         self._ownership.release(repositories)
 
     def _advance(self, context: RunContext, waiting: WaitingSteps) -> bool:
-        """Complete what waits, then read the log; return whether nothing that was read is left to do."""
+        """Complete the waiting steps, then read the log; return whether all entries that were read are finished."""
         budget = Budget(give_way=self._give_way)
         is_done = self._completion.complete(context, waiting, budget)
         entries = read_log(context, waiting) if is_done else iter(())
@@ -200,7 +200,7 @@ class Projection:
             before = context.run.position
             is_applied = self._apply(context, waiting, position, entry, budget)
             is_done = self._completion.complete(context, waiting, budget)
-            if not is_applied:  # the next slice begins with this entry again, and goes on where this one has ended
+            if not is_applied:  # the next slice reads this entry again, and continues where this slice has ended
                 context.run.position = before
                 return False
             if not is_done or budget.is_spent:
@@ -210,7 +210,7 @@ class Projection:
     def _apply(
         self, context: RunContext, waiting: WaitingSteps, position: int, entry: LogEntry, budget: Budget
     ) -> bool:
-        """Take in one entry of the log, which ends at a position; return False where the budget was spent first."""
+        """Process one entry of the log, which ends at a position; return False if the budget was spent first."""
         run = context.run
         run.position = position
         if isinstance(entry, int):
@@ -243,7 +243,7 @@ class Projection:
         state: SavedState | None,
         rule_states: SavedRuleStates | None,
     ) -> bool:
-        """Write a slice; return False where the run is gone meanwhile."""
+        """Write a slice; return False if the run was deleted meanwhile."""
         run, deadlines = context.run, self._settings.deadlines
         stored = repositories.runs.lock(run.id)
         if stored is None:
@@ -270,7 +270,7 @@ class Projection:
         return True
 
     def _tick_rules(self, context: RunContext, status: str) -> bool:
-        """Let time pass for the rules of a run; return whether that changes anything."""
+        """Update the rules of a run for the passed time; return whether that changes anything."""
         run, now = context.run, context.now
         has_ended = status in ENDED_STATUSES
         findings = self._tracker.rules.tick(context.repositories, run, now=now, has_ended=has_ended)

@@ -1,4 +1,4 @@
-"""Writes that the status of a run has changed, which time alone can do: its alerts, and what they are marked with."""
+"""Writes a change of a run's status, which the passage of time can cause, with its effects on the run's alerts."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ ENDED_STATUSES: Final = ("finished", "stopped")
 
 
 def change_status(context: RunContext, status: str, *, deadlines: Deadlines) -> None:
-    """Bring a run and its alerts to a status that is another than the one that was announced."""
+    """Change a run and its alerts to a status that differs from the last announced one."""
     run = context.run
     context.add_alerts(_mark_data(context, status))
     run.announced = status
@@ -32,7 +32,7 @@ def change_status(context: RunContext, status: str, *, deadlines: Deadlines) -> 
 
 
 def _mark_data(context: RunContext, status: str) -> list[Alert]:
-    """Note with the alerts of a run that is about to have another status whether its steps still arrive."""
+    """Note in the alerts of a run, before its status changes, whether its steps still arrive."""
     was_silent, is_silent = (each in SILENT_STATUSES for each in (context.run.announced, status))
     if was_silent == is_silent:
         return []

@@ -1,1 +1,1 @@
-"""The log of a run: what is new of a batch is appended to it, once."""
+"""The log of a run: the new records of each batch are appended to it, once."""

@@ -1,4 +1,4 @@
-"""Says in words in which settings the configuration of an attempt differs from the one before."""
+"""Describes the settings that differ between the configuration of an attempt and the one before."""
 
 import json
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ def describe_changes(before: bytes, after: bytes) -> str:
     Settings inside others are named by their path with dots. NaN equals NaN.
 
     Args:
-        before: A configuration as JSON, an object.
-        after: Likewise.
+        before: The earlier configuration, a JSON object.
+        after: The later configuration, a JSON object.
 
     >>> describe_changes(b'{"lr": 1e-6, "kl": {"beta": 0.04}}', b'{"lr": 5e-7, "kl": {"beta": 0.04}, "clip": 0.2}')
     'clip added as 0.2, lr from 1e-06 to 5e-07'

@@ -1,7 +1,7 @@
 """Keeps the state of each run after its newest batch in memory, so that the next batch needs no reading.
 
-It holds while the end of the run's log is where it was: every change that another collector, a person or an operator
-makes to what is kept here takes a position in the log.
+The state is valid while the end of the run's log has not moved. Every change of this state by another collector, a
+person or an operator takes a position in the log.
 """
 
 from collections import OrderedDict
@@ -24,11 +24,11 @@ class KnownRun:
     """A run after its last batch.
 
     Attributes:
-        run: The run; only the columns of ingest are as they are in the store.
+        run: The run. Only the columns that ingest uses are the same as in the store.
         attempt_world_size: The largest world size of the newest attempt.
         signals: Its signals.
         last_seqs: The highest sequence number of each rank in the newest attempt.
-        names: The signals of the last record, all of them known.
+        names: The signals of the last record. The run has all of them.
     """
 
     run: Run
@@ -40,7 +40,7 @@ class KnownRun:
     def continuing(self, valid: ValidBatch, left_out: LeftOutCounter) -> "list[ValidRecord] | None":
         """Return the records of a batch that only continues the newest attempt, or None for any other batch.
 
-        Signals that the run takes no more are left out of them; the run must know of as many already.
+        The signals for which the run has no place are left out. The run must have left out as many before.
 
         Args:
             valid: The batch.
@@ -89,7 +89,7 @@ class KnownRun:
 
 
 class KnownRuns:
-    """The runs of the last batches, the longest unheard of dropped first."""
+    """The runs of the newest batches. The run whose last batch is oldest is dropped first."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[str, KnownRun] = OrderedDict()
@@ -98,21 +98,21 @@ class KnownRuns:
         return len(self._runs)
 
     def find(self, run_id: str) -> KnownRun | None:
-        """Return what is known of a run, or None."""
+        """Return the state that is kept of a run, or None."""
         known = self._runs.get(run_id)
         if known is not None:
             self._runs.move_to_end(run_id)
         return known
 
     def keep(self, known: KnownRun) -> None:
-        """Keep what is known of a run."""
+        """Keep the state of a run."""
         self._runs[known.run.id] = known
         self._runs.move_to_end(known.run.id)
         if len(self._runs) > MAX_RUNS:
             self._runs.popitem(last=False)
 
     def forget(self, run_id: str | None = None) -> None:
-        """Drop a run, or all runs, because the store did not accept what is kept here."""
+        """Drop a run, or all runs, because the store did not accept the state that is kept here."""
         if run_id is None:
             self._runs.clear()
         else:

@@ -1,7 +1,7 @@
-"""Appends a valid batch to its run's log: what is new of it, once, in a transaction that the caller commits.
+"""Appends the new records of a valid batch to its run's log, once, in a transaction that the caller commits.
 
-Ingest knows nothing of detection. What a log entry does to the run is computed by the projector behind it, which reads
-the log in order: attempts that begin, records, and acknowledgements, each with a position.
+Ingest does not depend on detection. The projector reads the log in order and computes the effect of each entry on the
+run. The entries are new attempts, records, and acknowledgements, each with a position.
 """
 
 from collections import OrderedDict
@@ -24,28 +24,29 @@ from trainer_hooks import wire
 
 __all__ = ["Appended", "Log", "LogMoved"]
 
-# Runs to which another collector appends as well: what continues them is written at once, and read anew where it fails.
+# The largest number of runs to which another collector appends as well. Their batches are written at once, not
+# deferred, and the state of the run is read again when the write fails.
 MAX_SHARED_RUNS = 4_096
 
 
-class LogMoved(Exception):  # noqa: N818 - what has happened, and nobody's error
-    """The log of a run has another end than was known: another collector has appended to it."""
+class LogMoved(Exception):  # noqa: N818 - an event that is handled, and not an error
+    """The log of a run does not end where this collector expected: another collector has appended to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """What became of a batch, and what its receipt counts.
+    """The result of appending a batch, with the counts of its receipt.
 
     Attributes:
         run_id: Its run.
         attempt: Its attempt.
         newest_attempt: The newest attempt of the run.
-        log_end: The end of the run's log after it.
-        accepted: How many of its records are new and stored.
-        duplicates: How many were stored before.
-        refused_responses: How many of its sampled responses were refused.
-        rejected: Which records were refused, and why.
-        left_out: How many signals its new records lost; None where they lost none.
+        log_end: The end of the run's log after the batch.
+        accepted: The number of its records that are new and stored.
+        duplicates: The number of its records that were stored before.
+        refused_responses: The number of its sampled responses that were refused.
+        rejected: The records that were refused, with the reasons.
+        left_out: The number of signals that its new records lost; None if they lost none.
     """
 
     run_id: str
@@ -60,12 +61,12 @@ class Appended:
 
 
 class Log:
-    """Appends batches to the logs of runs. Its caches can be dropped at any time: the store has what they hold.
+    """Appends batches to the logs of runs. Its caches can be dropped at any time, because the store has their content.
 
     Args:
         settings: The limits.
         clock: Seconds since the epoch.
-        first_signals: Signals that a run takes however many others it has.
+        first_signals: Signals that a run always takes, however many other signals it has.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Log:
 
     @property
     def caches(self) -> dict[str, Callable[[], int]]:
-        """What returns the number of entries of each cache."""
+        """Functions that return the number of entries of each cache."""
         return {
             "log_runs": lambda: len(self._known),
             "log_steps": lambda: len(self._step_shapes),
@@ -103,7 +104,7 @@ class Log:
         return appended
 
     def append_deferred(self, repositories: Repositories, valid: ValidBatch) -> Appended:
-        """Append a batch; what only continues its run is written by `flush`, together for all batches of a commit."""
+        """Append a batch; if it only continues its run, `flush` writes it with the other batches of the commit."""
         known = self._known.find(valid.run_id)
         if known is not None:
             left_out = LeftOutCounter(self._settings.max_signals)
@@ -115,11 +116,11 @@ class Log:
         return self._append_any(repositories, valid)
 
     def flush(self, repositories: Repositories) -> None:
-        """Write what was deferred, before the commit.
+        """Write the deferred batches, before the commit.
 
         Raises:
-            LogMoved: If the log of one of the runs has another end by now. Nothing may be committed; after `forget` the
-                same batches can be appended again.
+            LogMoved: If the log of one of the runs has moved on. The transaction must not be committed; after `forget`
+                the same batches can be appended again.
         """
         deferred, self._deferred = self._deferred, []
         if not deferred:
@@ -142,7 +143,7 @@ class Log:
         new: list[ValidRecord],
         left_out: LeftOutCounter,
     ) -> Appended | None:
-        """Append the records of a batch that only continues a run, or return None if its log has another end by now."""
+        """Append the records of a batch that only continues a run; return None if the log of the run has moved on."""
         batch, run = valid.batch, known.run
         if any(record.shapes for record in new):
             new, rejected = self._step_shapes.fitting(repositories, run.id, valid, new, keep=lambda record: record)
@@ -179,7 +180,7 @@ class Log:
         begin = run.log_end
         settings, left_out = self._settings, LeftOutCounter(self._settings.max_signals)
         last_seqs = self._last_seqs(run, begin=begin)
-        if last_seqs is None:  # the run, or an attempt of it, may have been removed and have begun anew
+        if last_seqs is None:  # the run, or an attempt of it, may have been removed and begun again
             self._step_shapes.forget(run.id)
         names = repositories.steps.signals(run.id)
         signals = SignalPlaces(names, most=settings.max_signals, first=self._first_signals)
@@ -205,9 +206,9 @@ class Log:
         )
 
     def _last_seqs(self, run: Run, *, begin: int) -> dict[int, int] | None:
-        """Return the highest sequence number of each rank as it is known, given where the log ends by now.
+        """Return the highest sequence number of each rank, as kept in memory, if the log still ends at the same place.
 
-        None where the log has another end than is known: others may have appended records of any rank, or removed some.
+        Return None if the log has moved: other collectors may have appended records of any rank, or removed some.
         """
         known = self._known.find(run.id)
         is_same = known is not None and known.run.attempt == run.attempt and known.run.log_end == begin
@@ -222,7 +223,7 @@ class Log:
         *,
         last_seqs: dict[int, int],
     ) -> None:
-        """Keep the run for the next batch, given what is known of the ranks that have not sent this one."""
+        """Keep the run for the next batch, with the sequence numbers of the ranks that have not sent this batch."""
         if batch.attempt != run.attempt:
             self._known.forget(run.id)
             return
@@ -237,7 +238,7 @@ class Log:
         signals: SignalPlaces,
         left_out: LeftOutCounter,
     ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
-        """Return the records that are new and fit the run, with the signals that it takes, and which were refused."""
+        """Return the new records that fit the run, with the signals that it takes, and the refused records."""
         batch = valid.batch
         seen = repositories.records.seen(run.id, batch.attempt, batch.rank, [record.seq for record in valid.records])
         unseen: list[ValidRecord] = []

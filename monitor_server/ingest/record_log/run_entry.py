@@ -1,4 +1,4 @@
-"""Brings a run to what a batch states of it: its attempt, world size, configuration and end."""
+"""Applies the statements of a batch about its run: the attempt, world size, configuration and end."""
 
 import logging
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stall_seconds: float) -> Run:
-    """Lock the run of a batch, or add it, and bring it to what the batch states of it.
+    """Lock the run of a batch, or add it, and apply the statements of the batch about it.
 
     Each change of the run takes a position in its log.
 
@@ -46,7 +46,7 @@ def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stal
         run.source = batch.source or run.source
         if valid.config is not None and batch.config:
             attempts.save_config(run.id, batch.attempt, valid.config, describe=describe_changes)
-        # The hello of rank 0's process, which has started again; what a dead process has left may come late.
+        # The first batch of rank 0 after a start of its process. The batches of an earlier process may arrive later.
         is_hello = batch.config is not None and not batch.records and batch.end is None
         if is_hello:
             end_requests_of_process(repositories, run.id, now=now)

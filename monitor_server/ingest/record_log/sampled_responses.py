@@ -1,4 +1,4 @@
-"""Appends the sampled responses of a batch, and thins those of old steps."""
+"""Appends the sampled responses of a batch, and removes some responses of old steps."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from trainer_hooks import wire
 __all__ = ["SampledResponses"]
 
 MAX_CACHED_RUNS = 4_096
-# A batch removes this many old responses and twice as many as it brings, so that they become fewer.
+# A batch removes at most this many old responses plus twice the number that it brings, so that their number falls.
 THINNED_AT_ONCE = 250
-THINNING_INTERVAL_STEPS = 32  # thinning after every step would cost more than the few responses that wait
+THINNING_INTERVAL_STEPS = 32  # thinning after each step would cost more than the few responses that wait
 
 
 class SampledResponses:
-    """Appends sampled responses. What it keeps in memory is when a run was thinned."""
+    """Appends sampled responses. It keeps in memory the step at which each run was last thinned."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -24,7 +24,7 @@ class SampledResponses:
 
     @property
     def thinned_runs(self) -> int:
-        """How many runs it remembers, at most `MAX_CACHED_RUNS`."""
+        """The number of runs that it keeps in memory, at most `MAX_CACHED_RUNS`."""
         return len(self._thinned)
 
     def append(self, repositories: Repositories, run_id: str, batch: wire.Batch, records: Sequence[ValidRecord]) -> int:
@@ -46,9 +46,9 @@ class SampledResponses:
         return refused
 
     def _thin(self, repositories: Repositories, run_id: str, *, limit: int) -> None:
-        """Thin old responses now and then, by the step that detection has reached: any number may have been sent.
+        """Thin old responses at intervals, by the step that detection has reached: a trainer may send any step number.
 
-        Where more than ``limit`` are to be removed, the next batches remove the others.
+        If more than ``limit`` responses are to be removed, the next batches remove the rest.
         """
         newest = repositories.runs.last_step(run_id)
         block = -1 if newest is None else newest // THINNING_INTERVAL_STEPS

@@ -1,7 +1,7 @@
-"""Chooses which new signals a run takes, and leaves the others out of their records.
+"""Chooses the new signals that a run takes, and leaves the other ones out of their records.
 
-A record is worth more than a name too many: a careless name, such as one with the number of the step in it, must not
-cost the run the numbers that detectors read.
+A record must not be lost because of its signal names. A badly chosen name, such as one that contains the number of the
+step, must not cost the run the numbers that detectors read.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -14,7 +14,7 @@ from trainer_hooks import wire
 
 __all__ = ["LeftOutCounter", "SignalPlaces", "without"]
 
-# What the SDK reports of itself says what was lost. It has about twenty such names.
+# The SDK's signals about itself report losses of data. The SDK has about twenty of them.
 OWN_PREFIX: Final = "hooks/"
 OWN_PLACES: Final = 32
 
@@ -22,8 +22,8 @@ OWN_PLACES: Final = 32
 class SignalPlaces:
     """The signals of one run, and how many more it takes.
 
-    Signals that detectors read are always taken, and so are the first 32 of the SDK's own. Both are few, and neither
-    counts towards the limit, so no other name can take their places.
+    Signals that detectors read are always taken, and so are the first 32 of the SDK's own signals. Neither group counts
+    towards the limit, so no other name can take their places.
 
     Args:
         names: The signals that the run has.
@@ -31,7 +31,7 @@ class SignalPlaces:
         first: The signals that are always taken.
 
     Attributes:
-        names: As given, with those that were added.
+        names: The given signals, with those that were added.
     """
 
     def __init__(self, names: Iterable[str], *, most: int, first: frozenset[str]) -> None:
@@ -48,13 +48,13 @@ class SignalPlaces:
         return self._free <= 0
 
     def takes_none_of(self, names: Collection[str]) -> bool:
-        """Whether none of some new names would be taken."""
+        """Whether the run has no place for any of the new names."""
         if not self.is_full or not self._first.isdisjoint(names):
             return False
         return not (self._own_free and any(name.startswith(OWN_PREFIX) for name in names))
 
     def add(self, names: Iterable[str]) -> list[str]:
-        """Add those of some new names that there are places for, the first ones first, and return them."""
+        """Add the new names for which there are places, in the given order, and return them."""
         taken = [name for name in names if self._take(name)]
         self.names.update(taken)
         return taken
@@ -72,7 +72,7 @@ class SignalPlaces:
 
 
 class LeftOutCounter:
-    """Counts the signals that are left out of the records of one batch, and says what to do about them.
+    """Counts the signals that are left out of the records of one batch, and builds the advice for the user.
 
     Args:
         most: The limit.
@@ -90,7 +90,7 @@ class LeftOutCounter:
 
     @property
     def result(self) -> wire.LeftOut | None:
-        """What the receipt says of them; None where there are none."""
+        """The part of the receipt about signals that were left out; None if there are none."""
         if not self._count:
             return None
         detail = (

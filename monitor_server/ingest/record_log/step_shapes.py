@@ -1,4 +1,4 @@
-"""Refuses records whose summaries have another shape than those that are stored of the same step."""
+"""Refuses records whose summaries have another shape than the stored summaries of the same step."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -14,13 +14,13 @@ from trainer_hooks import wire
 __all__ = ["StepShapes"]
 
 MAX_STEPS: Final = 4_096
-# Ranks send summaries of one shape. A step may have any number of records, and what differs from those that are not
-# read here is left out when the step is merged.
+# Ranks send summaries of one shape. A step may have any number of records. Summaries that differ from the records that
+# are not read here are left out when the step is merged.
 RECORDS_COMPARED: Final = 8
 
 
 class StepShapes:
-    """The shapes of the newest steps' summaries; what is dropped is read from the store again."""
+    """The shapes of the newest steps' summaries. Shapes that are dropped are read from the store again."""
 
     def __init__(self) -> None:
         self._shapes: OrderedDict[tuple[str, int, int], dict[str, Shape]] = OrderedDict()
@@ -29,7 +29,7 @@ class StepShapes:
         return len(self._shapes)
 
     def forget(self, run_id: str | None = None) -> None:
-        """Drop those of a run, or all of them, because the store may not have a record that they contain."""
+        """Drop the shapes of a run, or all of them, because the store may not have a record that they contain."""
         if run_id is None:
             self._shapes.clear()
             return
@@ -45,14 +45,14 @@ class StepShapes:
         *,
         keep: Callable[[ValidRecord], ValidRecord],
     ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
-        """Return what is kept of the records that fit their steps, and which records of the batch were refused.
+        """Return the kept part of each record that fits its step, and the records of the batch that were refused.
 
         Args:
             repositories: The stored records of the run.
             run_id: The run.
             valid: The batch, with the refusals of its validation.
-            records: Those of its records that are examined.
-            keep: Returns what is kept of a record that fits.
+            records: The records of the batch that are examined.
+            keep: Returns the part of a fitting record that is kept.
         """
         batch, rejected = valid.batch, list(valid.rejected)
         new: list[ValidRecord] = []
@@ -69,7 +69,7 @@ class StepShapes:
         return new, sorted(rejected, key=lambda rejection: rejection.index)
 
     def _of(self, repositories: Repositories, run_id: str, attempt: int, record: ValidRecord) -> dict[str, Shape]:
-        """Return the shapes of the summaries that are stored of the record's step."""
+        """Return the shapes of the stored summaries of the record's step."""
         if not record.shapes:
             return {}
         key = (run_id, attempt, record.step)
@@ -77,7 +77,7 @@ class StepShapes:
         if shapes is None:
             shapes = {}
             for body in repositories.records.some_bodies(run_id, attempt, record.step, limit=RECORDS_COMPARED):
-                if body:  # retention has removed the others
+                if body:  # retention has removed the body of the others
                     shapes |= summary_shapes(wire.decode_record(body))
             self._shapes[key] = shapes
             if len(self._shapes) > MAX_STEPS:

@@ -1,1 +1,1 @@
-"""Checks what a request contains: decoding, fields, records, and shapes of summaries."""
+"""Checks the content of a request: decoding, fields, records, and shapes of summaries."""

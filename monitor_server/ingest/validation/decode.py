@@ -1,6 +1,6 @@
-"""From a request body to a batch whose records are still raw: bounded decompression and bounded decoding.
+"""Turns a request body into a batch whose records are still raw: bounded decompression and bounded decoding.
 
-Knows neither HTTP nor the store; what a batch must hold is checked by `validate`.
+It depends on neither HTTP nor the store. `validate` checks the content of the batch.
 """
 
 import zlib
@@ -42,10 +42,10 @@ _VERSIONS, _JSON_VERSIONS = msgspec.msgpack.Decoder(_Version), msgspec.json.Deco
 _ABSENT = msgspec.Raw()
 _LARGE_FIELDS = {"records", "config"}
 SMALL_REST_BYTES = 64 * 1024
-# A batch of a few steps, which is decoded in some milliseconds, and where everything in it is wrong as well.
+# A batch of a few steps, which is decoded within some milliseconds. Its worst case is just as cheap.
 SMALL_BATCH_BYTES = 64 * 1024
 SMALL_BATCH_RECORDS = 64
-SMALL_BATCH_COMMAS = 2_000  # of JSON, whose records are not counted before they are decoded
+SMALL_BATCH_COMMAS = 2_000  # in JSON: its records cannot be counted before they are decoded
 
 
 class _Parts(msgspec.Struct):
@@ -92,7 +92,7 @@ _ENVELOPES = msgspec.msgpack.Decoder(_Envelope)
 
 
 class _Plain(Heading, kw_only=True, omit_defaults=True):
-    """`wire.Batch` without a configuration, as a trainer sends it all the time; the fields are in the wire's order."""
+    """`wire.Batch` without a configuration, which trainers send most of the time; fields are in the wire's order."""
 
     end: wire.RunEnd | None = None
     records: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=SMALL_BATCH_RECORDS)] = []
@@ -103,10 +103,10 @@ _PLAIN_FIELDS = attrgetter(*_Plain.__struct_fields__)
 
 
 def decode_batch(body: bytes, *, media_type: str, encoding: str, settings: Settings) -> wire.Batch:
-    """Decompress a body and decode all of it but its records.
+    """Decompress a body and decode everything except its records.
 
     Raises:
-        MalformedBody: If the body is not what ``media_type`` and ``encoding`` say.
+        MalformedBody: If the body does not have the stated ``media_type`` and ``encoding``.
         BodyTooLarge: If it decompresses to more than is allowed.
         InvalidField: If a field of the batch itself is wrong; `SchemaVersionMismatch` if it is the version.
     """
@@ -128,9 +128,10 @@ def decode_batch(body: bytes, *, media_type: str, encoding: str, settings: Setti
 
 
 def is_small(body: bytes, *, media_type: str, encoding: str) -> bool:
-    """Whether a batch is cheap to read: by its bytes after decompression, and by the number of its records.
+    """Whether a batch is cheap to read: few bytes after decompression, and few records.
 
-    A body that cannot be decompressed to so little is not small; one that cannot be decoded is, because its error is.
+    A body that decompresses to more than the limit is not small. A body that cannot be decoded is small, because its
+    error is cheap to find.
     """
     try:
         decoded = decompress(body, encoding, limit=SMALL_BATCH_BYTES)
@@ -151,8 +152,8 @@ def decompress(body: bytes, encoding: str, *, limit: int) -> bytes:
     """Decompress to at most ``limit`` bytes.
 
     Raises:
-        MalformedBody: If the body is truncated or not compressed as ``encoding`` says.
-        BodyTooLarge: If it would be larger than ``limit``.
+        MalformedBody: If the body is truncated or not compressed with ``encoding``.
+        BodyTooLarge: If the decompressed body would be larger than ``limit``.
         UnsupportedMediaType: If the encoding is neither zstd, gzip nor identity.
     """
     if encoding in ("", "identity"):
@@ -165,7 +166,7 @@ def decompress(body: bytes, encoding: str, *, limit: int) -> bytes:
 
 
 def check_version(body: bytes, media_type: str) -> None:
-    """Name the schema version where it is not spoken here, rather than a field of it that is unknown here.
+    """Refuse an unsupported schema version first, because its error is clearer than one about an unknown field.
 
     Raises:
         SchemaVersionMismatch: If the body has another version.
@@ -184,9 +185,9 @@ def check_version(body: bytes, media_type: str) -> None:
 
 
 def _decode_plain(body: bytes, settings: Settings) -> wire.Batch | None:
-    """Decode a small batch whose bytes are those that the wire makes of it; return None for any other.
+    """Decode a small batch whose bytes equal its own encoding by the wire; return None for any other batch.
 
-    Such a batch has no field twice, and no unknown one. It is decoded once, and its parts are not measured.
+    Such a batch has no repeated and no unknown field. It is decoded once, and its parts are not measured.
     """
     if len(body) > SMALL_BATCH_BYTES:
         return None
@@ -218,11 +219,11 @@ def _decode_msgpack(body: bytes, settings: Settings) -> wire.Batch:
 
 
 def _measure(body: bytes, settings: Settings) -> None:
-    """Refuse a batch that has a field twice, an unknown one, or a longer text than any field may have.
+    """Refuse a batch with a repeated field, an unknown field, or a text that is longer than any field may have.
 
     Raises:
-        InvalidField: If it does.
-        msgspec.ValidationError: Instead, where an unknown field is small; the message names it.
+        InvalidField: If the batch has one of these.
+        msgspec.ValidationError: Instead, if an unknown field is small; the message names it.
     """
     parts = _PARTS.decode(body)
     longest, fields, size = text_bytes(settings.max_name_chars), 0, 0
@@ -235,7 +236,8 @@ def _measure(body: bytes, settings: Settings) -> None:
             if part_bytes > longest and name not in _LARGE_FIELDS:
                 raise InvalidField(f"{name} must have at most {longest} bytes, got {part_bytes}")
     if fields != header_count(body):
-        # What is left are the names of the fields, and unknown ones with their values: few enough to name one.
+        # The rest consists of the names of the fields, and of unknown fields with their values. A short rest is
+        # decoded, so that the error can name the field.
         if len(body) - size <= SMALL_REST_BYTES:
             _ENVELOPES.decode(body)
         raise InvalidField("a batch must have each of its fields once, and no other field")
@@ -273,7 +275,7 @@ def _unzstd(body: bytes, limit: int) -> bytes:
         declared = zstandard.frame_content_size(body)
         if declared > limit:
             raise _too_large(limit)
-        # One byte over the limit is enough to tell too large from malformed.
+        # One byte over the limit is enough to tell a large body from a malformed one.
         return zstandard.ZstdDecompressor().decompress(
             body, max_output_size=limit + 1 if declared < 0 else 0, allow_extra_data=False
         )

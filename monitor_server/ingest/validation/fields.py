@@ -1,4 +1,4 @@
-"""Checks what a decoded record holds beside summaries and responses: numbers, counts, names and texts."""
+"""Checks the numbers, counts, names and texts of a decoded record; `shapes` and `responses` check the rest."""
 
 import functools
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def check_head(record: wire.Record) -> None:
 
 def check_time(time: float | None) -> None:
     """Refuse a time that is out of range, or NaN."""
-    if time is not None and not 0 <= time <= LARGEST_TIME:  # NaN lies nowhere
+    if time is not None and not 0 <= time <= LARGEST_TIME:  # NaN fails this comparison too
         raise InvalidRecord(f"time must lie in 0 to {LARGEST_TIME} seconds since the epoch, got {time}")
 
 
@@ -84,10 +84,10 @@ def _check_forks(forks: Sequence[wire.ForkResult], *, max_name_chars: int) -> No
 
 
 def is_name(name: str, *, max_chars: int) -> bool:
-    """Say whether a signal, run or project may be called this: printable, not empty, without outer blanks."""
+    """Return whether a signal, run or project may have this name: printable, not empty, without outer blanks."""
     return len(name) <= max_chars and _is_clean(name)
 
 
 def shown(name: str) -> str:
-    """Return a name as an error message may show it."""
+    """Return a name in a form that is safe in an error message."""
     return repr(printable(name, longest=40))

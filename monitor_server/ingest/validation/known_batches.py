@@ -1,6 +1,6 @@
-"""Reads a batch of which each record differs from a valid one in its numbers alone: decoded and checked as a whole.
+"""Reads, decodes and checks a batch as a whole if each record differs from a valid one only in its numbers.
 
-A trainer sends such a batch at nearly each step. To read its records one by one costs twice as much.
+A trainer sends such a batch at nearly each step. Reading its records one by one costs twice as much.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ __all__ = ["read_known"]
 
 
 class _KnownBatch(Heading, kw_only=True, omit_defaults=True):
-    """`wire.Batch` without a configuration, and with records that have nothing but scalars."""
+    """`wire.Batch` without a configuration, and whose records contain only scalars."""
 
     end: wire.RunEnd | None = None
     records: Annotated[list[Head], msgspec.Meta(max_length=SMALL_BATCH_RECORDS)] = msgspec.field(default_factory=list)
@@ -34,8 +34,8 @@ _VALUES = attrgetter(*_FIELDS)
 def read_known(body: bytes, *, settings: Settings, layouts: Layouts) -> tuple[wire.Batch, list[ValidRecord]] | None:
     """Return a batch and its records, all of which are valid, or None for any other batch.
 
-    What is returned is what reading the records one by one would return. The fields of the batch are of the right
-    types, and nothing else is known of them. A batch for which None is returned may be valid.
+    The result equals that of reading the records one by one. The fields of the batch have the right types, and are not
+    checked further. A batch for which None is returned may still be valid.
     """
     if len(body) > SMALL_BATCH_BYTES or not layouts:
         return None
@@ -47,7 +47,8 @@ def read_known(body: bytes, *, settings: Settings, layouts: Layouts) -> tuple[wi
     longest = max(len(known.run), len(known.project), len(known.source))
     if longest > settings.max_name_chars or len(heads) > settings.max_records:
         return None
-    # Neither a field that stands twice, of the batch or of a record, nor one that is unknown would be encoded again.
+    # The encoder writes no field twice and no unknown field, neither of the batch nor of a record. So equal bytes show
+    # that the body has none.
     if wire.encode(known) != body:
         return None
     records = _valid_records(heads, layouts)
@@ -61,7 +62,7 @@ def _valid_records(heads: Sequence[Head], layouts: Layouts) -> list[ValidRecord]
     records: list[ValidRecord] = []
     for index, head in enumerate(heads):
         names, step, seq, sent_at = layouts.names(head.scalars), head.step, head.seq, head.time
-        if names is None or not (sent_at is None or 0 <= sent_at <= LARGEST_TIME):  # NaN lies nowhere
+        if names is None or not (sent_at is None or 0 <= sent_at <= LARGEST_TIME):  # NaN fails this comparison too
             return None
         body = wire.encode(head)
         records.append(ValidRecord(index=index, seq=step if seq is None else seq, step=step, body=body, names=names))

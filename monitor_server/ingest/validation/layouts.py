@@ -1,4 +1,4 @@
-"""Recognises records that differ from a valid one in their numbers alone.
+"""Recognises records that differ from a valid one only in their numbers.
 
 A trainer sends the same signals at each step. Once a record is valid, the next one whose bytes are the same in
 everything but its step, its time and the eight bytes of each number has the same valid names, and is not decoded.
@@ -18,7 +18,7 @@ __all__ = ["Head", "Layouts"]
 
 # One for each number of bytes. A trainer has a few; each takes a few times its bytes.
 MAX_LAYOUTS = 64
-# A smaller record is decoded as fast, and a larger one is rare.
+# A smaller record is decoded as fast without a layout, and a larger one is rare.
 LEAST_SIGNALS, MOST_SIGNALS = 8, 2_000
 ALL_ONES = struct.unpack("<d", b"\xff" * 8)[0]  # a NaN; no byte of it is one of 0.0
 
@@ -27,9 +27,9 @@ Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=wire.LARGEST_INTEGER)]
 
 
 class Head(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A `wire.Record` that has nothing but scalars, which stay raw; the fields are in the order of the wire.
+    """A `wire.Record` that contains only scalars, which stay raw; the fields are in the order of the wire.
 
-    Its whole numbers are valid; its time may be any number, because no bound of msgspec refuses NaN.
+    Its whole numbers are valid. Its time may be any number, because no bound of msgspec refuses NaN.
     """
 
     step: Whole
@@ -43,9 +43,9 @@ _HEADS = msgspec.msgpack.Decoder(Head)
 
 
 class _Layout(NamedTuple):
-    """Which bits do not belong to a number; the scalars with only these bits, both as one integer; and the names.
+    """The bits that do not belong to a number, the scalars with only these bits (both as one integer), and the names.
 
-    Numpy would release Python's lock to compare as much, and the event loop would wait to get it back.
+    Numpy would release Python's lock for a comparison of this size, and the event loop would wait to get it back.
     """
 
     fixed_bits: int
@@ -54,7 +54,7 @@ class _Layout(NamedTuple):
 
 
 class Layouts:
-    """The layouts of the last valid records, by the number of bytes of their scalars."""
+    """The layouts of the newest valid records, by the number of bytes of their scalars."""
 
     def __init__(self) -> None:
         self._layouts: dict[int, _Layout] = {}
@@ -63,9 +63,9 @@ class Layouts:
         return len(self._layouts)
 
     def find(self, raw: msgspec.Raw) -> tuple[Head, tuple[str, ...], bytes] | None:
-        """Return the head, the names and the bytes of a record with a known layout, which `wire.encode` makes; or None.
+        """Return the head, names and bytes of a record that has a known layout and the wire's encoding, or None.
 
-        Nothing but the names and the kinds of the fields is known to be valid.
+        Only the names and the kinds of the fields are checked.
         """
         if not self._layouts:
             return None
@@ -76,7 +76,7 @@ class Layouts:
         names = self.names(head.scalars)
         if names is None:
             return None
-        # A field that stands twice, or is unknown, would not be encoded again.
+        # The encoder writes no field twice and no unknown one.
         encoded = wire.encode(head)
         return (head, names, encoded) if encoded == bytes(raw) else None
 
@@ -90,7 +90,7 @@ class Layouts:
 
     @staticmethod
     def fits(record: wire.Record) -> bool:
-        """Whether a record has nothing but scalars."""
+        """Whether a record contains only scalars."""
         return not (record.summaries or record.actions or record.responses or record.data_version is not None)
 
     def keep(self, scalars: Mapping[str, float]) -> None:

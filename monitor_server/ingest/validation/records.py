@@ -1,7 +1,7 @@
-"""Reads a record before it is stored: measures its raw parts, decodes it once, and has what it holds checked.
+"""Reads a record before it is stored: measures its raw parts, decodes it once, and has its content checked.
 
 The parts of a msgpack record are measured while they are raw. Only a record whose parts are small enough is decoded,
-and it is decoded once. What is wrong with a record is a `RecordError`, which refuses this record alone.
+and it is decoded once. An error of a record is a `RecordError`, which refuses this record alone.
 """
 
 import functools
@@ -41,7 +41,7 @@ __all__ = ["RecordReader", "ValidRecord", "known_layouts", "record_caches"]
 
 log = logging.getLogger(__name__)
 
-# Whatever it consists of, a record of this size costs little, and its error may name the field.
+# A record of this size is cheap whatever its content, and its error may name the field.
 SMALL_RECORD_BYTES = 64 * 1024
 
 _ABSENT = msgspec.Raw()
@@ -65,7 +65,7 @@ _PARTS = msgspec.msgpack.Decoder(_Parts)
 
 
 class ValidRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that may be stored: what ingest has to know of it, not its numbers, which stay packed.
+    """A record that may be stored: the facts that ingest needs. Its numbers stay packed.
 
     Attributes:
         index: Its place in the batch.
@@ -168,7 +168,7 @@ class RecordReader:
                 if most is not None and len(memoryview(part)) > most:
                     raise InvalidRecord(f"{name} must have at most {most} bytes, got {len(memoryview(part))}")
         if fields != header_count(memoryview(raw)):
-            # A field that is unknown or stands twice. A small record's own error names it.
+            # A field is unknown or repeated. The decoder's own error names the field of a small record.
             if len(memoryview(raw)) <= SMALL_RECORD_BYTES:
                 wire.decode_record(raw)
             raise InvalidRecord("a record must have each of its fields once, and no other field")
@@ -211,7 +211,7 @@ class RecordReader:
 
 
 def _with_known_layout(index: int, head: Head, names: Sequence[str], body: bytes) -> ValidRecord:
-    """Return a record whose names are those of a valid one, and which has nothing but scalars."""
+    """Return a record that contains only scalars and whose names are those of a valid record."""
     check_time(head.time)
     return ValidRecord(
         index=index,
@@ -223,7 +223,7 @@ def _with_known_layout(index: int, head: Head, names: Sequence[str], body: bytes
 
 
 def record_caches(settings: Settings) -> dict[str, Callable[[], int]]:
-    """Return what returns the number of entries of each cache that reading records fills."""
+    """Return functions that give the number of entries of each cache that reading records fills."""
     names, layouts = _valid_names(settings.max_name_chars), known_layouts(settings)
     return {"valid_names": lambda: len(names), "record_layouts": lambda: len(layouts)}
 
@@ -246,9 +246,9 @@ def _layouts(max_chars: int) -> Layouts:  # noqa: ARG001 - of each limit
 
 
 def _decode_plain(raw: msgspec.Raw) -> wire.Record | None:
-    """Decode a small record whose bytes are those that `wire.encode` makes of it; return None for any other.
+    """Decode a small record whose bytes equal its encoding by `wire.encode`; return None for any other record.
 
-    Such a record has no field and no signal twice, and no field that is unknown. It is decoded once, and not measured.
+    Such a record has no repeated field, no repeated signal and no unknown field. It is decoded once, and not measured.
     """
     if len(memoryview(raw)) > SMALL_RECORD_BYTES:
         return None
@@ -260,7 +260,7 @@ def _decode_plain(raw: msgspec.Raw) -> wire.Record | None:
 
 
 def _check_each_signal_once(record: wire.Record, parts: _Parts) -> None:
-    """Refuse a map that has a name twice: only the last of the two would be stored."""
+    """Refuse a map that has a name twice, because only the last of the two values would be stored."""
     for field, raw, signals in (
         ("scalars", parts.scalars, record.scalars),
         ("summaries", parts.summaries, record.summaries),

@@ -1,4 +1,4 @@
-"""Reads the sampled responses of a record: a bad one costs only itself."""
+"""Reads the sampled responses of a record. An invalid response is left out, and the rest of the record is kept."""
 
 import logging
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ __all__ = ["BAD_NUMBER", "ResponseReader"]
 log = logging.getLogger(__name__)
 
 BAD_NUMBER = (msgspec.MsgspecError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
-"""What decoding raises for bytes that a trainer should not send."""
+"""The errors that decoding raises for bytes that a trainer should not send."""
 
 
 class ResponseReader:
@@ -27,7 +27,7 @@ class ResponseReader:
         self._has_refused = False
 
     def read(self, sent: Sequence[msgspec.Raw]) -> list[wire.Response]:
-        """Return the responses that are well formed and not too large; a bad one costs only itself."""
+        """Return the responses that are well formed and not too large; leave the other ones out."""
         responses: list[wire.Response] = []
         most_bytes = self._settings.max_response_bytes
         for raw in sent[: self._settings.max_responses]:
@@ -38,7 +38,7 @@ class ResponseReader:
             try:
                 response = wire.decode_response(raw, self._media_type)
                 if self._media_type == wire.JSON:
-                    wire.encode(response)  # refuses what JSON can say and msgpack cannot, as an integer of 80 bits
+                    wire.encode(response)  # refuses values that only JSON can express, such as an integer of 80 bits
                 responses.append(response)
             except BAD_NUMBER as error:
                 self._log_refusal(printable(error, longest=ERROR_CHARS))

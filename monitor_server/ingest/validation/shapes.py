@@ -22,7 +22,7 @@ def summary_shapes(record: wire.Record) -> dict[str, Shape]:
 
 
 def check_shapes(shapes: Mapping[str, Shape], stored: Mapping[str, Shape], *, step: int, rank: int) -> None:
-    """Refuse summaries that cannot be merged with those that are stored of the same step.
+    """Refuse summaries that cannot be merged with the stored ones of the same step.
 
     Raises:
         SummaryConflict: At the first that differs.
@@ -48,12 +48,12 @@ def _spelled(shape: Shape) -> str:
 
 
 def check_summary(name: str, summary: wire.Summary) -> None:
-    """Refuse a summary without a value, and counts that nothing can have been counted by.
+    """Refuse a summary without a value, and counts that are not possible as counts.
 
-    Such counts merge to divisions by zero on another rank.
+    Such counts lead to divisions by zero when they are merged on another rank.
 
     Raises:
-        InvalidRecord: If there are such counts.
+        InvalidRecord: If there are impossible counts.
         ArithmeticError: If the summary has no value.
     """
     if isinstance(summary, wire.Moments):
@@ -85,7 +85,7 @@ def check_summary(name: str, summary: wire.Summary) -> None:
 
 
 def _is_whole(counts: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which of the counts are whole numbers that a count can be, shape ``(bins,)``."""
+    """Return which of the counts are possible whole numbers, shape ``(bins,)``."""
     if counts.dtype.kind in {"b", "u"}:
         return np.ones(counts.shape, dtype=np.bool_)
     counts = counts.astype(np.float64)

@@ -1,7 +1,7 @@
 """Checks a batch and its records before they are stored.
 
-What concerns the whole batch raises a `CollectorError`; what concerns one record becomes a `Rejection`. Knows
-neither HTTP nor the store.
+An error of the whole batch raises a `CollectorError`; an error of one record becomes a `Rejection`. This module depends
+on neither HTTP nor the store.
 """
 
 import json
@@ -24,8 +24,8 @@ from trainer_hooks import wire
 
 __all__ = ["ValidBatch", "read_any_batch", "read_batch", "read_known_batch"]
 
-# An attempt is a small number or the time of its launch in ms. A time in µs or ns, or a random number, is far beyond
-# this; a clock that is wrong by months, here or in the trainer, is not.
+# An attempt is a small number or the time of its launch in ms. A time in µs or ns, or a random number, is far above
+# this limit. A clock that is wrong by months, here or in the trainer, stays below it.
 LATEST_ATTEMPT_AHEAD_SECONDS = 366 * DAY_SECONDS
 # A collector whose clock shows less has a wrong clock, and must not refuse trainers whose clocks are right.
 EARLIEST_TIME = 1_790_000_000.0  # September 2026
@@ -33,7 +33,7 @@ EARLIEST_TIME = 1_790_000_000.0  # September 2026
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidBatch:
-    """A batch whose fields are valid, its valid records, and why the others were refused."""
+    """A batch whose fields are valid, its valid records, and the reasons for which the other records were refused."""
 
     run_id: str
     batch: wire.Batch
@@ -43,14 +43,14 @@ class ValidBatch:
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory it holds: those of its records and responses as they were sent."""
+        """The approximate memory of the batch in bytes: its records and responses as they were sent."""
         return len(self.config or b"") + sum(len(raw) for raw in self.batch.records)
 
     def parts(self, *, most_records: int, most_bytes: int) -> "Iterator[ValidBatch]":
-        """Yield the batch in parts, to be appended one after the other; itself, if it is small enough.
+        """Yield the batch in parts, to be appended one after the other, or the batch itself if it is small enough.
 
-        A part has at most so many valid records, of about so many bytes. The first part has the configuration and what
-        was refused; the last has the end of the run.
+        A part has at most ``most_records`` valid records, of about ``most_bytes``. The first part has the configuration
+        and the refused records; the last part has the end of the run.
         """
         if len(self.records) <= most_records and self.size <= most_bytes:
             yield self
@@ -62,7 +62,7 @@ class ValidBatch:
         for begin, end in pairwise([0, *ends]):
             is_first, is_last = begin == 0, end == len(self.records)
             records, rejected = self.records[begin:end], self.rejected if is_first else []
-            # The number of raw records counts the duplicates; their bytes are those of the part.
+            # The number of raw records is used to count the duplicates; their bytes are those of the part.
             raw = [self.batch.records[record.index] for record in records]
             raw += [self.batch.records[each.index] for each in rejected]
             batch = msgspec.structs.replace(
@@ -75,7 +75,7 @@ class ValidBatch:
             yield replace(self, batch=batch, config=config, records=records, rejected=rejected)
 
     def _ends_of_parts(self, most_records: int, most_bytes: int) -> list[int]:
-        """Return where each part ends among the valid records; a part has one at least, unless there is none."""
+        """Return the end of each part among the valid records; a part has at least one, unless the batch has none."""
         ends: list[int] = []
         count = size = 0
         for place, record in enumerate(self.records):
@@ -93,14 +93,14 @@ def read_batch(
     """Decompress, decode and validate a batch.
 
     Args:
-        body: As it was sent.
+        body: The body as it was sent.
         media_type: msgpack or JSON.
-        encoding: How it is compressed; empty if it is not.
+        encoding: The compression of the body; empty if it is not compressed.
         settings: The limits.
         now: Seconds since the epoch, which bound attempt numbers; the machine's clock if left out.
 
     Raises:
-        MalformedBody: If the body is not what ``media_type`` and ``encoding`` say.
+        MalformedBody: If the body does not have the stated ``media_type`` and ``encoding``.
         BodyTooLarge: If it decompresses to more than is allowed.
         InvalidField: If a field of the batch itself is wrong; `SchemaVersionMismatch` if it is the version.
     """
@@ -114,9 +114,9 @@ def read_batch(
 def read_known_batch(
     body: bytes, *, media_type: str, encoding: str, settings: Settings, now: float
 ) -> ValidBatch | None:
-    """Read a small batch of records that differ from valid ones in their numbers alone; return None for any other.
+    """Read a small batch of records that differ from valid ones only in their numbers; return None for any other.
 
-    It takes a fraction of the time of `read_any_batch`, also where it returns None. Arguments and errors are those of
+    This takes a fraction of the time of `read_any_batch`, also if it returns None. Arguments and errors are those of
     `read_batch`.
     """
     if media_type == wire.JSON or encoding not in ("", "identity"):
@@ -178,7 +178,7 @@ def _check_batch(batch: wire.Batch, settings: Settings, *, now: float) -> None:
 
 
 def _encode_config(batch: wire.Batch, settings: Settings) -> bytes | None:
-    """Encode the configuration as JSON that every reader can be given."""
+    """Encode the configuration as JSON that can be sent to every reader."""
     if batch.config is None:
         return None
     try:

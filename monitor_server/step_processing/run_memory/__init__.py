@@ -1,1 +1,1 @@
-"""What a projector remembers of its runs from slice to slice; each can be dropped at any time and is read again."""
+"""The projector's memory of its runs between slices; each part can be dropped at any time and is read again."""

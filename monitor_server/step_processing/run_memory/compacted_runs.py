@@ -1,4 +1,4 @@
-"""Has the steps of a run compacted into chunks of signals every few hundred steps."""
+"""Compacts the steps of a run into chunks of signals every few hundred steps."""
 
 from typing import Final
 
@@ -7,12 +7,12 @@ from monitor_server.step_processing.run_context import RunContext
 __all__ = ["CompactedRuns"]
 
 MAX_CACHED_RUNS: Final = 512
-# Less than a chunk, so that a run of which much is not compacted yet catches up.
+# This is less than the steps of a chunk, so that a run with many steps to compact catches up.
 COMPACTION_STEPS: Final = 256
 
 
 class CompactedRuns:
-    """The newest step at which each of the runs that are projected here was last compacted."""
+    """The newest step at which each run of this projector was last compacted."""
 
     def __init__(self) -> None:
         self._compacted: dict[str, int] = {}
@@ -21,7 +21,7 @@ class CompactedRuns:
         return len(self._compacted)
 
     def compact(self, context: RunContext) -> None:
-        """Encode a chunk where one is due, of steps from before this slice, to be written with the slice."""
+        """Encode a chunk if one is due, of steps before this slice, to be written with the slice."""
         run = context.run
         newest = run.last_step
         if newest is None or self._compacted.get(run.id) == newest // COMPACTION_STEPS:

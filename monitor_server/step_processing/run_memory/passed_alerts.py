@@ -1,4 +1,4 @@
-"""Keeps which alerts of the runs that are projected here fired and were resolved a moment ago, for receipts."""
+"""Keeps the recently resolved alerts of the runs that are projected here, for receipts."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ MAX_CACHED_RUNS: Final = 512
 
 
 class PassedAlerts:
-    """Keeps what was read for the runs that are projected here: most of them have no such alerts at all."""
+    """Keeps the alerts that were read for the runs of this projector. Most runs have no such alerts."""
 
     def __init__(self) -> None:
         self._read: OrderedDict[str, tuple[int, int, Sequence[Alert]]] = OrderedDict()
@@ -25,11 +25,11 @@ class PassedAlerts:
         return len(self._read)
 
     def after_slice(self, store: Store, run: Run, *, revision: int, is_changed: bool, now: float) -> Sequence[Alert]:
-        """Return the alerts of a run after a slice, and read them only where they may be others than before.
+        """Return the alerts of a run after a slice; they are read only if they may have changed.
 
         Args:
-            store: Has what the slice has written.
-            run: As the slice has left it.
+            store: The database after the slice was written.
+            run: The run after the slice.
             revision: The revision of the run before the slice.
             is_changed: Whether the slice has resolved an alert.
             now: Seconds since the epoch.

@@ -1,4 +1,4 @@
-"""Keeps the positions of the signals of a run in its packed steps, so that a slice does not read their names again."""
+"""Keeps the positions of a run's signals in its packed steps, so that a slice does not read their names again."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,7 +12,7 @@ MAX_CACHED_RUNS: Final = 512
 
 
 class SignalPositions:
-    """The positions of the signals of the runs that are projected here."""
+    """The positions of the signals of the runs of this projector."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, dict[str, int]]] = {}
@@ -28,10 +28,10 @@ class SignalPositions:
             self._known.pop(run_id, None)
 
     def of(self, repositories: Repositories, run: Run) -> Mapping[str, int]:
-        """Return the position of each signal of a run, by its name."""
+        """Return the position of each signal of a run by its name."""
         started_at, positions = self._known.get(run.id, (None, {}))
-        # Signals are only ever added, so that their number tells whether another collector has added some; a run that
-        # was deleted and begins anew has another start.
+        # Signals are only added and never removed. So another number shows that another collector has added some, and
+        # another start shows that the run was deleted and began again.
         if started_at != run.started_at or len(positions) != run.signal_count:
             if len(self._known) >= MAX_CACHED_RUNS:
                 self._known.clear()

@@ -1,1 +1,1 @@
-"""Whose turn it is: the queue of runs, the receipts that wait for a verdict, and what lets ingest go first."""
+"""The order of work: the queue of runs, the receipts that wait for a verdict, and the priority of ingest."""

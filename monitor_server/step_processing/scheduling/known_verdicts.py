@@ -1,7 +1,7 @@
 """The newest verdicts of the projector, and the receipts that wait for one.
 
-Another collector may project a run as well. Nobody waits here for such a run, and a verdict that has fallen far behind
-the end of the log is dropped, so that the newest one is read from the store.
+Another collector may project a run. No receipt waits here for such a run. A verdict that is far behind the end of the
+log is dropped, so that the newest one is read from the store.
 """
 
 import threading
@@ -14,9 +14,9 @@ from monitor_server.alerts.verdict import Verdict
 __all__ = ["KnownVerdicts"]
 
 MAX_VERDICTS: Final = 4_096
-# A verdict in memory that is further behind the end of its run's log is read from the store instead.
+# A verdict in memory that is further behind the end of its run's log is ignored, and the store is read.
 MAX_ENTRIES_BEHIND: Final = 100_000
-# Receipts beyond these are answered with the verdict that is known.
+# Further receipts are answered with the verdict that is already known.
 MAX_WAITERS: Final = 1_000
 
 
@@ -26,7 +26,7 @@ class KnownVerdicts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._verdicts: OrderedDict[str, tuple[int, Verdict]] = OrderedDict()
-        self._elsewhere: OrderedDict[str, None] = OrderedDict()  # runs that another projector owned when last asked
+        self._elsewhere: OrderedDict[str, None] = OrderedDict()  # runs that another projector owned at the last check
         self._waiters: dict[str, list[tuple[int, Future[None]]]] = {}
         self._waiter_count = 0
 
@@ -35,22 +35,22 @@ class KnownVerdicts:
 
     @property
     def runs_of_others(self) -> int:
-        """How many runs are known to be projected by another collector, at most `MAX_VERDICTS`."""
+        """The number of runs that another collector is known to project, at most `MAX_VERDICTS`."""
         return len(self._elsewhere)
 
     @property
     def waiters(self) -> int:
-        """How many receipts wait for their verdict, at most `MAX_WAITERS`."""
+        """The number of receipts that wait for their verdict, at most `MAX_WAITERS`."""
         return self._waiter_count
 
     @property
     def waited_for(self) -> list[str]:
-        """The runs whose verdict somebody waits for."""
+        """The runs for which receipts wait for a verdict."""
         with self._lock:
             return list(self._waiters)
 
     def newest(self, run_id: str) -> Verdict | None:
-        """Return the newest verdict on a run that is in memory, or None."""
+        """Return the newest verdict on a run, if it is in memory, or None."""
         with self._lock:
             known = self._verdicts.get(run_id)
         return None if known is None else known[1]
@@ -59,13 +59,14 @@ class KnownVerdicts:
         """Whether the run is projected here, and at most ``within`` entries up to a position of its log are left."""
         with self._lock:
             known = self._verdicts.get(run_id)
-            if known is not None and position - known[0] > MAX_ENTRIES_BEHIND:  # or it was deleted and begins anew
+            # The verdict is too old, or the run was deleted and began again.
+            if known is not None and position - known[0] > MAX_ENTRIES_BEHIND:
                 del self._verdicts[run_id]
                 known = None
             return run_id not in self._elsewhere and (known is None or position - known[0] <= within)
 
     def add(self, run_id: str, position: int, verdict: Verdict) -> None:
-        """Keep a verdict; nobody is woken yet."""
+        """Keep a verdict. This ends no wait yet."""
         with self._lock:
             self._verdicts[run_id] = (position, verdict)
             self._verdicts.move_to_end(run_id)
@@ -73,7 +74,7 @@ class KnownVerdicts:
                 self._verdicts.popitem(last=False)
 
     def note_owner(self, run_id: str, *, is_elsewhere: bool) -> None:
-        """Remember whether another collector projects a run, and end the waits for it where one does."""
+        """Remember whether another collector projects a run; if so, end the waits for it."""
         with self._lock:
             self._elsewhere.pop(run_id, None)
             if is_elsewhere:
@@ -84,7 +85,7 @@ class KnownVerdicts:
             self.wake(run_id)
 
     def wait_for(self, run_id: str, position: int) -> "Future[None]":
-        """Return a future that `wake` ends, which is done at once where too many wait already."""
+        """Return a future that `wake` ends. It has already ended if too many receipts wait."""
         future: Future[None] = Future()
         with self._lock:
             all_waiters = self._waiters.get(run_id, [])
@@ -110,7 +111,7 @@ class KnownVerdicts:
                 waiter[1].set_result(None)
 
     def wake_projected(self, run_id: str, position: int) -> None:
-        """End the waits for a run that another collector has projected, whose verdict here is older than that."""
+        """End the waits for a run that another collector has projected, if the verdict here is older."""
         with self._lock:
             known = self._verdicts.get(run_id)
             if known is not None and any(place > known[0] for place, _ in self._waiters.get(run_id, [])):

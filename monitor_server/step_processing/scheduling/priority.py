@@ -1,9 +1,10 @@
 """Lets ingest go first: while batches are written, the projector pauses between two steps.
 
 Both run in one process, which executes Python in one thread at a time, and a batch that is not acknowledged stops its
-sender. Projection can be done later. So the projector takes what ingest leaves of one core: where the other threads
-use the share u of it while the projector pauses, the projector works for the share 1 - u of the time, and always for a
-tenth. A batch that waits for the disk, or for a lock of the database, uses nothing, and then a pause would help nobody.
+sender. Projection can be done later. So the projector takes the share of one core that ingest leaves: if the other
+threads use the share u of it while the projector pauses, the projector works for the share 1 - u of the time, and
+always for at least a tenth. A batch that waits for the disk, or for a lock of the database, uses no processor time, and
+a pause would not help it.
 """
 
 import time
@@ -12,10 +13,10 @@ from collections.abc import Callable
 __all__ = ["IngestPriority"]
 
 MAX_PAUSE_FACTOR = 9.0
-# So that there are pauses in which to measure.
+# Short pauses are always needed, because the use of the core is measured in them.
 MIN_PAUSE_FACTOR = 0.1
 MAX_PAUSE_SECONDS = 0.1
-# Each pause reduces the weight of those before it to this.
+# Each pause multiplies the weight of the earlier ones by this.
 DECAY = 0.8
 
 
@@ -32,7 +33,7 @@ class IngestPriority:
         """Build it.
 
         Args:
-            wait_until_idle: Waits until ingest has nothing to write, no longer than some seconds.
+            wait_until_idle: Waits until ingest has nothing to write, at most for the given seconds.
             clock: Returns seconds.
             processor_clock: Returns seconds of processor time of this process.
         """
@@ -44,7 +45,7 @@ class IngestPriority:
         self._paused = self._used = 0.0
 
     def give_way(self) -> None:
-        """Pause while ingest is busy, as long as the work since the last call allows."""
+        """Pause while ingest is busy, at most in proportion to the work since the last call."""
         now, processor = self._clock(), self._processor_clock()
         self._allowed = min(self._allowed + self._pause_factor() * (now - self._since), MAX_PAUSE_SECONDS)
         self._wait_until_idle(self._allowed)
@@ -55,7 +56,7 @@ class IngestPriority:
         self._used = DECAY * self._used + self._processor_clock() - processor
 
     def _pause_factor(self) -> float:
-        """Return how many seconds of pause follow a second of work."""
+        """Return the seconds of pause for each second of work."""
         left = self._paused - self._used
         if left * MAX_PAUSE_FACTOR <= self._used:
             return MAX_PAUSE_FACTOR

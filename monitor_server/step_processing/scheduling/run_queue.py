@@ -1,8 +1,8 @@
-"""The runs that wait to be projected: those with little to do come before those that are behind.
+"""The runs that wait to be projected. Runs with little to do come before runs that are behind.
 
-A run is behind where its slice has left something over, and where several batches have come while it waits. Were it in
-one queue with the others, a run of one step would wait for a whole slice of each such run. So it waits in a queue of
-its own, which gets a turn after some of the others.
+A run is behind if its slice did not finish its entries, or if several batches have arrived while it waits. In a single
+queue, a run with one new step would wait for a whole slice of each such run. So the runs that are behind have a queue
+of their own, which gets a turn after a number of the other runs.
 """
 
 from collections import OrderedDict
@@ -10,23 +10,23 @@ from typing import Final
 
 __all__ = ["RunQueue"]
 
-# Turns of runs that are not behind before one that is. Most of theirs are a step, and take a fiftieth of a whole slice:
-# where there are so many runs that they never end, those that are behind get about a third of the time.
+# The number of turns of other runs before a turn of a run that is behind. Most of these turns are one step and take a
+# fiftieth of a whole slice. If the other runs never end, the runs that are behind get about a third of the time.
 TURNS_BEFORE_BEHIND: Final = 64
-# A trainer that makes a step in a second sends so many only where its run has waited for as many seconds.
+# A trainer with one step a second sends this many batches only if its run has waited for as many seconds.
 BATCHES_BEFORE_BEHIND: Final = 16
 
 
 class RunQueue:
-    """Each run once, in the order in which they came; the caller holds a lock.
+    """Each run once, in the order of arrival; the caller holds a lock.
 
     Args:
-        most: How many runs it holds; others are not taken.
+        most: The largest number of runs; further ones are not taken.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._fresh: OrderedDict[str, int] = OrderedDict()  # with the batches that came while it waits
+        self._fresh: OrderedDict[str, int] = OrderedDict()  # with the batches that arrived while the run waits
         self._behind: OrderedDict[str, None] = OrderedDict()
         self._turns = 0
 
@@ -37,7 +37,7 @@ class RunQueue:
         return run_id in self._fresh or run_id in self._behind
 
     def add(self, run_id: str) -> bool:
-        """Add a run that has something to do, if it does not wait yet; return False if there are too many."""
+        """Add a run that has something to do, unless it waits already; return False if there are too many runs."""
         if run_id in self:
             return True
         if len(self) >= self._most:
@@ -46,7 +46,7 @@ class RunQueue:
         return True
 
     def add_batch(self, run_id: str) -> bool:
-        """Add a run for which a batch has come; return False if there are too many."""
+        """Add a run for which a batch has arrived; return False if there are too many runs."""
         if not self.add(run_id):
             return False
         if run_id in self._fresh:
@@ -56,16 +56,16 @@ class RunQueue:
         return True
 
     def add_behind(self, run_id: str) -> None:
-        """Add a run whose slice has left something over, if there are not too many.
+        """Add a run whose slice did not finish its entries, unless there are too many.
 
-        During the slice it may have been added as one that has something to do.
+        The run may have been added to the other queue during the slice.
         """
         self._fresh.pop(run_id, None)
         if len(self) < self._most:
             self._behind[run_id] = None
 
     def next(self) -> str | None:
-        """Remove the run whose turn it is and return it; None where none waits."""
+        """Remove and return the next run; None if no run waits."""
         is_turn_of_behind = self._turns >= TURNS_BEFORE_BEHIND or not self._fresh
         queue = self._behind if self._behind and is_turn_of_behind else self._fresh
         if not queue:

@@ -7,12 +7,12 @@ from typing import Final
 __all__ = ["Budget"]
 
 MAX_STEPS_PER_SLICE: Final = 256
-MAX_RECORDS_PER_SLICE: Final = 4_096  # a step of thousands of ranks is thousands of records
+MAX_RECORDS_PER_SLICE: Final = 4_096  # a step of a run with thousands of ranks consists of thousands of records
 MAX_SECONDS_PER_SLICE: Final = 0.1
 
 
 class Budget:
-    """How much one slice may do, so that others get their turn: at least one step, then to any of the bounds."""
+    """The work that one slice may do, so that other runs get their turn: at least one step, up to each bound."""
 
     def __init__(
         self, *, clock: Callable[[], float] = thread_time, give_way: Callable[[], None] = lambda: None
@@ -20,7 +20,7 @@ class Budget:
         """Begin a slice.
 
         Args:
-            clock: Returns seconds; by default those for which the thread has run, because pauses are not work.
+            clock: Returns seconds; by default the processor time of the thread, because pauses are not work.
             give_way: Called after each step, to let ingest go first.
         """
         self._clock = clock
@@ -29,7 +29,7 @@ class Budget:
         self._steps = self._records = 0
 
     def spend(self, *, records: int = 1) -> None:
-        """Count a step that was merged from some records."""
+        """Count a step that was merged from the given number of records."""
         self._steps += 1
         self._records += records
         self._give_way()

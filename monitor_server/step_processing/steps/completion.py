@@ -1,8 +1,8 @@
-"""Decides which steps are complete, merges their ranks, and hands them to detection, in order, once.
+"""Decides which steps are complete, merges their ranks, and passes them to detection, in order, once.
 
-A step is complete when all ranks of its attempt have reported, when its deadline has passed, or when a newer attempt
-has begun. A step that waits holds back the later ones, so that detection sees them in order. A record for a step that
-is complete already corrects the stored step; detection does not see it again.
+A step is complete when all ranks of its attempt have reported it, when its deadline has passed, or when a newer attempt
+has begun. A step that waits holds back the later ones, so that detection processes steps in order. A record for a step
+that is already complete corrects the stored step; detection does not process the step again.
 """
 
 import logging
@@ -27,15 +27,15 @@ __all__ = ["Completion", "step_bounds"]
 
 log = logging.getLogger(__name__)
 
-# Of steps that are merged anew: a record is up to some 30 KB.
+# For steps that are merged again; a record has up to about 30 KB.
 RECORDS_READ_AT_ONCE = 256
-# Clocks of trainer and collector may differ by a day; a time beyond that is not believed.
+# The clocks of trainer and collector may differ by a day; a larger difference is not accepted.
 CLOCKS_DIFFER_SECONDS = DAY_SECONDS
-MAX_FULL_STEPS = 4_096  # whose end is remembered, so that late records of them are not looked up
+MAX_FULL_STEPS = 4_096  # the steps whose end is remembered, so that their late records are not looked up
 
 
 def step_bounds(settings: Settings) -> StepBounds:
-    """Return how much of one step the settings allow to be merged."""
+    """Return the bounds that the settings place on the merge of one step."""
     return StepBounds(records=settings.max_step_records, body_bytes=settings.max_step_bytes)
 
 
@@ -50,23 +50,24 @@ class Completion:
         Args:
             tracker: Detection.
             settings: Deadlines and limits.
-            on_left_out: Called with the number of records that a step has beyond what is merged.
+            on_left_out: Called with the number of a step's records that exceed the bounds and are not merged.
         """
         self._tracker = tracker
         self._settings = settings
         self._bounds = step_bounds(settings)
         self._on_left_out = on_left_out
-        self._ends: OrderedDict[tuple[str, Key], int] = OrderedDict()  # of steps beyond the bounds: what is merged
+        # For steps beyond the bounds: the log position up to which records are merged.
+        self._ends: OrderedDict[tuple[str, Key], int] = OrderedDict()
         self._mended: OrderedDict[str, tuple[int, set[Key]]] = OrderedDict()
 
     @property
     def full_steps(self) -> int:
-        """Of how many steps beyond the bounds it is remembered what is merged."""
+        """The number of steps beyond the bounds whose merged records are remembered."""
         return len(self._ends)
 
     @property
     def mended_runs(self) -> int:
-        """Of how many runs the mended steps are remembered, at most `MAX_FULL_STEPS`."""
+        """The number of runs whose mended steps are remembered, at most `MAX_FULL_STEPS`."""
         return len(self._mended)
 
     def forget(self, run_id: str | None = None) -> None:
@@ -78,7 +79,7 @@ class Completion:
             self._mended.pop(run_id, None)
 
     def complete(self, context: RunContext, waiting: WaitingSteps, budget: Budget) -> bool:
-        """Complete what is complete by now; return False where the budget was spent before that."""
+        """Complete the steps that are ready; return False if the budget was spent before that."""
         has_completed = False
         is_done = True
         while (first := waiting.first()) is not None:
@@ -103,14 +104,14 @@ class Completion:
         return is_done
 
     def mend(self, context: RunContext, late: Mapping[Key, Sequence[int]], budget: Budget) -> bool:
-        """Merge complete steps anew, with the records that came late; return False where the budget was spent first.
+        """Merge complete steps again, with their late records; return False if the budget was spent first.
 
-        What was merged by then is not merged again when the same records are given again.
+        Steps that were merged by then are not merged again when the same records are passed again.
 
         Args:
             context: The run, at the position up to which records are merged.
             late: The positions of the late records of each step.
-            budget: Of the slice.
+            budget: The budget of the slice.
         """
         if not late:
             return True
@@ -146,7 +147,7 @@ class Completion:
         return True
 
     def _mended_up_to(self, run_id: str, position: int) -> set[Key]:
-        """Return the steps that were mended already with the records before a position, which may take many slices."""
+        """Return the steps that were already mended with the records up to a position; this may take many slices."""
         known, mended = self._mended.pop(run_id, (position, set()))
         self._mended[run_id] = (position, mended if known == position else set())
         if len(self._mended) > MAX_FULL_STEPS:
@@ -229,7 +230,7 @@ class Completion:
         context.add_alerts(changed)
 
     def _start_anew(self, context: RunContext, step: Step) -> None:
-        """Continue at a step below the last, which was a stray number, with detectors that have not seen that one."""
+        """Continue at a step below a stray last step, with new detectors that have not processed the stray one."""
         run = context.run
         run.last_step, run.last_step_at = step.step, context.now
         run.recent = Recent()
@@ -241,12 +242,12 @@ class Completion:
     def _save_pace(self, context: RunContext) -> None:
         run = context.run
         run.step_seconds = run.recent.step_seconds()
-        # By the times that the trainer sent: a step of more than a day is believed of a run that is known for so long.
+        # The times come from the trainer. A step of more than a day is accepted only if the run is known for that long.
         longest = max(context.now - run.started_at, CLOCKS_DIFFER_SECONDS)
         seconds = min(run.recent.interval_seconds() or 0.0, longest)
         run.stall_seconds = max(self._settings.stall_minimum_seconds, self._settings.stall_factor * seconds)
 
 
 def _known_world_size(context: RunContext, attempt: int) -> int:
-    """Return how many ranks an attempt has, or 1 where a run of an older collector has no place for the share seen."""
+    """Return the number of ranks of an attempt, or 1 if an older run has no place for the signal of the share seen."""
     return context.world_size(attempt) if SEEN_SHARE in context.positions else 1

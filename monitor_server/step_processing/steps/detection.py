@@ -1,8 +1,8 @@
 """Runs a run's complete steps through its detectors, once and in order; alerts and phases follow each assessment.
 
-The detectors' state is saved in the transaction of the last step that it has seen, so that a restart continues from
-there. Engines are kept in memory with the revision of the run that they belong to, and loaded anew where another
-collector has projected the run meanwhile. `completion` decides which steps are complete.
+The state of the detectors is saved in the transaction of the last step that they have processed, so that a restart
+continues from there. Engines are kept in memory with the revision of their run, and loaded again if another collector
+has projected the run meanwhile. `completion` decides which steps are complete.
 """
 
 import logging
@@ -38,7 +38,7 @@ class Engine(Protocol):
         """Process a person's acknowledgement of an alert."""
 
     def state(self) -> dict[str, Any]:
-        """Return everything that is needed to continue."""
+        """Return the complete state that is needed to continue."""
 
 
 class EngineFactory(Protocol):
@@ -61,7 +61,7 @@ class _Tracked:
 
 
 class Tracker:
-    """Detection of many runs, their engines kept in memory between steps."""
+    """Detection for many runs. Their engines stay in memory between steps."""
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class Tracker:
 
         Args:
             engine: Builds the detectors of a run.
-            rules: The rules of the user's own, which see the same steps as the detectors.
-            max_runs: How many runs are kept in memory.
+            rules: The user's own rules, which process the same steps as the detectors.
+            max_runs: The number of runs that are kept in memory.
             on_seconds: Called with the seconds that the detectors took for a step.
         """
         self.rules = rules or RuleTracker()
@@ -87,7 +87,7 @@ class Tracker:
 
     @property
     def runs_in_memory(self) -> int:
-        """How many runs are kept in memory."""
+        """The number of runs that are kept in memory."""
         return len(self._tracked)
 
     def forget(self, run_id: str | None = None) -> None:
@@ -99,7 +99,7 @@ class Tracker:
             self._tracked.pop(run_id, None)
 
     def observe(self, context: RunContext, step: Step) -> list[Alert]:
-        """Detect on a complete step; one that is not newer than the last changes nothing.
+        """Detect on a complete step. A step that is not newer than the last one changes nothing.
 
         Returns:
             The alerts that opened, became more severe or resolved.
@@ -110,7 +110,7 @@ class Tracker:
         return self._observe(context, tracked, step)
 
     def start_anew(self, context: RunContext, step: Step) -> list[Alert]:
-        """Detect on a step with detectors that have seen nothing; phases from it on are written anew.
+        """Detect on a step with new detectors; the phases from this step on are written again.
 
         Returns:
             The alerts that opened, became more severe or resolved.
@@ -120,10 +120,11 @@ class Tracker:
         return self._observe(context, tracked, step)
 
     def acknowledge(self, context: RunContext, kind: str) -> tuple[int, int] | None:
-        """Pass to the detectors an acknowledgement of alerts of a kind.
+        """Pass an acknowledgement of alerts of a kind to the detectors.
 
         Returns:
-            Attempt and step of the newest that they had seen, which is where a replay has to repeat it; None where
+            Attempt and step of the newest step that they had processed, at which a replay repeats the acknowledgement;
+            None if they have processed no step yet.
             they have seen nothing yet.
         """
         tracked = self._track(context)
@@ -134,7 +135,7 @@ class Tracker:
         return tracked.seen
 
     def encode(self, context: RunContext) -> SavedState | None:
-        """Return the state of the run's detectors as it is to be written, or None where it has not changed."""
+        """Return the state of the run's detectors to be written, or None if it has not changed."""
         tracked = self._tracked.get(context.run.id)
         if tracked is None or tracked.revision != context.run.revision:
             return None  # this slice had nothing to detect
@@ -157,7 +158,7 @@ class Tracker:
         run, last = context.run, tracked.seen
         assessment = self._detect(run, tracked.engine, step)
         tracked.seen, tracked.is_changed = (step.attempt, step.step), True
-        # Of detectors that begin anew nothing holds from here on, whatever others have found before a reset.
+        # Detectors that begin anew replace all phases from here on, including those that were found before a reset.
         rewinds = last is None or step.step <= last[1]
         if rewinds or assessment.phase != run.phase:
             run.phase = str(assessment.phase)
@@ -183,7 +184,7 @@ class Tracker:
         begin = perf_counter()
         try:
             return engine.update(observation)
-        except Exception as error:  # a detector's fault must not cost the trainer its records
+        except Exception as error:  # an error of a detector must not cost the trainer its records
             log.exception("detection failed at step %d of run %s", step.step, run.id)
             return _degraded(step.step, error)
         finally:
@@ -199,7 +200,7 @@ class Tracker:
             else:
                 engine = self._engine.from_state(msgspec.msgpack.decode(saved.state))
                 tracked = _Tracked(engine, (saved.attempt, saved.step), run.revision, is_stored=True)
-        self._tracked[run.id] = tracked  # the newest last, so that the first is the one to drop
+        self._tracked[run.id] = tracked  # the newest entry is last, and the first entry is dropped
         if len(self._tracked) > self._max_runs:
             del self._tracked[next(iter(self._tracked))]
         return tracked

@@ -1,7 +1,7 @@
-"""Merges the records of a step's ranks. Knows neither the store's transactions nor detection.
+"""Merges the records of a step's ranks. It depends on neither the store's transactions nor detection.
 
-A step may have as many records as its ranks send. What is kept of them are the bytes of those within the bounds; each
-is decoded in its turn, so that merging costs the memory of the signals and not that of the records.
+A step may have any number of records. The bytes of the records within the bounds are kept, and each is decoded in its
+turn, so that merging takes the memory of the signals and not that of the records.
 """
 
 import logging
@@ -26,9 +26,9 @@ class StepRecords:
     """The records of one step of one attempt as they are stored, by rank and sequence number.
 
     Attributes:
-        bounds: How much of the step is merged; records have to be added in the order of the log.
+        bounds: The bounds on the merge of the step; records must be added in the order of the log.
         body_bytes: The bytes of the records that are kept.
-        left_out: How many records were added beyond the bounds.
+        left_out: The number of records that were added beyond the bounds.
     """
 
     bounds: StepBounds
@@ -42,13 +42,13 @@ class StepRecords:
     def add(self, record: StoredRecord) -> None:
         """Keep a record, unless it is beyond the bounds, is kept already, or was removed by retention.
 
-        Retention removes the records of complete steps, which may wait again: it can remove the step as well, and the
-        trainer may send it anew.
+        Retention removes the records of complete steps. Such a step may wait again: retention can remove the step as
+        well, and the trainer may send it again.
         """
         if not record.body or (record.rank, record.seq) in self._bodies:
             return
         size = self.body_bytes + len(record.body)
-        # Once a record does not fit, no later one does: a store that is read again stops at the same place.
+        # Once a record does not fit, no later one is kept: a store that is read again stops at the same place.
         if self.left_out or not self.bounds.allow(records=len(self) + 1, body_bytes=size):
             self.left_out += 1
             return
@@ -67,16 +67,16 @@ def merge_records(
 ) -> Step:
     """Merge the records of a step.
 
-    A record whose summaries cannot be merged with those before it is left out, and the log says so. Ingest refuses such
-    a record where it knows the others; two collectors that store shards of a step at once may both find nothing wrong.
+    A record whose summaries cannot be merged with the earlier ones is left out, with a log line. Ingest refuses such a
+    record if it has read the earlier ones. Two collectors that store shards of a step at once may both miss it.
 
     Args:
-        records: Each with its rank, in the order in which `wire.merge` takes them: rank 0's value stands where values
-            cannot be merged.
+        records: Each with its rank, in the order in which `wire.merge` takes them: if values cannot be merged, the
+            value of rank 0 is used.
         step: The step.
         attempt: Its attempt.
-        now: The time of the step where no rank has sent one, in seconds since the epoch.
-        world_size: The ranks of the attempt; the share of them that reported is a signal of a step that lacks some.
+        now: The time of the step if no rank has sent one, in seconds since the epoch.
+        world_size: The ranks of the attempt. If some are missing, the share that reported is a signal of the step.
     """
     shapes: dict[str, Shape] = {}
     ranks: set[int] = set()

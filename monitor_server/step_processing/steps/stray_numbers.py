@@ -1,4 +1,4 @@
-"""Recognises step numbers that are not believed, because they lie far beyond those before and after them."""
+"""Recognises stray step numbers: numbers far beyond those before and after them."""
 
 from itertools import pairwise
 from typing import Final
@@ -8,16 +8,17 @@ from monitor_server.store.repositories.steps import Step
 
 __all__ = ["is_stray", "was_stray"]
 
-# A step that is further ahead than this and than as many usual strides is held to be a stray number.
+# A step is a stray number if it is further ahead than this and than as many usual strides.
 LARGEST_JUMP: Final = 1_000_000
-# So many steps beyond a jump, in ascending order, show that the trainer's counter has really moved.
+# This many steps beyond a jump, in ascending order, show that the trainer's counter has really moved.
 STEPS_BEYOND_JUMP: Final = 3
 
 
 def is_stray(context: RunContext, step: Step) -> bool:
-    """Whether a step is so far ahead of the last that its number is not believed.
+    """Whether the number of a step is so far ahead of the last one that it is taken for a stray number.
 
-    If it were, every true step behind it would be late for the detectors. A few such steps in ascending order are
+    If the run moved to it, every true step behind it would be late for the detectors. A few such steps in ascending
+    order are accepted, because the trainer then counts from there on.
     believed: the trainer counts otherwise from there on.
     """
     run = context.run
@@ -32,9 +33,9 @@ def is_stray(context: RunContext, step: Step) -> bool:
 
 
 def was_stray(context: RunContext, step: Step) -> bool:
-    """Whether the last step was a stray number, which the first step of an attempt may be: nothing was known then.
+    """Whether the last step was a stray number. The first step of an attempt may be one, as nothing precedes it.
 
-    It was if it stands alone far beyond this step, and a few steps in ascending order have come below it.
+    It was stray if it stands alone far beyond this step, and a few steps in ascending order have arrived below it.
     """
     last = context.run.last_step
     if last is None or last - step.step <= LARGEST_JUMP or len(set(context.run.recent.steps)) >= STEPS_BEYOND_JUMP:
@@ -45,6 +46,6 @@ def was_stray(context: RunContext, step: Step) -> bool:
 
 
 def _count(context: RunContext, attempt: int, *, above: int, below: int) -> int:
-    """Return how many steps of an attempt between two numbers are stored, or completed in this slice."""
+    """Return the number of steps of an attempt between two numbers that are stored, or completed in this slice."""
     stored = context.repositories.steps.count(context.run.id, attempt, above=above, below=below)
     return stored + sum(1 for other, number in context.completed if other == attempt and above < number < below)

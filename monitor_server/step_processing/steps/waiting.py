@@ -1,9 +1,9 @@
 """The steps of a run that are not complete yet, in order.
 
-They are kept in memory between the slices of a run, as long as nobody else projects it. There may be tens of thousands
-in the store: only the first few are read, and what a slice adds is written at its end, so that a slice costs what it
-completes and not what waits. The ranks that have reported a step are always in memory; its records are kept as they
-come, and read again only where they were too many to keep.
+They are kept in memory between the slices of a run, as long as no other projector takes it. The store may have tens of
+thousands of them. Only the first few are read, and a slice writes its additions at its end, so the cost of a slice
+depends on the steps that it completes and not on those that wait. The ranks that have reported a step are always in
+memory. Its records are kept as they arrive, and read again only if they were too many to keep.
 """
 
 import heapq
@@ -19,20 +19,20 @@ from monitor_server.store.repositories.log.step_records import StepBounds
 __all__ = ["WaitingCache", "WaitingSteps"]
 
 FIRST_STEPS = 64
-# Records that are read ahead for waiting steps; a record is up to some 30 KB.
+# Records that are read ahead for waiting steps; a record has up to about 30 KB.
 RECORDS_READ_AHEAD = 64
-# Of one run between two slices: beyond it, records are read again when their step is complete.
+# The limit for one run between two slices. Further records are read again when their step is complete.
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 MAX_KEPT_STEPS = 4_096
-# Of all runs together: those that were projected longest ago are dropped first.
+# The limit for all runs together. The runs that were projected longest ago are dropped first.
 MAX_CACHED_BYTES = 64 * 1024 * 1024
 MAX_CACHED_RUNS = 512
 
 
 class WaitingSteps:
-    """Incomplete steps of one run by attempt and step, the first at hand.
+    """The incomplete steps of one run by attempt and step; the first ones are in memory.
 
-    Every step of the table up to the last that was read is in memory, or was removed; of those behind it some may be.
+    Every step of the table up to the last one that was read is in memory, or was removed; some later ones may be.
     """
 
     def __init__(self, context: RunContext, bounds: StepBounds) -> None:
@@ -43,7 +43,7 @@ class WaitingSteps:
         self._since: dict[Key, float] = {}
         self._ranks: dict[Key, set[int]] = {}
         self._records: dict[Key, StepRecords] = {}
-        self._stored: set[Key] = set()  # in the table and here
+        self._stored: set[Key] = set()  # steps that are in the table and in memory
         self._removed: set[Key] = set()
         self._read_to: Key = (-1, -1)
         self._is_all_read = False
@@ -58,7 +58,7 @@ class WaitingSteps:
         self._context = context
 
     def look_up(self, records: Iterable[StoredRecord]) -> None:
-        """Find out which steps of records that are about to be added are complete, or wait in the table."""
+        """Find out which steps of records to be added are complete, or wait in the table."""
         keys = {(record.attempt, record.step) for record in records} - self._since.keys() - self._complete
         self._complete |= self._find_complete(keys)
         unknown = keys - self._complete
@@ -74,7 +74,7 @@ class WaitingSteps:
                 continue
             if key not in self._since:
                 if key in self._in_table and key > self._read_to:
-                    continue  # it is read from the table in its turn
+                    continue  # it is read from the table later, in order
                 self._put(key, now)
                 self._ranks[key] = set()
                 self._records[key] = StepRecords(self._bounds)
@@ -89,7 +89,7 @@ class WaitingSteps:
         return late
 
     def first(self) -> tuple[Key, float] | None:
-        """Return the first step and since when it waits, or None where no step waits."""
+        """Return the first step and the time since which it waits, or None if no step waits."""
         while not self._is_all_read and (not self._order or self._order[0] > self._read_to):
             self._read_more()
         if not self._order:
@@ -98,7 +98,7 @@ class WaitingSteps:
         return key, self._since[key]
 
     def ranks(self, key: Key) -> int:
-        """Return how many ranks have reported a step."""
+        """Return the number of ranks that have reported a step."""
         ranks = self._ranks.get(key)
         if ranks is None:
             attempt, step = key
@@ -125,14 +125,14 @@ class WaitingSteps:
             self._removed.add(key)
 
     def save(self, repositories: Repositories) -> None:
-        """Write what was added and removed."""
+        """Write the steps that were added and removed."""
         waiting = repositories.waiting
         waiting.remove(self._run_id, self._removed)
         new = self._since.keys() - self._stored
         waiting.add(self._run_id, {key: self._since[key] for key in new})
 
     def end(self) -> bool:
-        """Keep what the next slice needs, after the commit; return False where that is too much."""
+        """Keep the state for the next slice, after the commit; return False if that is too much."""
         self._removed.clear()
         self._stored = set(self._since)
         self._complete, self._in_table = set(), set()
@@ -175,7 +175,7 @@ class WaitingSteps:
                 self._put(key, since)
 
     def _read_records(self, key: Key) -> None:
-        """Read the records of a step, and of some that follow it in its attempt, as far as they are projected."""
+        """Read the records of a step, and of some later steps of its attempt, up to the projected position."""
         attempt = key[0]
         count = max(1, RECORDS_READ_AHEAD // self._context.world_size(attempt))
         ahead = heapq.nsmallest(count, (other for other in self._stored if other[0] == attempt and other >= key))
@@ -191,7 +191,7 @@ class WaitingSteps:
             records.left_out = stored.left_out
             self.body_bytes += records.body_bytes
             if self.body_bytes > MAX_KEPT_BYTES:
-                break  # the others are read in their turn
+                break  # the other records are read in order later
 
 
 class WaitingCache:
@@ -210,7 +210,7 @@ class WaitingCache:
         return sum(each.body_bytes for _, each in list(self._steps.values()))
 
     def take(self, context: RunContext) -> WaitingSteps:
-        """Return a run's waiting steps for a slice; the cache has them again after `keep`."""
+        """Return a run's waiting steps for a slice, and remove them from the cache until `keep`."""
         held = self._steps.pop(context.run.id, None)
         if held is None or held[0] != context.run.revision:
             return WaitingSteps(context, self._bounds)
@@ -228,7 +228,7 @@ class WaitingCache:
             held -= dropped.body_bytes
 
     def forget(self, run_id: str | None = None) -> None:
-        """Drop what is in memory of a run, or of all runs."""
+        """Drop the waiting steps of a run, or of all runs."""
         if run_id is None:
             self._steps.clear()
         else:
