@@ -1,4 +1,4 @@
-"""A person acknowledges an alert: it is kept with the alert at once, and appended to the run's log for detection."""
+"""A person's acknowledgement of an alert: it is stored with the alert at once, and logged for detection."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ __all__ = ["AlertAcknowledgement", "acknowledge"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertAcknowledgement:
-    """Who has acknowledged an alert, with a note."""
+    """The person who has acknowledged an alert, with a note."""
 
     run_id: str
     alert_id: str
@@ -25,7 +25,7 @@ class AlertAcknowledgement:
 def acknowledge(repositories: Repositories, given: AlertAcknowledgement, *, now: float) -> tuple[int, str]:
     """Write an acknowledgement, and return its position in the run's log and the kind of the alert.
 
-    A run whose trainer is lost is given up by it. What detection does about it follows when the log is projected.
+    If the trainer of the run is lost, this also closes the run. Detection processes it when the log is projected.
 
     Raises:
         UnknownAlert: If there is no such alert.

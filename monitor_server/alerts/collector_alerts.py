@@ -1,4 +1,4 @@
-"""Alerts about the collector itself, which stand among those of runs, in a run of their own."""
+"""Alerts about the collector itself. They are listed among those of runs, and belong to a run of their own."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -19,13 +19,13 @@ RUN: Final = "collector"
 def update_collector_alerts(
     repositories: Repositories, findings: Sequence[Finding], *, now: float, concerns: Callable[[str], bool]
 ) -> list[tuple[Run, Alert]]:
-    """Bring the alerts about the collector to what is found; nobody is notified of them.
+    """Open, update and resolve the alerts about the collector by its findings. No notification is sent for them.
 
     Args:
         repositories: An open transaction.
-        findings: What holds, at step 0: the collector makes no steps.
+        findings: The findings that hold, at step 0: the collector makes no steps.
         now: Seconds since the epoch.
-        concerns: Whether the findings cover a kind at all; alerts of other kinds are left alone.
+        concerns: Whether the findings cover a kind; alerts of other kinds do not change.
 
     Returns:
         The run and each alert that has changed.
@@ -43,7 +43,7 @@ def update_collector_alerts(
 
 
 def _add_run(repositories: Repositories, run_id: str, now: float) -> Run:
-    """Add a run that has ended, so that no clock looks at it."""
+    """Add a run that has already ended, so that it never counts as silent."""
     run = repositories.runs.add(
         Run(
             id=run_id,

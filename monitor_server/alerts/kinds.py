@@ -13,12 +13,12 @@ KINDS: Final = ALERT_KINDS | {STALE, LOST}
 
 
 def is_kind(kind: str) -> bool:
-    """Return whether an alert may have this kind; a rule may be written after somebody names its kind."""
+    """Return whether an alert may have this kind. A kind may be named before its rule is written."""
     return kind in KINDS or (kind.startswith(RULE_PREFIX) and kind != RULE_PREFIX)
 
 
 def refusal_of_kind(kind: str) -> str:
-    """Say of a text that is no kind what must hold, and list the kinds."""
+    """Return the message for a text that is not a kind, with the list of the kinds."""
     return (
         f"must be a kind of alert, got {printable(kind, longest=100)!r}; the kinds are {', '.join(sorted(KINDS))}, and "
         f"{RULE_PREFIX}NAME for a rule"

@@ -1,7 +1,7 @@
-"""The alerts of one run while it is projected: opened by a finding, kept while it is found, resolved when it is not.
+"""The alerts of one run during its projection: opened by a finding, kept while the finding holds, then resolved.
 
-A finding that comes back opens another alert, which refers to the one before. Detectors decide how long something must
-last before they find it; ``pending_steps`` of the settings asks for more steps.
+A finding that comes back opens another alert, which refers to the earlier one. Detectors decide how long a condition
+must last before they report a finding; ``pending_steps`` of the settings asks for more steps.
 """
 
 import uuid
@@ -23,7 +23,7 @@ __all__ = ["AlertTransition", "Lifecycle", "RecordTransitions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertTransition:
-    """A change of an alert that people are notified of; ``raised`` means that it has become more severe."""
+    """A change of an alert that is notified; ``raised`` means that the alert has become more severe."""
 
     change: Literal["opened", "raised", "resolved"]
     alert: Alert
@@ -31,7 +31,7 @@ class AlertTransition:
 
 
 RecordTransitions = Callable[[Repositories, Run, Sequence[AlertTransition]], None]
-"""Writes in the transaction of some transitions whom to notify of them."""
+"""Writes the notifications about some transitions, in their transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,21 @@ class _Step:
 
 
 class Lifecycle:
-    """The alerts of one run while it is worked on; `save` writes what has changed.
+    """The alerts of one run during its projection; `save` writes the changes.
 
     Attributes:
-        transitions: What has happened to alerts so far, in order; after `save`, with the alerts as they were written.
+        transitions: The transitions so far, in order; after `save`, with the alerts as they were written.
     """
 
     def __init__(self, alerts: Alerts, run_id: str, *, pending_steps: int = 0) -> None:
         """Read the open alerts of a run.
 
         Args:
-            alerts: Of a snapshot or of a transaction.
+            alerts: The alerts of a snapshot or of a transaction.
             run_id: The run.
-            pending_steps: For how many further steps a finding must hold before it fires. What is critical, what the
-                clock finds and what a rule of the user's own finds, which has a duration of its own, fires at once.
+            pending_steps: The number of further steps for which a finding must hold before it fires. Critical findings,
+                findings of the clock, and findings of the user's own rules, which have their own duration, fire at
+                once.
         """
         self._run_id = run_id
         self._pending_steps = pending_steps
@@ -90,16 +91,16 @@ class Lifecycle:
         concerns: Callable[[str], bool],
         rewinds: bool = False,
     ) -> list[Alert]:
-        """Bring the alerts to what is found at ``step``.
+        """Open, update and resolve the alerts by the findings at ``step``.
 
         Args:
             findings: All findings that hold; the most severe of a kind counts.
             phase: The run's phase, kept with alerts that open.
             step: The step at which the findings hold.
             now: Seconds since the epoch.
-            concerns: Whether these findings cover a kind at all; alerts of other kinds are left alone.
-            rewinds: Whether ``step`` begins an attempt that goes back. An alert that has its severity since this step
-                or a later one rests on steps that do not count any more: it is resolved, and what is found opens anew.
+            concerns: Whether these findings cover a kind; alerts of other kinds do not change.
+            rewinds: Whether ``step`` begins an attempt that goes back. An alert that reached its severity at this step
+                or later rests on steps that no longer count: it is resolved, and a finding that holds opens another.
 
         Returns:
             The alerts that opened, became more severe, fired after they were pending, or resolved.
@@ -128,7 +129,7 @@ class Lifecycle:
         return changed_alerts
 
     def mark_data(self, *, is_lost: bool, why: str, now: float) -> list[Alert]:
-        """Note that the run became silent, or sends steps again; return the alerts of the detectors that it changes."""
+        """Note that the run became silent, or sends steps again; return the detectors' alerts that this changes."""
         change = Change.DATA_LOST if is_lost else Change.DATA_RETURNED
         entry = HistoryEntry(at=now, change=change, why=why)
         open_alerts = [alert for alert in self._open_alerts.values() if not _is_found_in_silence(alert)]
@@ -137,9 +138,10 @@ class Lifecycle:
         ]
 
     def save(self, repositories: Repositories, *, now: float) -> None:
-        """Write what has changed, in the order in which it began, and silence what a silence covers.
+        """Write the changes in the order in which they began, and silence the alerts that a silence covers.
 
-        What was written since the alerts were read stays: silences, and an acknowledgement unless the alert has become
+        Changes that others wrote since the alerts were read are kept: silences, and an acknowledgement unless the alert
+        has become more severe.
         more severe.
         """
         if not self._unsaved:
@@ -158,7 +160,7 @@ class Lifecycle:
     def _write(
         self, repositories: Repositories, alert: Alert, known: Alert | None, silences: Sequence[Silence], now: float
     ) -> Alert:
-        """Repeat the changes of an alert on what the store holds of it, and write it with its history."""
+        """Apply the changes of an alert to its row in the store, and write it with its history."""
         steps, entries = self._changes.get(alert.id, []), []
         if known is None:
             opened = self._opened[alert.id]
@@ -214,7 +216,7 @@ class Lifecycle:
             del self._open_alerts[alert.kind]
 
     def _add_transition(self, before: Alert, changed: Alert, change: Change, now: float) -> None:
-        """Note what people are notified of: of an alert that was pending, only that it fires."""
+        """Note the transition to notify; for an alert that was pending, only that it fires."""
         if before.stage == Stage.PENDING:
             if changed.state == "firing":
                 self.transitions.append(AlertTransition(change="opened", alert=changed, at=now))
@@ -248,16 +250,16 @@ class Lifecycle:
 
 
 def _is_found_in_silence(alert: Alert) -> bool:
-    """Whether an alert is about missing data: of the clock, or of a rule that a signal is not recorded."""
+    """Whether an alert is about missing data: from the clock, or from a rule about a signal that is not recorded."""
     return is_clock_kind(alert.kind) or (
         alert.kind.startswith(RULE_PREFIX) and alert.evidence.get("condition") == "absence"
     )
 
 
 def _silenced(alert: Alert, silences: Sequence[Silence], *, now: float) -> tuple[Alert, HistoryEntry] | None:
-    """Return an open alert after the silences that concern its run, with the entry of that; None if nothing changes.
+    """A silence whose time is over is ended by `alerts.silencing`, which notifies people of the alerts that still fire.
 
-    A silence that has ended is left to `alerts.silencing`, which notifies people of what still fires.
+    This does not end a silence: `alerts.silencing` does, and notifies people of the alerts that still fire.
     """
     if alert.state == "resolved":
         return None
@@ -279,7 +281,7 @@ def _update(alert: Alert, found: Finding | None, step: int) -> Alert:
         return replace(alert, resolved_step=step)
     if found.severity.rank <= Severity(alert.severity).rank:
         return replace(alert, last_step=step)
-    # What was acknowledged was less severe: the more severe alert has to be acknowledged anew.
+    # The acknowledgement was for a lower severity, so the more severe alert must be acknowledged again.
     return replace(
         alert,
         severity=str(found.severity),

@@ -16,7 +16,7 @@ LOST = "trainer_lost"
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How long nothing was heard of a run.
+    """The time for which nothing was heard of a run.
 
     Attributes:
         unheard: Seconds since its trainer's last message.
@@ -28,18 +28,18 @@ class Silence:
 
     @classmethod
     def of(cls, *, now: float, last_seen: float, last_step_at: float) -> Self:
-        """Measure it. A step that is processed late has arrived with a message, and so not after the last one."""
+        """Measure it. A step that is processed late arrived with a message, so no later than the last message."""
         unheard = now - last_seen
         return cls(unheard=unheard, without_step=max(unheard, now - last_step_at))
 
 
 def is_clock_kind(kind: str) -> bool:
-    """Return whether alerts of this kind are found by the clock rather than by the detectors."""
+    """Return whether the clock finds alerts of this kind, and not the detectors."""
     return kind in (STALE, LOST)
 
 
 def shown_phase(status: str, phase: str) -> Phase:
-    """Return the phase that readers see: that of a silent run is no longer known, unless the run had collapsed."""
+    """Return the phase that readers see: a silent run has no known phase, unless it had collapsed."""
     is_silent = status in ("stalled", "lost") and phase != Phase.COLLAPSED
     return Phase.UNKNOWN if is_silent or phase not in set(Phase) else Phase(phase)
 
@@ -47,7 +47,7 @@ def shown_phase(status: str, phase: str) -> Phase:
 def silent_run_findings(
     status: str, *, step: int, silence: Silence, stall_seconds: float, lost_factor: float
 ) -> list[Finding]:
-    """Return the findings for a run of this status; none while it makes steps or has ended."""
+    """Return the findings for a run of this status; there are none while it makes steps or has ended."""
     stale = _finding(
         STALE, Severity.WARNING, step, silence.without_step, threshold=stall_seconds, what="no step", last="step"
     )

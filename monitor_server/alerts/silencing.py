@@ -1,4 +1,4 @@
-"""Silences are applied to the alerts that fire when they begin and end; `lifecycle` applies them to those that open."""
+"""Applies silences to the firing alerts when a silence begins or ends; `lifecycle` applies them to alerts that open."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ from monitor_server.store.repositories.silences import Silence
 
 __all__ = ["AppliedSilences", "Silencing"]
 
-# One takes some ten statements: a slice takes some tens of milliseconds.
+# One alert takes about ten statements, so a slice takes some tens of milliseconds.
 ALERTS_PER_SLICE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedSilences:
-    """What a slice has changed: alerts with their runs, and whether there may be more to change."""
+    """The changes of one slice: alerts with their runs, and whether there may be more to change."""
 
     changed: list[tuple[Run, Alert]]
     has_more: bool
@@ -45,7 +45,7 @@ class Silencing:
             store: The database.
             clock: Returns seconds since the epoch.
             on_changed: Called after a commit with the alerts that were changed, and their runs.
-            record_transitions: Writes whom to notify of alerts that fire when their silence ends.
+            record_transitions: Writes the notifications about alerts that fire when their silence ends.
         """
         self._store = store
         self._clock = clock
@@ -65,18 +65,18 @@ class Silencing:
                     applied = self.apply(repositories)
                 self.report(applied)
                 is_due = applied.has_more
-        except Exception as error:  # noqa: BLE001 - it is logged, and those who tick go on
+        except Exception as error:  # noqa: BLE001 - it is logged, and the other periodic work continues
             self._failures.failed(error)
         else:
             self._failures.succeeded()
 
     def report(self, applied: AppliedSilences) -> None:
-        """Report after the commit what a slice has changed."""
+        """Report the changes of a slice after the commit."""
         if applied.changed:
             self._on_changed(applied.changed)
 
     def apply(self, repositories: Repositories) -> AppliedSilences:
-        """Bring a bounded number of alerts to what the silences demand, in an open transaction."""
+        """Apply the silences in force to a bounded number of alerts, in an open transaction."""
         now = self._clock()
         silences = repositories.silences
         silences.end_due(now=now)
@@ -108,7 +108,7 @@ class Silencing:
         why = "its time is over" if by is None else "somebody has ended it"
         repositories.alert_history.add(fires, HistoryEntry(at=now, change=Change.SILENCE_ENDED, by=by, why=why))
         if fires.state == "firing" and fires.acknowledged_at is None:
-            # Who was notified of this severity before the silence is not notified again.
+            # Recipients who were notified of this severity before the silence are not notified again.
             is_raised = fires.severity_step != fires.opened_step
             transition = AlertTransition(change="raised" if is_raised else "opened", alert=fires, at=now)
             self._record_transitions(repositories, run, [transition])
@@ -125,7 +125,7 @@ def _silence(repositories: Repositories, silence: Silence, alert: Alert, now: fl
 
 
 def _locked(repositories: Repositories, alerts: Sequence[Alert]) -> list[tuple[Run, list[Alert]]]:
-    """Lock the runs of alerts, and return each with its alerts as they are by now; those that are over are left out."""
+    """Lock the runs of alerts, and return each with the current state of its alerts; alerts that ended are left out."""
     wanted: dict[str, set[str]] = defaultdict(set)
     for alert in alerts:
         wanted[alert.run_id].add(alert.id)

@@ -1,4 +1,4 @@
-"""The life of an alert: its stages, what can happen to it, and the table of the stages that follow."""
+"""The life of an alert: its stages, the changes that can happen to it, and the table of the next stages."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,27 +11,27 @@ __all__ = ["NEXT_STAGE", "Change", "Stage", "advance", "next_stage"]
 
 
 class Stage(StrEnum):
-    """Where an alert is in its life."""
+    """The stage of an alert in its life."""
 
     PENDING = "pending"
-    """Found, but not yet for as many steps as the settings demand; nobody is notified."""
+    """Found, but for fewer steps than the settings require; no notification is sent."""
     FIRING = "firing"
-    """Found, and nobody has reacted."""
+    """Found, and nobody has acknowledged it."""
     NO_DATA = "no_data"
-    """Found when the run last sent steps; the run is silent, so that nobody knows whether it still holds."""
+    """Found when the run last sent steps; the run is silent, so it is unknown whether the finding still holds."""
     ACKNOWLEDGED = "acknowledged"
-    """Found, and somebody knows of it."""
+    """Found, and acknowledged by a person."""
     SILENCED = "silenced"
-    """Found, and nobody is notified of it while a silence covers it."""
+    """Found, but a silence covers it and suppresses its notifications."""
     RESOLVED = "resolved"
     """No longer found. A finding that comes back opens another alert, which refers to this one."""
 
 
 class Change(StrEnum):
-    """What happens to an alert that was opened."""
+    """A change of an open alert."""
 
     HELD = "held"
-    """It was found for as many steps as the settings demand."""
+    """It was found for as many steps as the settings require."""
     RAISED = "raised"
     """It has become more severe, which ends an acknowledgement."""
     DATA_LOST = "data_lost"
@@ -39,19 +39,19 @@ class Change(StrEnum):
     DATA_RETURNED = "data_returned"
     """Its run sends steps again."""
     ACKNOWLEDGED = "acknowledged"
-    """Somebody knows of it."""
+    """A person acknowledged it."""
     SILENCED = "silenced"
     """A silence covers it."""
     SILENCE_ENDED = "silence_ended"
     """No silence covers it any more."""
     COMMENTED = "commented"
-    """Somebody wrote about it."""
+    """A person wrote a comment about it."""
     RESOLVED = "resolved"
     """It is no longer found."""
 
 
 ACTIVE: Final = None
-"""In the table: silenced where a silence covers the alert, else acknowledged where somebody knows of it, or firing."""
+"""In the table, this stands for the stage that follows from the alert: silenced, else acknowledged, else firing."""
 
 _SAME_FOR_RESOLVED = dict.fromkeys(Change, Stage.RESOLVED)
 
@@ -89,7 +89,8 @@ NEXT_STAGE: Final[Mapping[Stage, Mapping[Change, Stage | None]]] = {
         Change.COMMENTED: Stage.NO_DATA,
         Change.RESOLVED: Stage.RESOLVED,
     },
-    # Nobody is notified anew that the run of a known or silenced alert is silent: that has an alert of its own.
+    # The silence of a run has an alert of its own, so the acknowledged or silenced alert causes no further
+    # notification.
     Stage.ACKNOWLEDGED: {
         Change.HELD: Stage.ACKNOWLEDGED,
         Change.RAISED: ACTIVE,
@@ -103,7 +104,7 @@ NEXT_STAGE: Final[Mapping[Stage, Mapping[Change, Stage | None]]] = {
     },
     Stage.SILENCED: {
         Change.HELD: Stage.SILENCED,
-        Change.RAISED: Stage.SILENCED,  # where the silence does not cover the new severity, it ends next
+        Change.RAISED: Stage.SILENCED,  # if the silence does not cover the new severity, it ends next
         Change.DATA_LOST: Stage.SILENCED,
         Change.DATA_RETURNED: Stage.SILENCED,
         Change.ACKNOWLEDGED: Stage.SILENCED,
@@ -121,7 +122,7 @@ def next_stage(stage: Stage, change: Change, *, is_acknowledged: bool, is_silenc
 
     Args:
         stage: The stage before.
-        change: What happens.
+        change: The change.
         is_acknowledged: Whether an acknowledgement of its severity holds after the change.
         is_silenced: Whether a silence covers it after the change.
     """
@@ -142,6 +143,6 @@ def advance(alert: Alert, change: Change, **fields: Any) -> Alert:  # noqa: ANN4
         is_acknowledged=altered.acknowledged_at is not None,
         is_silenced=altered.silence_id is not None,
     )
-    # Readers that know of three states only: `firing` is whatever is found and no longer pending.
+    # For readers that support only three states, `firing` is every state in which the alert is found and not pending.
     state = str(stage) if stage in (Stage.PENDING, Stage.RESOLVED) else "firing"
     return replace(altered, stage=str(stage), state=state)

@@ -1,4 +1,4 @@
-"""The verdict in a receipt: the phase of the trainer's attempt at the newest step seen by detection, and alerts."""
+"""The verdict in a receipt: the phase of the attempt at the newest step that detection has processed, and alerts."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -18,17 +18,17 @@ from trainer_hooks import wire
 __all__ = ["MOST_PASSED", "PASSED_SECONDS", "RecentVerdicts", "Verdict", "load_verdict", "read_passed", "read_verdict"]
 
 
-# Well below the second in which a trainer makes a step.
+# Well below the second that a trainer takes for a step.
 VERDICT_SECONDS = 0.5
 MAX_RECENT_VERDICTS = 4_096
-# A trainer sends something every 15 s. What it has sent meanwhile is projected within minutes, also after an outage.
+# A trainer sends a batch at least every 15 s. Detection projects it within minutes, also after an outage.
 PASSED_SECONDS = 600.0
 MOST_PASSED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The phase and the alerts of a run after a step of one attempt; ``passed`` are those that fire no more."""
+    """The phase and the alerts of a run after a step of one attempt; ``passed`` are the alerts that no longer fire."""
 
     attempt: int
     step: int | None
@@ -37,7 +37,7 @@ class Verdict:
     passed: Sequence[wire.AlertNotice] = ()
 
     def receipt_fields(self, attempt: int) -> dict[str, Any]:
-        """Return the fields of a receipt for a trainer of an attempt; none where it is about another attempt."""
+        """Return the fields of a receipt for a trainer of an attempt; none if the verdict is about another attempt."""
         if self.attempt != attempt or self.step is None:
             return {}
         fields = {"phase": self.phase, "judged_step": self.step, "alerts": list(self.alerts)}
@@ -45,13 +45,13 @@ class Verdict:
 
 
 def read_verdict(run: Run, firing: Sequence[Alert], passed: Sequence[Alert] = ()) -> Verdict:
-    """Return the verdict on a run, with the alerts that fire and those that did a moment ago.
+    """Return the verdict on a run, with the firing alerts and those that fired a moment ago.
 
-    An alert that has its severity since a later step belongs to an attempt that has ended, and to weights that this
-    attempt has left behind. An alert of the clock says that the trainer was not heard, and now it is.
+    An alert whose severity began at a later step belongs to an earlier attempt that has ended, and to weights that this
+    attempt does not use. An alert of the clock means that the trainer was silent, and it has sent something now.
     """
     last_step = run.last_step
-    # One that ended at no later step than it opened at ended because a newer attempt went back to before it.
+    # An alert that ended at or before its opening step ended because a newer attempt went back to an earlier step.
     passed = [alert for alert in passed if alert.resolved_step is None or alert.resolved_step > alert.opened_step]
     alerts, others = (
         [
@@ -71,7 +71,7 @@ def read_passed(repositories: Repositories, run: Run, *, now: float) -> list[Ale
 
 
 def load_verdict(store: Store, run_id: str, *, now: float) -> Verdict | None:
-    """Read the verdict on a run from the store; None where there is no such run."""
+    """Read the verdict on a run from the store; return None if there is no such run."""
     with store.read() as repositories:
         run = repositories.runs.find(run_id)
         if run is None:
@@ -82,9 +82,9 @@ def load_verdict(store: Store, run_id: str, *, now: float) -> Verdict | None:
 class RecentVerdicts:
     """The verdicts that were read from the store a moment ago, for receipts of runs that another process projects.
 
-    Reading one takes as long as appending a batch, and a trainer learns of an alert by its next step all the same. That
-    a run has no verdict yet is kept for the same time: otherwise, while the projector is behind, each receipt would
-    read the database for nothing new.
+    Reading a verdict takes as long as appending a batch, and a trainer receives an alert by its next step in any case.
+    The absence of a verdict is kept for the same time. Otherwise, while the projector is behind, each receipt would
+    read the database and find nothing new.
     """
 
     def __init__(self, *, seconds: float = VERDICT_SECONDS, clock: Callable[[], float] = monotonic) -> None:
@@ -101,11 +101,11 @@ class RecentVerdicts:
         return read is not None and self._clock() - read[0] < self._seconds
 
     def find(self, run_id: str) -> Verdict | None:
-        """Return the verdict on a run that was read a moment ago; None where there was none, or it was not read."""
+        """Return the verdict on a run that was read a moment ago; None if there was none, or it was not read."""
         return self._read[run_id][1] if self.is_recent(run_id) else None
 
     def keep(self, run_id: str, verdict: Verdict | None) -> None:
-        """Keep what was read now; the longest unread is dropped where there are too many."""
+        """Keep the verdict that was just read; if there are too many, the one that was read longest ago is dropped."""
         self._read[run_id] = (self._clock(), verdict)
         self._read.move_to_end(run_id)
         if len(self._read) > MAX_RECENT_VERDICTS:

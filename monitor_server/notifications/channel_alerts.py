@@ -1,4 +1,4 @@
-"""A channel that fails is itself an alert: `channel_failing:NAME`, among the alerts about the collector."""
+"""A failing channel has an alert of its own, `channel_failing:NAME`, among the alerts about the collector."""
 
 from collections.abc import Collection
 from typing import Final
@@ -23,7 +23,7 @@ def update_channel_alert(
     Args:
         repositories: An open transaction.
         channel: Its name.
-        error: Why the attempt has failed; None if it has not.
+        error: The reason for which the attempt failed; None if it succeeded.
         now: Seconds since the epoch.
 
     Returns:
@@ -48,7 +48,7 @@ def update_channel_alert(
 def resolve_removed_channels(
     repositories: Repositories, known: Collection[str], *, now: float
 ) -> list[tuple[Run, Alert]]:
-    """Resolve the alerts of channels that the file no longer has; return the run and each alert that has changed."""
+    """Resolve the alerts of channels that are no longer in the file; return the run and each alert that has changed."""
     kinds = {PREFIX + channel for channel in known}
     return update_collector_alerts(
         repositories, [], now=now, concerns=lambda kind: kind.startswith(PREFIX) and kind not in kinds

@@ -1,4 +1,4 @@
-"""Stores what came of deliveries: a message is sent, is tried again, goes to the fallback, or is given up."""
+"""Stores the results of deliveries: a message is sent, is tried again, goes to the fallback, or is given up."""
 
 import logging
 import random
@@ -33,8 +33,7 @@ class DeliveryResults:
         store: The database.
         file: Returns the channels in force, with their limits and fallback.
         clock: Returns seconds since the epoch.
-        is_stopping: Set when the collector stops, which ends the deliveries that are under way; their messages are
-            released.
+        is_stopping: Set when the collector stops, which ends the running deliveries; their messages are released.
     """
 
     def __init__(
@@ -53,19 +52,19 @@ class DeliveryResults:
     def record(
         self, message: OpenMessage, failure: str | None, *, until: float
     ) -> tuple[str | None, Sequence[tuple[Run, Alert]]]:
-        """Store what came of an attempt, again and again until the claim on the message ends.
+        """Store the result of an attempt. If that fails, try again until the claim on the message ends.
 
         Args:
-            message: What was delivered.
-            failure: Why it was not accepted; None where it was.
-            until: When the claim ends, on the monotonic clock.
+            message: The message.
+            failure: The reason for which it was not accepted; None if it was accepted.
+            until: The end of the claim, on the monotonic clock.
 
         Returns:
-            ``sent``, ``failed`` or ``given_up``, None where the message was released; and the alerts about channels
-            that have changed.
+            ``sent``, ``failed`` or ``given_up``, None if the message was released; and the alerts about channels that
+            have changed.
 
         Raises:
-            Unavailable: If it could not be stored until then, or the collector stops.
+            Unavailable: If it could not be stored before the claim ended, or the collector stops.
         """
         while True:
             try:
@@ -86,7 +85,7 @@ class DeliveryResults:
             return None, ()
         else:
             result = self._write_failure(repositories, message, failure)
-        if FORMER in message.channel:  # whether a channel that is gone works concerns nobody
+        if FORMER in message.channel:  # a channel that was removed needs no status
             return result, ()
         return result, update_channel_alert(repositories, message.channel, error=failure, now=self._clock())
 
@@ -95,7 +94,7 @@ class DeliveryResults:
         if attempts == 1:
             log.warning("a notification to %s failed and is tried again: %s", message.channel, printable(failure))
         file, age = self._file(), now - message.created_at
-        # What a new document allows does not concern those who are notified of it.
+        # The limits of a new document do not apply to the notice about that document.
         limits = Limits() if FORMER in message.channel else file.limits
         is_over = age >= limits.give_up_hours * HOUR_SECONDS
         fallback = file.fallback

@@ -1,4 +1,4 @@
-"""Delivers claimed messages, each channel in a thread of its own, so that a slow channel holds up no other."""
+"""Delivers claimed messages, each channel in a thread of its own, so that a slow channel delays no other."""
 
 import json
 import logging
@@ -40,10 +40,10 @@ class DeliveryThreads:
 
     Args:
         store: The database.
-        results: Stores what came of each delivery.
+        results: Stores the result of each delivery.
         channel: Returns the channel of a name in the queue.
-        networks: Where deliveries may connect to; anywhere if None.
-        links: Adds the links by which readers act; None for none.
+        networks: The networks that deliveries may connect to; all if None.
+        links: Adds the links by which readers act on alerts; None for no links.
         clock: Returns seconds since the epoch.
         on_result: Called with a channel and ``sent``, ``failed`` or ``given_up`` after each attempt.
         on_alerts: Called after a commit with the alerts about channels that have changed, and their run.
@@ -77,11 +77,11 @@ class DeliveryThreads:
         self._span = span
         self._lock = threading.Lock()
         self._under_way: dict[str, _Delivery] = {}
-        # Of the open message of each channel; a restart forgets it, and all recipients then have the message again.
+        # For the open message of each channel. A restart forgets it, and then all recipients get the message again.
         self._accepted: dict[str, tuple[str, Channel | None, set[int]]] = {}
 
     def idle(self, channels: Iterable[str]) -> list[str]:
-        """Return those of some channels that nothing is delivered to now."""
+        """Return the channels among the given ones without a running delivery."""
         with self._lock:
             return [name for name in channels if name not in self._under_way]
 
@@ -95,12 +95,12 @@ class DeliveryThreads:
         thread = threading.Thread(
             target=self._deliver, args=(message, cancellation), name=f"rlvitals-notify-{message.channel}", daemon=True
         )
-        with self._lock:  # which `_deliver` needs at its end
+        with self._lock:  # `_deliver` takes this lock at its end
             thread.start()
             self._under_way[message.channel] = _Delivery(thread, cancellation)
 
     def stop(self) -> None:
-        """End what is under way; its messages are delivered again by the next start."""
+        """End the running deliveries; their messages are delivered again after the next start."""
         with self._lock:
             under_way = list(self._under_way.values())
         for delivery in under_way:
@@ -127,7 +127,7 @@ class DeliveryThreads:
                 self._on_result(message.channel.partition(FORMER)[0], result)
                 self._on_alerts(changed)
         except Unavailable as error:
-            # The claim ends by itself, and the message is then sent again with the same key.
+            # The claim ends with time, and the message is then sent again with the same key.
             log.warning("the result of a notification to %s could not be stored: %s", message.channel, error)
         except Exception:
             log.exception("delivering a notification to %s has failed", message.channel)
@@ -137,7 +137,7 @@ class DeliveryThreads:
             self._on_end()
 
     def _complete_body(self, message: OpenMessage, channel: Channel) -> bytes:
-        """Return the body with what is not stored in it: the links by which its readers act."""
+        """Return the body with the part that is not stored: the links by which its readers act."""
         if self._links is None or not channel.actions:
             return message.body
         with self._store.read() as repositories:
@@ -145,7 +145,7 @@ class DeliveryThreads:
         return json.dumps(body).encode()
 
     def _draw(self, message: OpenMessage, channel: Channel) -> bytes | None:
-        """Return the picture of a message; a repeat goes without one, in case the service refused it."""
+        """Return the picture of a message. A repeat has none, because the service may have refused the picture."""
         if not isinstance(channel, AppriseChannel) or not channel.picture or message.attempts:
             return None
         return draw_picture(self._store, json.loads(message.body))
@@ -157,7 +157,7 @@ class DeliveryThreads:
         deliver(channel, body, picture=picture, accepted=accepted, cancellation=cancellation, networks=self._networks)
 
     def _accepted_by(self, message: OpenMessage, channel: Channel) -> set[int]:
-        """Return the recipients of a channel who have accepted a message, for as long as its address stays the same."""
+        """Return the recipients of a channel who have accepted a message, while its address stays the same."""
         id_, to, accepted = self._accepted.get(message.channel, ("", None, set()))
         if (id_, to) != (message.id, channel):
             accepted = set()
@@ -170,6 +170,6 @@ def _failure(attempt: Callable[[], None]) -> str | None:
         attempt()
     except DeliveryFailed as error:
         return str(error)
-    except Exception as error:  # noqa: BLE001 - one channel's fault is recorded like any failure, without its text
+    except Exception as error:  # noqa: BLE001 - an error in one channel is recorded like any failure, without its text
         return f"the delivery ended with {type(error).__name__}"
     return None

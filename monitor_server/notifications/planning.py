@@ -1,4 +1,4 @@
-"""Computes when a channel's next message may be formed, and when a failed one is tried again, from numbers alone."""
+"""Computes the times of a channel's next message and of the next attempt after a failure, from numbers alone."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,26 +10,26 @@ from monitor_server.notifications.configuration.tables import Grouping, Limits
 __all__ = ["next_message_at", "retry_delay"]
 
 FIRST_RETRY_SECONDS: Final = 2.0
-# So that a receiver that is back is found within minutes.
+# Retries at most this far apart find a receiver within minutes of its return.
 LONGEST_RETRY_SECONDS: Final = 300.0
 
 
 def next_message_at(
     *, since: float, rank: int, recent: Sequence[tuple[float, str]], grouping: Grouping, limits: Limits
 ) -> float:
-    """Return the time from which on the events that wait for a channel may become a message.
+    """Return the earliest time at which the events that wait for a channel may become a message.
 
-    The first message goes after a short wait, in which alerts of one cause gather. What follows waits until the window
-    of the last message is over, unless it is more severe than everything in that message: a warning does not delay a
-    critical alert. The limit of messages in an hour holds for all.
+    The first message is sent after a short wait, in which alerts of one cause gather. Later events wait until the
+    window of the last message is over, unless they are more severe than everything in that message: a warning does not
+    delay a critical alert. The limit of messages in an hour applies to all of them.
 
     Args:
-        since: When the oldest event became due.
-        rank: Of the most severe event.
-        recent: When the messages of the last hour, or of the last window, were formed, with their severities, the
-            oldest first.
-        grouping: How long to gather.
-        limits: How many messages an hour.
+        since: The time at which the oldest event became due.
+        rank: The rank of the most severe event.
+        recent: The times of the messages of the last hour, or of the last window, with their severities, the oldest
+            first.
+        grouping: The times for gathering.
+        limits: The number of messages in an hour.
     """
     at = since + grouping.wait_seconds
     if recent:
@@ -42,11 +42,11 @@ def next_message_at(
 
 
 def retry_delay(attempts: int, *, jitter: float) -> float:
-    """Return how long to wait after a number of failed attempts: twice as long each time, at most five minutes.
+    """Return the wait after a number of failed attempts: twice as long each time, at most five minutes.
 
     Args:
-        attempts: How many have failed, at least 1.
-        jitter: Between 0 and 1; the delay is multiplied by 0.5 to 1.5, so that receivers are not asked in step.
+        attempts: The number of failed attempts, at least 1.
+        jitter: Between 0 and 1; the delay is multiplied by 0.5 to 1.5, so that retries to many receivers spread out.
     """
-    exponent = min(attempts - 1, 16)  # beyond, the delay is the longest anyway
+    exponent = min(attempts - 1, 16)  # a larger exponent gives the longest delay as well
     return min(FIRST_RETRY_SECONDS * 2.0**exponent, LONGEST_RETRY_SECONDS) * (0.5 + jitter)

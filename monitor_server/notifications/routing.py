@@ -1,4 +1,4 @@
-"""Decides which channels are notified of a transition of an alert, and writes them in the transition's transaction."""
+"""Decides which channels are notified of an alert's transition, and writes this in its transaction."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, time
@@ -19,15 +19,15 @@ DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 class Router:
-    """Applies the routes in force, which ``file`` returns as of a transaction."""
+    """Applies the routes in force, which ``file`` returns for a transaction."""
 
     def __init__(self, file: Callable[[Repositories], NotificationFile]) -> None:
         self._current = file
 
     def record(self, repositories: Repositories, run: Run, transitions: Sequence[AlertTransition]) -> None:
-        """Write whom to notify of transitions of a run's alerts; called in the transaction that writes them.
+        """Write the notifications about transitions of a run's alerts, in the transaction that writes the transitions.
 
-        Nobody is notified of an alert that a silence covers.
+        An alert that a silence covers causes no notification.
         """
         if not transitions:
             return
@@ -59,7 +59,7 @@ class Router:
 
 
 def matching_routes(file: NotificationFile, *, project: str, kind: str, severity: str, now: float) -> list[Route]:
-    """Return the routes of an alert at a time: the first that matches, or all, as the file says."""
+    """Return the routes of an alert at a time: the first match, or all matches, as the file defines."""
     rank = Severity(severity).rank
     found = [
         route for route in file.routes if rank >= route.rank and _concerns(route, project, kind) and is_open(route, now)
@@ -68,14 +68,14 @@ def matching_routes(file: NotificationFile, *, project: str, kind: str, severity
 
 
 def _without_resolved(file: NotificationFile, project: str, kind: str) -> set[str]:
-    """Return the channels that no route of these alerts wants to be notified on when one resolves."""
+    """Return the channels that no route of such alerts notifies when one of them resolves."""
     routes = [route for route in file.routes if _concerns(route, project, kind)]
     wanted = {name for route in routes if route.resolved for name in _all_channels(route)}
     return {name for route in routes for name in _all_channels(route)} - wanted
 
 
 def is_open(route: Route, now: float) -> bool:
-    """Whether a time lies in the days and hours of a route; hours that pass midnight belong to the day they begin."""
+    """Whether a time lies in the days and hours of a route; hours past midnight count for the day they begin on."""
     at = datetime.fromtimestamp(now, tz=UTC).astimezone(ZoneInfo(route.time_zone))
     day = at.weekday()
     if route.between is not None:
@@ -100,7 +100,7 @@ def _all_channels(route: Route) -> Iterable[str]:
 
 
 def _escalations(routes: Sequence[Route]) -> dict[str, float]:
-    """Return after how many minutes each channel of an escalation is notified, the soonest where it is named twice."""
+    """Return the minutes after which each channel of an escalation is notified; for repeated names, the shortest."""
     found: dict[str, float] = {}
     for route in routes:
         for escalation in route.escalate:

@@ -1,4 +1,4 @@
-"""Saves channels and routes: one version after the other, recorded, and told to the channels that were in force."""
+"""Saves channels and routes: each version is recorded, and the channels of the version before it are notified."""
 
 import json
 import uuid
@@ -22,24 +22,24 @@ from monitor_server.text_safety.printable import printable
 __all__ = ["Saving", "check_text", "refuse_other_version", "save_document"]
 
 KEPT_VERSIONS: Final = 20
-# Whoever saves many versions at once must not push those out that somebody wants back.
+# Versions of the last seven days are kept even if somebody saves many at once.
 KEPT_SECONDS: Final = 7 * DAY_SECONDS
 LONGEST_CHANGES: Final = 1_500
-# A channel that was told so often within an hour, of changes that are as grave, knows.
+# A channel receives at most this many notices of one severity within an hour.
 MAX_NOTICES: Final = 20
 LONGEST_DOCUMENT: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """Who saves, when, and what they have changed it from.
+    """A request to save channels and routes: the author, the time, and the version that the author edited.
 
     Attributes:
-        version: What was in force when they began.
-        author: Who saves.
-        by: What they call themselves.
+        version: The version that was in force when the author began to edit.
+        author: The caller who saves.
+        by: The name that the author gives.
         now: Seconds since the epoch.
-        public_url: Of the dashboard, for the message to the channels.
+        public_url: The address of the dashboard, for the message to the channels.
     """
 
     version: int
@@ -50,10 +50,10 @@ class Saving:
 
 
 def check_text(document: Mapping[str, Any]) -> None:
-    """Refuse a document that no answer could hold, or that is longer than any that people write.
+    """Refuse a document that contains text that no JSON answer can hold, or that is longer than any useful document.
 
     Raises:
-        InvalidField: If it is.
+        InvalidField: If it is such a document.
     """
     try:
         json.dumps(document, ensure_ascii=False).encode()
@@ -67,7 +67,7 @@ def refuse_other_version(repositories: Repositories, version: int) -> None:
     """Refuse a change of a version that is no longer in force.
 
     Raises:
-        SettingsConflict: If it is not.
+        SettingsConflict: If another version is in force.
     """
     newest = repositories.notification_documents.newest_version()
     if newest == version:
@@ -85,17 +85,17 @@ def save_document(
 ) -> StoredDocument:
     """Put channels and routes into force in an open transaction.
 
-    Everything is in this transaction: the version, the entry in the audit log, and a message to each channel that was
-    in force before. Whoever has stolen a key cannot turn notifications away without those seeing it who had them.
+    One transaction contains the version, the entry in the audit log, and a message to each channel that was in force
+    before. So the thief of a key cannot redirect notifications without notice to their previous recipients.
 
     Args:
         repositories: An open transaction.
-        before: What was in force.
-        after: What is to be.
-        saving: Who saves it.
+        before: The document in force.
+        after: The new document.
+        saving: The author, the time and the edited version.
 
     Raises:
-        SettingsConflict: If somebody else has saved meanwhile; nothing was changed.
+        SettingsConflict: If another person has saved meanwhile; nothing was changed.
     """
     documents = repositories.notification_documents
     documents.lock()
@@ -120,9 +120,9 @@ def save_document(
 
 
 def _severity(before: NotificationFile, after: NotificationFile, name: str) -> Literal["critical", "warning"]:
-    """Return how grave a change is for a channel: critical where it may no longer receive what it did.
+    """Return the severity of a change for a channel: critical if the channel may receive less than before.
 
-    Each severity has notices of its own, so that changes of little account do not use up those of a removal.
+    Each severity has its own limit of notices, so that minor changes do not use up the notices of a removal.
     """
     channel = after.channels.get(name)
     is_same = channel is not None and (channel.type, channel.url) == (
@@ -140,7 +140,7 @@ def _tell(
     severity: Literal["critical", "warning"],
     public_url: str,
 ) -> None:
-    """Write a message to a channel as it was before, in whatever way it has changed."""
+    """Write a message to a channel as it was before the change, whatever has changed in it."""
     messages, now = repositories.notification_messages, saved.saved_at
     if messages.notices_since(name, severity=severity, since=now - HOUR_SECONDS) >= MAX_NOTICES:
         return

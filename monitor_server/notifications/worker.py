@@ -1,8 +1,8 @@
 """The thread that forms messages and starts their deliveries.
 
-Of several collectors on one PostgreSQL database one at a time forms and claims messages. A claim ends by itself, so
-that what a killed collector was about to deliver is delivered by another, or by its next start, with the same key: at
-least once, never lost.
+Of several collectors on one PostgreSQL database, one at a time forms and claims messages. A claim ends with time. So
+another collector, or the next start, delivers the messages of a killed collector, with the same key: at least once,
+never lost.
 """
 
 import logging
@@ -34,7 +34,7 @@ __all__ = ["NotificationWorker"]
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 0.5  # how soon what another process has written is found
+LOOK_SECONDS: Final = 0.5  # the longest delay before messages of another process are found
 CLEANING_SECONDS: Final = 60.0
 KEPT_DAYS: Final = 30.0
 FILE: Final = Caller(name="whoever wrote the file", scope=Scope.ADMIN)  # the author of what a changed file changes
@@ -63,14 +63,14 @@ class NotificationWorker:
 
         Args:
             store: The database.
-            file: Returns the channels in force, and how to group.
-            refresh: Called often; reads the file where it has changed, and returns whether another one is in force.
-            former: Brings ``file`` to what is in force in a transaction, and returns the channels of earlier versions
-                that are still to be told of a change, by their names in the queue.
-            is_newest: Whether ``file`` is all that there is; else what waits for channels that it lacks is kept.
-            networks: Where deliveries may connect to; anywhere if None.
-            public_url: Of the dashboard, for links.
-            links: Issues the links by which readers act; None for none.
+            file: Returns the channels in force, and the times for gathering.
+            refresh: Called often; reads the file if it has changed, and returns whether another file is in force.
+            former: Updates ``file`` to the document in force in a transaction, and returns the channels of earlier
+                versions that must still be notified of a change, by their names in the queue.
+            is_newest: Whether ``file`` is the newest document; otherwise messages for channels that it lacks are kept.
+            networks: The networks that deliveries may connect to; all if None.
+            public_url: The address of the dashboard, for links.
+            links: Issues the links by which readers act on alerts; None for no links.
             clock: Returns seconds since the epoch.
             on_result: Called with a channel and ``sent``, ``failed`` or ``given_up`` after each attempt.
             on_alerts: Called after a commit with the alerts about channels that have changed, and their run.
@@ -79,7 +79,8 @@ class NotificationWorker:
         self._store = store
         self._current = file
         self._taken_up: NotificationFile | None = None
-        self._is_changed = False  # whether the file has changed by itself since it was taken up
+        # Whether the file was changed, and not saved through the API, since it was last processed.
+        self._is_changed = False
         self._refresh = refresh
         self._read_former = former
         self._former: Mapping[str, Channel] = {}
@@ -117,7 +118,7 @@ class NotificationWorker:
         self._thread.start()
 
     def stop(self) -> None:
-        """End at once; deliveries under way are ended, and are tried again by the next start."""
+        """End at once. Running deliveries are ended, and tried again after the next start."""
         self._is_stopping.set()
         self._wake.set()
         if self._thread.ident is not None:
@@ -125,11 +126,11 @@ class NotificationWorker:
         self._deliveries.stop()
 
     def notify(self) -> None:
-        """Look at once for what is to be sent. Called from any thread."""
+        """Look for messages to send at once. Any thread may call this."""
         self._wake.set()
 
     def plan(self, repositories: Repositories) -> float:
-        """Form the messages whose time has come, and return when to look again at the latest."""
+        """Form the messages that are due, and return the latest time of the next look."""
         now = self._clock()
         messages = repositories.notification_messages
         repositories.notification_events.remove_answered_escalations(now=now)
@@ -169,13 +170,13 @@ class NotificationWorker:
             self._wake.wait(min(LOOK_SECONDS, max(0.0, look_again - self._clock())))
 
     def _take_up(self) -> None:
-        """Take up what an earlier process, or an earlier file, has left; a file that changed by itself is recorded.
+        """Process the rest of an earlier process, or of an earlier file; record a file that has changed.
 
         Raises:
-            Unavailable: If the database cannot be written; the file is then taken up later.
+            Unavailable: If the database cannot be written; the file is then processed later.
         """
         with self._store.write() as repositories:
-            # What waits for a channel of a version that is saved meanwhile must not count as left over.
+            # Messages for a channel that is saved meanwhile must not be treated as left over.
             repositories.notification_documents.lock()
             former, file = self._read_former(repositories), self._file
             if self._taken_up is None and not self._store.is_shared:
@@ -211,7 +212,7 @@ class NotificationWorker:
             if not messages.lock():
                 return now + LOOK_SECONDS
             look_again = self.plan(repositories)
-            now = self._clock()  # later than what was just formed
+            now = self._clock()  # read again, because it must not be earlier than the messages that were just formed
             claimed = messages.claim(channels=idle, now=now, until=now + CLAIM_SECONDS)
             if is_cleaning:
                 messages.remove_old(before=now - KEPT_DAYS * DAY_SECONDS)

@@ -1,1 +1,1 @@
-"""Removes deleted runs and what the settings do not keep, beside ingest, in transactions of some milliseconds."""
+"""Removes deleted runs and expired data in transactions of some milliseconds, so that ingest continues meanwhile."""

@@ -22,11 +22,11 @@ def delete_run(
         run_id: The run.
         is_forced: Whether to delete it while its trainer sends.
         now: Seconds since the epoch.
-        deadlines: When a silent run is lost.
+        deadlines: The times after which a silent run is lost.
 
     Raises:
         UnknownRun: If there is no such run.
-        RunActive: If its trainer sends, and it is not forced.
+        RunActive: If its trainer sends, and the deletion is not forced.
     """
     found = repositories.retention.statuses(now=now, deadlines=deadlines, run_id=run_id)
     if not found:
@@ -41,7 +41,7 @@ def delete_project(
 
     Raises:
         UnknownProject: If no run belongs to it.
-        RunActive: If the trainer of one of its runs sends, and it is not forced. Nothing is deleted then.
+        RunActive: If the trainer of one of its runs sends, and the deletion is not forced. Then nothing is deleted.
     """
     found = repositories.retention.statuses(now=now, deadlines=deadlines, project=project)
     if not found:

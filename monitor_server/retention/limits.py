@@ -1,4 +1,4 @@
-"""The limits of retention: the environment's are in force, then those that people have saved, then the defaults."""
+"""The limits of retention. A limit of the environment comes first, then a saved limit, then the default."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -14,18 +14,18 @@ __all__ = ["FIXED", "SAVABLE", "Limit", "Limits", "limits_in_force", "listed_lim
 
 Source = Literal["environment", "saved", "default"]
 SAVABLE: Final = ("record_steps", "record_days", "response_days", "step_days", "thinned_steps", "run_days")
-"""The limits that people may save, where no variable sets them."""
+"""The limits that people may save, unless a variable sets them."""
 FIXED: Final = {
     "response_steps": "ingest applies it",
     "audit_days": "a stolen key must not shorten it",
 }
-"""The limits that only the environment sets, and why."""
+"""The limits that only the environment sets, with the reasons."""
 IN_STEPS: Final = frozenset({"record_steps", "response_steps", "thinned_steps"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits that `SAVABLE` names; None keeps for good."""
+    """The limits that `SAVABLE` names; None keeps the data for good."""
 
     record_steps: int | None
     record_days: float | None
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One limit: its value, what sets it, and who has saved it."""
+    """One limit: its value, its origin, and the person who has saved it."""
 
     name: str
     value: float | None
@@ -46,13 +46,13 @@ class Limit:
 
 
 def limits_in_force(repositories: Repositories, settings: Settings) -> Limits:
-    """Return the limits that are in force in a transaction."""
+    """Return the limits in force, as read in a transaction."""
     values: dict[str, Any] = {limit.name: limit.value for limit in listed_limits(repositories, settings)}
     return Limits(**{name: values[name] for name in SAVABLE})
 
 
 def listed_limits(repositories: Repositories, settings: Settings) -> list[Limit]:
-    """Return every limit, also those that only the environment sets."""
+    """Return all limits, including those that only the environment sets."""
     saved = repositories.retention_limits.all()
     return [_limit(name, settings, saved.get(name)) for name in (*SAVABLE, *FIXED)]
 
@@ -75,20 +75,20 @@ def save_limits(
     by: str,
     now: float,
 ) -> None:
-    """Save limits in an open transaction; None brings back the default, which keeps for good.
+    """Save limits in an open transaction; None restores the default, which keeps the data for good.
 
     Args:
         repositories: An open transaction.
-        settings: Of the collector; what its environment sets cannot be saved.
-        wanted: Limits by name, which the caller has checked for their ranges.
-        seen: What was in force when the author decided, of the same names.
+        settings: Of the collector. Limits that its environment sets cannot be saved.
+        wanted: Limits by name. The caller has checked their ranges.
+        seen: The limits, of the same names, that were in force when the author decided.
         author: Who saves.
-        by: What they call themselves.
+        by: The name that the author gives.
         now: Seconds since the epoch.
 
     Raises:
-        SettingsConflict: If the environment sets one, ``seen`` has other names, or another value than the one that was
-            seen is in force.
+        SettingsConflict: If the environment sets one of them, if ``seen`` has other names, or if a limit in force
+            differs from the one in ``seen``.
     """
     refuse_fixed(settings, wanted)
     if seen.keys() != wanted.keys():
@@ -120,7 +120,7 @@ def refuse_fixed(settings: Settings, wanted: dict[str, float | None]) -> None:
     """Refuse limits that the environment sets.
 
     Raises:
-        SettingsConflict: If there is one.
+        SettingsConflict: If there is such a limit.
     """
     for name in wanted:
         if name in settings.model_fields_set:

@@ -1,4 +1,4 @@
-"""Finds the data that the limits of retention allow to remove, and removes it slice by slice."""
+"""Finds the data that the limits of retention allow to be removed, and removes it slice by slice."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,12 +14,12 @@ from monitor_server.store.repositories import Repositories
 
 __all__ = ["Policy", "Removed", "Task"]
 
-# A record is up to some 30 KB and a response up to 256 KB: a slice takes some ten milliseconds.
+# A record has up to about 30 KB and a response up to 256 KB, so a slice takes some tens of milliseconds.
 ROWS_PER_SLICE = 250
-# A run that sends thins its own old responses; what is left of one that has been silent for so long is removed here.
+# Ingest thins the old responses of a run that sends. The rest of a run is removed here after this time without a batch.
 SILENT_SECONDS = 60.0
 MAX_THINNED_RUNS = 4_096
-RETENTION = Caller(name="retention", scope=Scope.ADMIN)  # the author of what the settings remove
+RETENTION = Caller(name="retention", scope=Scope.ADMIN)  # the author of the removals that the settings cause
 
 
 Kind = Literal[
@@ -29,17 +29,18 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Something to remove, from one run where it has one.
+    """Data to remove, usually of one run.
 
     Attributes:
         kind: ``audit_entries`` and ``silences`` belong to no run;
-            ``deleted_run`` removes all of a run whose deletion has begun, ``removed_attempts`` what a reset has
-            removed, ``old_responses`` what a run has beyond its limit; the others remove or thin one table of it.
+            ``deleted_run`` removes all of a run whose deletion has begun, ``removed_attempts`` the rows that a reset
+            has hidden, ``old_responses`` the responses of a run beyond its limit; the others remove or thin one of
+            its tables.
         run_id: The run, or "".
-        kept_steps: Of ``records``: the newest steps whose records are kept.
-        limits: Those that demand it; None where a person, a reset or ingest does.
-        silent_since: Of what is removed from silent runs: no longer if a batch has come since then, because the other
-            tasks may take hours.
+        kept_steps: For ``records``: the number of newest steps whose records are kept.
+        limits: The limits that cause the removal; None if a person, a reset or ingest causes it.
+        silent_since: For data of silent runs: the task is dropped if a batch has arrived since then, because the
+            other tasks may take hours.
     """
 
     kind: Kind
@@ -51,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """What a slice has removed: rows of a table, and whether the task has more to do."""
+    """The result of a slice: the removed rows of a table, and whether the task has more to remove."""
 
     table: str
     rows: int
@@ -69,24 +70,25 @@ class Policy:
         Args:
             settings: Of the collector.
             clock: Returns seconds since the epoch.
-            may_be_ahead: Whether the clock may be wrong, so that nothing is removed for its age for now.
+            may_be_ahead: Returns whether the clock may be wrong. While it may be, nothing is removed because of its
+                age.
         """
         self._settings = settings
         self._clock = clock
         self._may_be_ahead = may_be_ahead
-        self._thinned: dict[str, int | None] = {}  # the newest step of a run whose old responses are removed
+        self._thinned: dict[str, int | None] = {}  # the newest step of a run at which its old responses were removed
 
     @property
     def thinned_runs(self) -> int:
-        """How many runs it remembers, at most `MAX_THINNED_RUNS`."""
+        """The number of runs that it keeps in memory, at most `MAX_THINNED_RUNS`."""
         return len(self._thinned)
 
     def deletes_runs(self, repositories: Repositories) -> bool:
-        """Whether runs are deleted by their age."""
+        """Whether a limit deletes runs because of their age."""
         return self._limits(repositories).run_days is not None
 
     def begin_deletions(self, repositories: Repositories) -> None:
-        """Begin to delete the runs that are older than the limits keep, unless their trainer sends."""
+        """Begin to delete the runs that exceed the limit of age, unless their trainer sends."""
         days = self._limits(repositories).run_days
         if days is not None:
             now = self._clock()
@@ -98,7 +100,7 @@ class Policy:
             repositories.retention.begin_deletion(old, now=now)
 
     def find_tasks(self, repositories: Repositories) -> list[Task]:
-        """Return what there is to remove."""
+        """Return the removals that are due."""
         settings, retention, now = self._settings, repositories.retention, self._clock()
         limits = self._limits(repositories)
         tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted()]
@@ -131,7 +133,7 @@ class Policy:
         retention = repositories.retention
         limits = task.limits
         if limits is not None and limits != self._limits(repositories):
-            return Removed(table=task.kind, rows=0, has_more=False)  # the next look finds what the new limits demand
+            return Removed(table=task.kind, rows=0, has_more=False)  # the next search uses the new limits
         if task.kind in ("audit_entries", "silences"):
             return self._remove_old(repositories, task.kind)
         if task.kind == "deleted_run":
@@ -157,7 +159,7 @@ class Policy:
         return Removed(table=task.kind, rows=rows, has_more=has_more)
 
     def _limits(self, repositories: Repositories) -> Limits:
-        """Return the limits in force, without those that count days where the clock may be wrong."""
+        """Return the limits in force, without those that count days while the clock may be wrong."""
         limits = limits_in_force(repositories, self._settings)
         if not self._may_be_ahead():
             return limits

@@ -1,4 +1,4 @@
-"""Counts what limits would remove if they were in force, for as long as somebody waits, and removes nothing."""
+"""Counts the rows that given limits would remove, within the time that a person waits, and removes nothing."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from monitor_server.store.time_limit import Deadline
 __all__ = ["COUNTING_SECONDS", "Removal", "previewed_removals"]
 
 COUNTING_SECONDS: Final = 10.0
-"""How long all counts of a request may take. A proxy waits longer, and so does somebody who has pressed a button."""
+"""The longest time for all counts of a request. Proxies and people who have pressed a button wait longer."""
 
 Removes = Literal["records", "responses", "steps", "runs"]
 REMOVES: Final[dict[str, Removes]] = {
@@ -26,7 +26,7 @@ REMOVES: Final[dict[str, Removes]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What one limit would remove: rows of so many runs, and at least as many where the counting has ended early."""
+    """The removal by one limit: a number of rows, which is a lower bound if the counting has ended early."""
 
     name: str
     removes: Removes
@@ -44,10 +44,11 @@ def previewed_removals(
     seconds: float = COUNTING_SECONDS,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> list[Removal]:
-    """Count what each of some limits would remove beyond what is removed already.
+    """Count the rows that each of some limits would remove beyond those that are removed already.
 
-    Of records the number is near: those that wait for another rank stay. Of steps it is the most: steps around alerts
-    stay. Each limit has an equal share of the time that those before it have left.
+    The number of records is approximate, because records that wait for another rank are kept. The number of steps is an
+    upper bound, because steps around alerts are kept. Each limit gets an equal share of the time that the earlier
+    limits have left.
     """
     held = limits_in_force(repositories, settings)
     defaults = {name: Settings.model_fields[name].default for name, value in wanted.items() if value is None}

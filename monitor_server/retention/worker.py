@@ -1,7 +1,7 @@
-"""The thread that removes: one slice of each run in turn, and a pause after each so that ingest goes first.
+"""The thread that removes data: one slice of each run in turn, and a pause after each so that ingest goes first.
 
-Of several collectors on one PostgreSQL database one at a time removes: a slice holds an advisory lock of its
-transaction, and a collector that does not get it tries again later.
+Of several collectors on one PostgreSQL database, one at a time removes data: a slice holds an advisory lock of its
+transaction, and a collector that does not get the lock tries again later.
 """
 
 import logging
@@ -19,13 +19,13 @@ __all__ = ["RetentionWorker"]
 
 log = logging.getLogger(__name__)
 
-# The thread removes at most a fifth of the time.
+# The thread spends at most a fifth of the time on removals.
 PAUSE_PER_SECOND = 4.0
 LEAST_PAUSE_SECONDS = 0.002
 
 
 class RetentionWorker:
-    """Removes what the policy finds, in a thread of its own, until it is stopped."""
+    """Removes the data that the policy finds, in a thread of its own, until it is stopped."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class RetentionWorker:
 
         Args:
             store: The database.
-            policy: Finds what to remove.
-            interval_seconds: How often the policy is asked.
+            policy: Finds the data to remove.
+            interval_seconds: The time between two searches of the policy.
             on_removed: Called after the commit of each slice.
         """
         self._store = store
@@ -57,14 +57,14 @@ class RetentionWorker:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the slice that is worked on; the next start continues from there."""
+        """End after the current slice; the next start continues from there."""
         self._is_stopping.set()
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def notify(self) -> None:
-        """Ask the policy at once. Called from any thread."""
+        """Search for data to remove at once. Any thread may call this."""
         self._wake.set()
 
     def _run(self) -> None:
@@ -79,7 +79,7 @@ class RetentionWorker:
             self._wake.wait(self._interval)
 
     def _remove_all(self) -> None:
-        """Remove what there is, one slice of each task in turn."""
+        """Remove all data that the policy finds, one slice of each task in turn."""
         with self._store.read() as repositories:
             deletes_runs = self._policy.deletes_runs(repositories)
         if deletes_runs:
@@ -97,7 +97,7 @@ class RetentionWorker:
                 raise
             except Exception:
                 log.exception("removing %s of run %s has failed, which is tried again later", task.kind, task.run_id)
-                continue  # it costs this run alone
+                continue  # the failure affects this run alone
             if removed is None:
                 return
             for each in removed:
@@ -108,9 +108,10 @@ class RetentionWorker:
             self._is_stopping.wait(max(LEAST_PAUSE_SECONDS, PAUSE_PER_SECOND * (time.perf_counter() - begun)))
 
     def _remove_slice(self, task: Task) -> list[Removed] | None:
-        """Remove a slice in one transaction; None where another collector removes.
+        """Remove a slice in one transaction; return None if another collector removes data.
 
-        A deleted run has rows in many tables, which one transaction removes as long as they are few.
+        A deleted run has rows in many tables. One transaction removes the rows of several tables as long as they are
+        few.
         """
         with self._store.write() as repositories:
             if not repositories.retention.lock():

@@ -1,1 +1,1 @@
-"""Rules of the user's own: what they state, how they are evaluated step by step, and how people change them."""
+"""The user's own rules: their definition, their evaluation step by step, and their administration."""

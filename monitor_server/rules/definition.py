@@ -1,4 +1,4 @@
-"""The definition of a rule, and the check of what people write: every problem is named with its place.
+"""The definition of a rule, and the check of a rule that a person writes: every problem is reported with its place.
 
 A rule has structured fields only. No text of a rule is ever evaluated as code.
 """
@@ -44,12 +44,12 @@ __all__ = [
 ]
 
 MAX_RULES: Final = 100
-"""The most rules of one project with its runs, and the most rules of all projects."""
+"""The largest number of rules of one project with its runs, and of rules that apply to all projects."""
 MAX_ALL_RULES: Final = 2_000
-"""The most rules of a collector."""
+"""The largest number of rules of a collector."""
 MAX_COMPARISONS: Final = 10
-"""The most comparisons among the rules of one project with its runs, because each of them reads another run at every
-step: a look-up of one row, with all its signals."""
+"""The largest number of comparisons among the rules of one project with its runs. Each comparison reads another run at
+every step: one row, with all its signals."""
 LONGEST_NAME: Final = 60
 NOT_FINITE: Final = "not_finite"
 LONGEST_SECONDS: Final = 366 * DAY_SECONDS
@@ -66,7 +66,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Rule(BaseModel):
-    """What all rules have."""
+    """The fields of all rules."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -88,7 +88,7 @@ class _Rule(BaseModel):
 
 
 class _Numeric(_Rule):
-    """What rules have that compare a number with a value."""
+    """The fields of rules that compare a number with a value."""
 
     operator: Operator
     value: Annotated[Number | None, Field(description="Left out with the operator not_finite alone")] = None
@@ -109,7 +109,7 @@ class ThresholdRule(_Numeric):
 
 
 class ChangeRule(_Numeric):
-    """A signal has changed, against its own value some steps or some time before."""
+    """A signal has changed, compared with its own value some steps or some time before."""
 
     condition: Literal["change"]
     measure: Annotated[Measure, Field(description="How two values x and y are compared: x-y, (x-y)/|y| or x/y")] = (
@@ -169,10 +169,10 @@ def _refuse_hidden(rule: Rule) -> Rule:
 
 
 WrittenRule = Annotated[Rule, AfterValidator(_refuse_hidden)]
-"""A rule as people may write it. One that was stored before is read whatever its message has."""
+"""A rule that a person may write. A stored rule is read without this check of its message."""
 
 
-def _in_words(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - whatever somebody has sent
+def _in_words(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - anything a client sends
     try:
         return validate(given)
     except ValidationError as error:
@@ -181,7 +181,7 @@ def _in_words(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noq
 
 
 WordedRule = Annotated[WrittenRule, WrapValidator(_in_words)]
-"""A rule in a body of the API, whose problems are described in words instead of pydantic's."""
+"""A rule in a body of the API. Its problems are described in our words, and not in pydantic's."""
 
 _RULE: TypeAdapter[Rule] = TypeAdapter(Rule)
 _TAGS = ("threshold", "change", "absence", "comparison")
@@ -191,11 +191,11 @@ def read_rule(document: object, *, place: str = "") -> Rule:
     """Return a rule from its fields.
 
     Args:
-        document: What a file or the database holds.
-        place: Where it stands, which begins the message of an error.
+        document: The value from a file or the database.
+        place: Its place in the document, with which an error message begins.
 
     Raises:
-        InvalidField: If it is no rule; the message names every field that is wrong, and what must hold.
+        InvalidField: If it is not a rule; the message names every wrong field, and the condition that must hold.
     """
     try:
         return _RULE.validate_python(document)
@@ -206,7 +206,7 @@ def read_rule(document: object, *, place: str = "") -> Rule:
 
 
 def describe_problems(error: ValidationError, *, place: str = "") -> list[str]:
-    """Return what is wrong, one sentence for each place, without characters that a terminal would obey."""
+    """Return the problems, one sentence for each place, without characters that a terminal would execute."""
     return [_problem(each, place) for each in error.errors(include_url=False)]
 
 
@@ -225,7 +225,7 @@ def _problem(error: ErrorDetails, place: str) -> str:
 
 
 def _demand(kind: str, context: Mapping[str, Any], message: str, *, is_name: bool) -> str:
-    """Return what must hold, after the place in a sentence."""
+    """Return the condition that must hold, as the part of a sentence after the place."""
     demands = {
         "missing": "must be set",
         "extra_forbidden": "is not known; remove it, or correct its name",
@@ -240,7 +240,7 @@ def _demand(kind: str, context: Mapping[str, Any], message: str, *, is_name: boo
     return demands.get(kind) or f"must {message.removeprefix('Input should ').removeprefix('String should ')}"
 
 
-def _shown(given: Any) -> str:  # noqa: ANN401 - whatever somebody has written
+def _shown(given: Any) -> str:  # noqa: ANN401 - any value that a person writes
     if isinstance(given, int) and not -(2**64) < given < 2**64:
-        return ", got a number of more than 19 digits"  # Python refuses to print the longest
+        return ", got a number of more than 19 digits"  # Python refuses to print very long numbers
     return f", got {printable(repr(given), longest=100)}" if isinstance(given, str | int | float | bool) else ""

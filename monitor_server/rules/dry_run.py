@@ -1,4 +1,4 @@
-"""A dry run: when a rule would have fired on a recorded run, by the state machine that the projector uses.
+"""A dry run: the times at which a rule would have fired on a recorded run, by the projector's own state machine.
 
 It reads the steps of each attempt in the order in which the detectors saw them. A bounded number of steps is read, and
 only the signals that the rule needs.
@@ -18,26 +18,26 @@ from monitor_server.store.repositories.steps import StepColumns
 __all__ = ["MAX_DRY_RUN_STEPS", "DryRun", "Episode", "dry_run"]
 
 MAX_DRY_RUN_STEPS: Final = 200_000
-"""The most steps of one dry run; some seconds of work."""
+"""The largest number of steps of one dry run, which takes some seconds."""
 MAX_DRY_RUN_SECONDS: Final = 20.0
 MAX_EPISODES: Final = 100
 PAGE_STEPS: Final = 1_000
-"""The steps that are read at once, of the run and of the one that it is compared with."""
+"""The number of steps that are read at once, for the run and for the one that it is compared with."""
 LAST_STEP: Final = 2**62
 
 
 @dataclass(slots=True, kw_only=True)
 class Episode:
-    """One time that the rule would have fired.
+    """One time at which the rule would have fired.
 
     Attributes:
-        fired_attempt: The attempt, as the trainer numbers it.
-        fired_step: The step at which it fires; where the time passed between two steps, the one before.
-        fired_at: When, in seconds since the epoch, by the times of the steps.
-        summary: What the alert would say.
+        fired_attempt: The attempt, in the trainer's numbering.
+        fired_step: The step at which it fires; if a time passed between two steps, the earlier step.
+        fired_at: The time, in seconds since the epoch, by the times of the steps.
+        summary: The summary of the alert.
         evidence: The arithmetic of the alert.
-        resolved_step: The step at which it is resolved; None where it still fires at the end.
-        resolved_at: When.
+        resolved_step: The step at which it is resolved; None if it still fires at the end.
+        resolved_at: The time at which it is resolved.
     """
 
     fired_attempt: int
@@ -51,16 +51,16 @@ class Episode:
 
 @dataclass(slots=True, kw_only=True)
 class DryRun:
-    """What a rule would have done.
+    """The result of a dry run.
 
     Attributes:
-        episodes: The first times that it would have fired.
-        episode_count: How many times there are.
-        steps: How many steps were read.
-        observed: How many of them had what the rule needs.
+        episodes: The first episodes, each a time at which the rule would have fired.
+        episode_count: The number of all episodes.
+        steps: The number of steps that were read.
+        observed: The number of these steps that had the data that the rule needs.
         first_step: The lowest step that was read.
         last_step: The highest step that was read.
-        is_complete: Whether every step that was asked for was read.
+        is_complete: Whether all requested steps were read.
     """
 
     episodes: list[Episode] = field(default_factory=list)
@@ -82,15 +82,15 @@ def dry_run(
     most_steps: int = MAX_DRY_RUN_STEPS,
     clock: Callable[[], float] = time.monotonic,
 ) -> DryRun:
-    """Return when a rule would have fired on what is stored of a run.
+    """Return the times at which a rule would have fired on the stored steps of a run.
 
     Args:
         repositories: A snapshot.
         run_id: The run.
-        rule: The rule; what it says of project and run has no meaning here.
+        rule: The rule; its project and run are ignored.
         from_step: The first step of each attempt.
         to_step: The last step of each attempt.
-        most_steps: How many steps are read at most.
+        most_steps: The largest number of steps to read.
         clock: In seconds; a dry run ends after `MAX_DRY_RUN_SECONDS`.
     """
     result, machine = DryRun(), Machine(rule, MachineState("", 0))
@@ -98,7 +98,7 @@ def dry_run(
     for attempt in repositories.attempts.ordinals(run_id):
         first, last = ranges.get(attempt, (0, -1))
         begin, end = max(from_step, first), min(to_step, last)
-        # The steps of all attempts lie beside each other, so that each attempt is only looked for where it has steps.
+        # The rows of all attempts are stored side by side, so each attempt is only searched in its own range of steps.
         while begin <= end:
             if clock() >= deadline:
                 result.is_complete = False

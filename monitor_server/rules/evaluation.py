@@ -1,7 +1,7 @@
-"""The rules of many runs while they are projected: each complete step once and in order, and the clock in between.
+"""The rules of many runs during projection: each complete step once and in order, and the clock between steps.
 
-The state of a run's rules is saved in the transaction of the step that it has seen, as that of its detectors, so that
-a restart or another collector continues from there. A run that no rule concerns has no state and costs a look-up.
+The state of a run's rules is saved in the transaction of the last processed step, as is that of its detectors, so
+that a restart or another collector continues from there. A run without rules has no state and costs one look-up.
 """
 
 import logging
@@ -34,13 +34,13 @@ class _Tracked:
     revision: int
     is_stored: bool
     is_changed: bool = False
-    # Rules were added, changed or removed since the alerts of the run were last brought to what they find.
+    # Whether rules were added, changed or removed since the alerts of the run were last updated from their findings.
     is_resynchronised: bool = False
     due_at: float | None = None  # as it is stored
 
 
 class RuleTracker:
-    """The rules of many runs, their state kept in memory between steps."""
+    """The rules of many runs. Their state stays in memory between steps."""
 
     def __init__(self, known: KnownRules | None = None, *, max_runs: int = 512) -> None:
         self.known = known or KnownRules()
@@ -49,7 +49,7 @@ class RuleTracker:
 
     @property
     def runs_in_memory(self) -> int:
-        """How many runs are kept in memory."""
+        """The number of runs that are kept in memory."""
         return len(self._tracked)
 
     def forget(self, run_id: str | None = None) -> None:
@@ -60,9 +60,9 @@ class RuleTracker:
             self._tracked.pop(run_id, None)
 
     def due_runs(self, repositories: Repositories, *, now: float) -> list[str]:
-        """Read the rules where some have changed, and return the runs that the clock or a change gives something to do.
+        """Read the rules if some have changed, and return the runs that have work because of the clock or a change.
 
-        A state that follows older rules than those in force is brought up to date, also that of a run that is silent.
+        A state that belongs to older rules than those in force is updated, also for a silent run.
         """
         self.known.refresh(repositories)
         revision = self.known.current.revision
@@ -74,7 +74,7 @@ class RuleTracker:
         Args:
             repositories: The snapshot of the slice.
             run: The run.
-            step: A step that the detectors see as well.
+            step: A step that the detectors process as well.
             now: The time of the collector's clock.
         """
         tracked = self._track(repositories, run)
@@ -88,7 +88,7 @@ class RuleTracker:
         for machine in tracked.machines:
             rule, other = machine.rule, None
             if isinstance(rule, ComparisonRule):
-                # Older versions have stored more comparisons than a step may read: the others have no data.
+                # Older versions have stored more comparisons than a step may read: the excess comparisons have no data.
                 if rule.other_run_id not in others and len(others) < MAX_COMPARISONS:
                     others[rule.other_run_id] = _step_of_other(repositories, run, rule.other_run_id, step.step)
                 other = others.get(rule.other_run_id, {}).get(rule.other_signal or rule.signal)
@@ -103,7 +103,7 @@ class RuleTracker:
         return _findings(tracked.machines)
 
     def tick(self, repositories: Repositories, run: Run, *, now: float, has_ended: bool) -> list[Finding] | None:
-        """Let time pass on a run; return the findings of all rules that fire, or None where nothing has changed."""
+        """Process the passage of time on a run; return the findings of all firing rules, or None if nothing changed."""
         tracked = self._track(repositories, run)
         if tracked is None:
             return None
@@ -116,7 +116,7 @@ class RuleTracker:
         return _findings(tracked.machines)
 
     def encode(self, run: Run, *, has_ended: bool) -> SavedRuleStates | None:
-        """Return the state of a run's rules as it is to be written, or None where it has not changed."""
+        """Return the state of a run's rules to be written, or None if it has not changed."""
         tracked = self._tracked.get(run.id)
         if tracked is None or tracked.revision != run.revision or not tracked.is_changed:
             return None
@@ -139,14 +139,15 @@ class RuleTracker:
             tracked.is_stored, tracked.is_changed = bool(saved.state), False
 
     def _track(self, repositories: Repositories, run: Run) -> _Tracked | None:
-        """Return the rules of a run as they are by now; None where there never was a rule."""
+        """Return the current rules of a run; None if there never was a rule."""
         current = self.known.current
         if not current.revision:
             return None
         tracked, begins_anew = self._tracked.pop(run.id, None), False
         if tracked is None or tracked.revision != run.revision:
             saved = repositories.rules.load_states(run.id)
-            # Another collector may have learned of a change before this one, or a run begins anew after its deletion.
+            # Another collector may have seen a change before this one, or the run may have begun again after its
+            # deletion.
             self.known.refresh(repositories)
             current = self.known.current
             states = [] if saved is None else decode_states(saved.state, run.id)
@@ -164,7 +165,7 @@ class RuleTracker:
                 is_stored=saved is not None,
                 due_at=None if saved is None else saved.due_at,
             )
-        self._tracked[run.id] = tracked  # the newest last, so that the first is the one to drop
+        self._tracked[run.id] = tracked  # the newest entry is last, and the first entry is dropped
         if len(self._tracked) > self._max_runs:
             del self._tracked[next(iter(self._tracked))]
         if tracked.rules_revision != current.revision:
@@ -179,7 +180,7 @@ class RuleTracker:
 
 
 def decode_states(stored: bytes, run_id: str) -> list[MachineState]:
-    """Read the states of a run's rules; none where they are damaged, so that its rules begin anew."""
+    """Read the states of a run's rules; return none if they are damaged, so that the rules begin anew."""
     try:
         return _STATES.decode(stored) if stored else []
     except msgspec.MsgspecError as error:
@@ -188,7 +189,7 @@ def decode_states(stored: bytes, run_id: str) -> list[MachineState]:
 
 
 def _synchronised(machines: Iterable[Machine], wanted: Iterable[EnabledRule]) -> list[Machine]:
-    """Return a machine for each rule: the one that there is, or a new one where the rule is new or was changed."""
+    """Return a machine for each rule: the existing one, or a new one if the rule is new or was changed."""
     held = {(machine.state.rule_id, machine.state.version): machine for machine in machines}
     return [
         held.get((each.id, each.version)) or Machine(each.rule, MachineState(each.id, each.version)) for each in wanted
@@ -198,7 +199,7 @@ def _synchronised(machines: Iterable[Machine], wanted: Iterable[EnabledRule]) ->
 def _keep_firing(machines: Iterable[Machine], kinds: Collection[str]) -> None:
     """Let the rules whose alerts are open fire until a step shows that their condition does not hold.
 
-    A reset has removed what they have seen, which does not mean that the condition has ended.
+    A reset has removed the steps that they have processed, but this does not mean that the condition has ended.
     """
     for machine in machines:
         machine.state.is_firing = RULE_PREFIX + machine.rule.name in kinds
@@ -209,7 +210,7 @@ def _findings(machines: Iterable[Machine]) -> list[Finding]:
 
 
 def _step_of_other(repositories: Repositories, run: Run, other_run_id: str, step: int) -> Mapping[str, float]:
-    """Return the signals of another run at a step; none where it is gone, or is not of the same project."""
+    """Return the signals of another run at a step; none if the run is deleted, or belongs to another project."""
     if repositories.runs.project(other_run_id) != run.project:
         return {}
     return repositories.steps.at(other_run_id, step)

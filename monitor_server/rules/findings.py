@@ -16,7 +16,7 @@ _MEASURES: Final = {
 
 
 def describe_rule(rule: Rule) -> str:
-    """Return what a rule states, in one line."""
+    """Return the definition of a rule, in one line."""
     lasting = _lasting(rule.for_steps, rule.for_seconds)
     if isinstance(rule, AbsenceRule):
         return f"{rule.signal} is not recorded{lasting}"
@@ -32,7 +32,7 @@ def describe_rule(rule: Rule) -> str:
 
 
 def finding_of(rule: Rule, state: MachineState) -> Finding:
-    """Return the finding of a rule that fires, at the newest step that it has seen."""
+    """Return the finding of a firing rule, at the newest step that it has processed."""
     step = state.step or 0
     stated, now = describe_rule(rule), ""
     evidence: dict[str, Any] = {"rule": rule.name, "condition": rule.condition, "signal": rule.signal, "stated": stated}
@@ -46,7 +46,7 @@ def finding_of(rule: Rule, state: MachineState) -> Finding:
         now = f"{_number(state.measured)} since step {state.since_step}"
         if state.measured is None:
             now = "not observed since the run was reset"
-        elif state.since_step is None:  # NaN, which neither holds nor ends an alert
+        elif state.since_step is None:  # NaN, which neither meets the condition nor ends an alert
             now = _number(state.measured)
         evidence |= {"statistic": state.measured, "threshold": rule.value, "since_step": state.since_step}
         if state.observed is not None:
@@ -76,7 +76,7 @@ def _amount(steps: int | None, seconds: float | None) -> str:
 
 
 def _exact(stated: float | None) -> str:
-    """Return a number of a rule with all its digits, so that two different rules are never described as the same."""
+    """Return a number of a rule with all its digits, so that two different rules never have the same description."""
     return "nothing" if stated is None else repr(float(stated)).removesuffix(".0")
 
 

@@ -1,4 +1,4 @@
-"""The rules in force, in memory: read from the database where its revision says that some have changed."""
+"""The rules in force, in memory: they are read from the database again when its revision of the rules has changed."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ MAX_REMEMBERED_RUNS = 4_096
 
 @dataclass(frozen=True, slots=True)
 class EnabledRule:
-    """A rule that is switched on."""
+    """A rule that is enabled."""
 
     id: str
     version: int
@@ -27,7 +27,7 @@ class EnabledRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """All rules that are switched on, as of one revision."""
+    """All enabled rules, as of one revision."""
 
     revision: int = 0
     rules: tuple[EnabledRule, ...] = ()
@@ -35,11 +35,11 @@ class RuleSet:
 
     @property
     def remembered_runs(self) -> int:
-        """The runs whose rules are selected already, at most `MAX_REMEMBERED_RUNS`."""
+        """The number of runs whose rules are already selected, at most `MAX_REMEMBERED_RUNS`."""
         return len(self._by_run)
 
     def of_run(self, run_id: str, project: str) -> tuple[EnabledRule, ...]:
-        """Return the rules that concern a run: of rules of one name the one that is the most specific.
+        """Return the rules that apply to a run; of rules with one name, only the most specific.
 
         A rule of the run comes before one of its project, and that before one of all projects.
         """
@@ -71,11 +71,11 @@ class KnownRules:
 
     @property
     def current(self) -> RuleSet:
-        """The rules as they were read last."""
+        """The rules that were read last."""
         return self._current
 
     def refresh(self, repositories: Repositories) -> None:
-        """Read the rules where some have changed; a rule that this version does not understand is left out."""
+        """Read the rules if some have changed; a rule that this version does not understand is left out."""
         revision = repositories.rules.revision()
         if revision == self._current.revision:
             return
@@ -91,7 +91,7 @@ class KnownRules:
 
 
 def stated_rule(stored: StoredRule) -> Rule:
-    """Return what a stored rule states.
+    """Return the definition of a stored rule.
 
     Raises:
         InvalidField: If a newer version has written it, or the row is damaged.

@@ -1,8 +1,8 @@
 """One rule on one run, step by step: a pure state machine that the projector and the dry run share.
 
-Each step has one of four results. The condition holds; it does not hold; it cannot be ordered, because the number is
-NaN; or there is no data, because a signal was not recorded. No data changes nothing. What cannot be ordered ends the
-time for which the condition has held, and does not resolve an alert.
+Each step has one of four results. The condition holds; it does not hold; it cannot be decided, because the number is
+NaN; or there is no data, because a signal was not recorded. A step without data changes nothing. A step that cannot be
+decided ends the time for which the condition has held, and does not resolve an alert.
 """
 
 import math
@@ -24,8 +24,10 @@ from monitor_server.rules.definition import (
 __all__ = ["Machine", "MachineState", "Sample"]
 
 SAMPLES: Final = 32
-"""How many earlier values a change keeps. They are at least a 32nd of the distance apart, so that the earlier value is
-that of exactly ``before_steps`` steps before for up to 32 steps, and at most some 3 % older beyond."""
+"""The number of earlier values that a change keeps.
+
+They are at least a 32nd of the distance apart. So the earlier value is that of exactly ``before_steps`` steps before
+for up to 32 steps, and at most about 3 % older for more steps."""
 
 _COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,
@@ -46,7 +48,7 @@ class Sample(msgspec.Struct, array_like=True, frozen=True):
 
 
 class MachineState(msgspec.Struct, array_like=True):
-    """Everything that is needed to continue.
+    """The complete state that is needed to continue.
 
     Attributes:
         rule_id: The rule.
@@ -54,12 +56,12 @@ class MachineState(msgspec.Struct, array_like=True):
         attempt: The attempt of the newest step.
         step: The newest step; None before the first.
         is_firing: Whether the alert fires.
-        since_step: Since when the condition has held, or since when the signal is absent; None if it does not hold.
+        since_step: The step since which the condition has held, or the signal is absent; None if it does not hold.
         since_time: The time of that step.
-        heard_at: When the signal was last recorded or the attempt began, by the clock of the collector.
-        has_data: Whether the newest step had what the rule needs.
+        heard_at: The time at which the signal was last recorded or the attempt began, by the clock of the collector.
+        has_data: Whether the newest step had the data that the rule needs.
         observed: The newest value of the signal.
-        reference: The value that it was compared with: of an earlier step, or of another run.
+        reference: The value that it was compared with: from an earlier step, or from another run.
         measured: The number that was compared with the rule's value.
         samples: Earlier values of a change, the oldest first.
         fired_step: The step at which the alert began to fire, or the newest one where the clock made it fire.
@@ -103,12 +105,12 @@ class Machine:
         """Process one complete step.
 
         Args:
-            attempt: The attempt that made it.
+            attempt: The attempt of the step.
             step: Its number.
             time: Its time, in seconds since the epoch, as the trainer recorded it.
             now: The time of the collector's clock.
             value: The value of the rule's signal; None if the step did not record it.
-            other: The value of the other run at this step, of a comparison; None if there is none.
+            other: For a comparison, the value of the other run at this step; None if there is none.
         """
         state = self.state
         if state.step is None or attempt != state.attempt or step <= state.step:
@@ -125,13 +127,13 @@ class Machine:
             state.fired_step = step
 
     def due_at(self) -> float | None:
-        """Return when the clock makes an absence fire, in seconds since the epoch; None where no clock does."""
+        """Return the time at which an absence fires, in seconds since the epoch; None if the clock fires nothing."""
         if not self._is_absence or not self._needed_seconds or self.state.is_firing or self.state.step is None:
             return None
         return self.state.heard_at + self._needed_seconds
 
     def tick(self, now: float) -> bool:
-        """Let time pass on a run that makes no step; return whether the alert begins to fire."""
+        """Process the passage of time on a run without new steps; return whether the alert begins to fire."""
         due = self.due_at()
         if due is None or now < due:
             return False
@@ -148,7 +150,7 @@ class Machine:
         return fired
 
     def _begin_attempt(self, step: int, time: float, now: float) -> None:
-        """Begin every duration anew, and take back what the steps that are made again have shown."""
+        """Restart all durations, forget the values of steps that are repeated, and end an alert that they fired."""
         state = self.state
         if state.fired_step is not None and state.fired_step >= step:
             state.is_firing = False
@@ -186,7 +188,7 @@ class Machine:
         state.measured, state.reference = measured, reference
         if not self._compare(measured, self._value):
             state.since_step = None
-            # No order holds with NaN, so that it does not end an alert either.
+            # Every comparison with NaN is false, so NaN does not end an alert either.
             if not math.isnan(measured) or self._compare is _is_not_finite:
                 state.is_firing = False
             return
@@ -199,7 +201,7 @@ class Machine:
             state.is_firing = True
 
     def _earlier(self, rule: ChangeRule, sample: Sample) -> Sample | None:
-        """Return the newest kept value that is at least as far before a sample as the rule says, or None."""
+        """Return the newest kept value that is at least the rule's distance before a sample, or None."""
         samples = self.state.samples
         found = None
         for place, kept in enumerate(samples):
@@ -208,7 +210,7 @@ class Machine:
             found = place
         if found is None:
             return None
-        del samples[:found]  # what is older is never needed again
+        del samples[:found]  # older values are never needed again
         return samples[0]
 
     def _keep(self, rule: ChangeRule, sample: Sample) -> None:
@@ -221,7 +223,7 @@ class Machine:
             elif sample.time - newest.time < (rule.before_seconds or 0.0) / SAMPLES:
                 return
         samples.append(sample)
-        if len(samples) > 2 * SAMPLES:  # only where the times of steps go back
+        if len(samples) > 2 * SAMPLES:  # this happens only if the times of steps go back
             del samples[0]
 
 
@@ -236,7 +238,7 @@ def _is_before(rule: ChangeRule, earlier: Sample, sample: Sample) -> bool:
 
 
 def _measure(measure: Measure, value: float, reference: float) -> float:
-    """Compare two values; what is divided by 0 is infinite or NaN, as IEEE 754 defines it."""
+    """Compare two values; a division by 0 is infinite or NaN, as IEEE 754 defines it."""
     if measure == "difference":
         return value - reference
     divided, divisor = (value, reference) if measure == "ratio" else (value - reference, abs(reference))

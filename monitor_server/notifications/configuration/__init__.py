@@ -1,1 +1,1 @@
-"""The file of channels and routes: what it may hold, and how it is read."""
+"""The file of channels and routes: its contents, and how it is read, saved and put into force."""

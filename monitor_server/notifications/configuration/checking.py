@@ -1,4 +1,4 @@
-"""Checks the text of a file of channels and routes before it is put in its place, without the collector's secrets."""
+"""Checks the text of a file of channels and routes before it is put into place, without the collector's secrets."""
 
 import tomllib
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ from monitor_server.text_safety.printable import printable
 
 __all__ = ["CheckedText", "check_text", "refused_kinds"]
 
-# What stands for an address or a secret that the environment or a file of the collector holds.
+# Placeholders for an address or a secret that the environment or a file of the collector holds.
 STAND_INS: Final = {"url": "https://example.org/", "secret": "0123456789abcdef"}
 
-# Reading a dotted key takes a time that grows with the square of its parts, and a key cannot go beyond its line.
+# The time to read a dotted key grows with the square of its parts, and a key cannot be longer than its line.
 LONGEST_LINE: Final = 1_000
 MOST_PROBLEMS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedText:
-    """What was found in a text: what must be changed, or how many channels and routes it states.
+    """The result of a check: the problems to correct, or the number of channels and routes.
 
     Args:
-        problems: Each with its place and what must hold, at most 51; none if the text can be used.
-        channels: Their number.
-        routes: Their number.
-        variables: Names of variables that must be set in the collector's environment; they were not looked up.
+        problems: Each with its place and the condition that must hold, at most 51; none if the text can be used.
+        channels: The number of channels.
+        routes: The number of routes.
+        variables: Names of variables that must be set in the collector's environment; they were not read.
         files: Files of secrets that the collector must be able to read; they were not read.
     """
 
@@ -73,9 +73,10 @@ def check_text(text: str) -> CheckedText:
 
 
 def refused_kinds(file: NotificationFile) -> list[str]:
-    """Return a problem for each word of the routes that is no kind of alert: the route would notify nobody.
+    """Return a problem for each kind in the routes that no alert has, because such a route would notify nobody.
 
-    It is asked where somebody writes a document, and not where one is read that was saved: a collector of another
+    This check applies to documents that a person writes, and not to saved ones: a collector of another version may have
+    detectors that this version lacks.
     version may have detectors of its own.
     """
     return [

@@ -1,4 +1,4 @@
-"""The file of channels and routes as it is in force: read at the start, and anew after it has changed."""
+"""The file of channels and routes that is in force: read at the start, and again after each change."""
 
 import logging
 import threading
@@ -46,7 +46,7 @@ class CurrentFile:
 
     is_newest: Final = True
     networks: Final = None
-    """Where its channels may connect to: anywhere, because whoever wrote the file has access to the machine."""
+    """The networks that its channels may connect to: all, because the author of the file has access to the machine."""
 
     @property
     def file(self) -> NotificationFile:
@@ -54,18 +54,18 @@ class CurrentFile:
         return self._file
 
     def of(self, _: Repositories) -> NotificationFile:
-        """Return the file in force, whatever a transaction shows."""
+        """Return the file in force, which does not depend on a transaction."""
         return self._file
 
     def former(self, _: Repositories) -> Mapping[str, Channel]:
-        """Return no channel: whoever changes the file tells its readers themselves."""
+        """Return no channel: the author of a file informs its readers without rlvitals."""
         return {}
 
     def reload(self) -> NotificationFile:
         """Read the file now, and return it.
 
         Raises:
-            StartupError: If it cannot be used; what was in force stays.
+            StartupError: If it cannot be used; the previous file stays in force.
         """
         with self._lock:
             self._watched.mark_read()
@@ -73,7 +73,7 @@ class CurrentFile:
             return self._file
 
     def refresh(self) -> bool:
-        """Read the file where it has changed and is no longer being written; return whether another is in force."""
+        """Read the file if it has changed and its writing has ended; return whether another file is now in force."""
         with self._lock:
             if not self._watched.is_due():
                 return False

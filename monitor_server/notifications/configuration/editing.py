@@ -1,4 +1,7 @@
-"""Converts channels and routes to what their editor sees, without secrets, and back: a secret left out is kept."""
+"""Converts channels and routes to the form for their editor, which has no secrets, and back.
+
+A secret that the editor leaves out keeps its value.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -14,7 +17,7 @@ TABLES: Final = ("match", "routes", "grouping", "limits", "fallback")
 
 
 def plain_document(file: NotificationFile) -> dict[str, Any]:
-    """Return the tables of a file as JSON values, with its secrets: for the store alone."""
+    """Return the tables of a file as JSON values, with its secrets. Only the store may receive it."""
     channels = {
         name: channel.model_dump(mode="json") | {field: _secret(channel, field) for field in _secret_fields(channel)}
         for name, channel in file.channels.items()
@@ -23,13 +26,13 @@ def plain_document(file: NotificationFile) -> dict[str, Any]:
 
 
 def with_kept_secrets(given: Mapping[str, Any], before: NotificationFile) -> dict[str, Any]:
-    """Return a document in which the secrets that were left out are those of the channels of the same names.
+    """Return a document in which each omitted secret is that of the channel with the same name.
 
-    A secret is not kept where the address changes: it would be sent to whoever the new address belongs to.
+    A secret is not kept if the address changes, because it would be sent to the owner of the new address.
 
     Args:
-        given: What the editor has sent.
-        before: What is in force.
+        given: The document from the editor.
+        before: The document in force.
 
     Raises:
         UnusableDocumentError: If a secret must be typed again.
@@ -60,12 +63,12 @@ def _filled(name: str, given: Mapping[str, Any], held: Channel | None, problems:
 
 
 def described_changes(before: NotificationFile, after: NotificationFile) -> str:
-    """Return in words what changes, without secrets; of addresses no more than a list of channels shows."""
+    """Describe the changes in words, without secrets; addresses are shown only as in a list of channels."""
     return "; ".join(_changes(before, after)) or "nothing changed"
 
 
 def _changes(before: NotificationFile, after: NotificationFile) -> Iterator[str]:
-    """Yield what concerns those who were notified before what is new, which a thief could make long."""
+    """Yield the changes for existing recipients first, because an attacker could make the list of additions long."""
     for name, old in before.channels.items():
         new = after.channels.get(name)
         if new is None:

@@ -1,4 +1,4 @@
-"""Reads the file of channels and routes strictly: every problem is named with its place, and no secret is shown."""
+"""Reads the file of channels and routes strictly: every problem is reported with its place, and no secret is shown."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ class UnusableDocumentError(ValueError):
     """A document of channels and routes cannot be used.
 
     Attributes:
-        problems: Each with its place and what must hold; no secret is shown.
+        problems: Each with its place and the condition that must hold; no secret is shown.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -39,11 +39,11 @@ class UnusableDocumentError(ValueError):
 
 
 def read_document(document: Mapping[str, Any], *, kind: type[NotificationFile] = NotificationFile) -> NotificationFile:
-    """Read the tables of channels and routes, whose secrets are in place.
+    """Read the tables of channels and routes, with their secrets.
 
     Args:
         document: The tables.
-        kind: What they must be: an `EmptyFile` has no channels, and every other file has one.
+        kind: The type of the document: an `EmptyFile` has no channels, and every other file has at least one.
 
     Raises:
         UnusableDocumentError: If they cannot be used.
@@ -52,7 +52,7 @@ def read_document(document: Mapping[str, Any], *, kind: type[NotificationFile] =
         return kind.model_validate(document, strict=True)
     except ValidationError as error:
         problems = [spell_problem(each) for each in error.errors(include_url=False)]
-    # The error of pydantic holds the input, and with it the secrets: it is not chained.
+    # Pydantic's error contains the input, and so the secrets. Therefore it is not chained.
     raise UnusableDocumentError(problems)
 
 
@@ -64,7 +64,8 @@ def load_notifications(path: Path, *, variable: Callable[[str], str | None]) -> 
         variable: Returns an environment variable, for ``${NAME}`` in texts of the file.
 
     Raises:
-        StartupError: If the file cannot be used, with the place and what must hold. Secrets are not shown.
+        StartupError: If the file cannot be used, with the place and the condition that must hold. Secrets are not
+            shown.
     """
     try:
         document = read_toml(path)
@@ -83,7 +84,7 @@ def load_notifications(path: Path, *, variable: Callable[[str], str | None]) -> 
 def _resolved(
     document: dict[str, Any], path: Path, variable: Callable[[str], str | None], problems: list[str]
 ) -> dict[str, Any]:
-    """Return the document with the secrets of its channels in place: from ``${NAME}``, or from a file beside it."""
+    """Return the document with the values of its secrets: from ``${NAME}``, or from a file beside it."""
     channels = document.get("channels")
     if not isinstance(channels, dict):
         return document
@@ -127,7 +128,7 @@ def _filled(text: str, place: str, variable: Callable[[str], str | None], proble
 
 
 def spell_problem(error: ErrorDetails) -> str:
-    """Spell what pydantic found: the place, what must hold, and what was given unless it may be a secret."""
+    """Describe a problem from pydantic: the place, what must hold, and the input unless it may be secret."""
     # Pydantic puts the tag of a union into the place.
     location = [part for part in error["loc"] if part not in ("apprise", "webhook", "[key]")]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{printable(part, longest=60)}" for part in location)
@@ -150,7 +151,7 @@ def spell_problem(error: ErrorDetails) -> str:
     else:
         message = f"must hold: {error['msg']}"
     given = error["input"]
-    # Somebody may write an address where the table of a channel must stand.
+    # A person may write an address in the place of the table of a channel.
     may_be_secret = SECRET_FIELDS & {str(part) for part in location} or (
         location[:1] == ["channels"] and location[2:] == []
     )

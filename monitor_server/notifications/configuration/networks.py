@@ -1,9 +1,10 @@
-"""Decides where channels that were saved over HTTP may connect to.
+"""Decides which networks the channels that were saved over HTTP may connect to.
 
 It uses the standard library alone, because Apprise's process imports it as well.
 
-Whoever holds a key of the scope `admin` can save an address. Without a bound the collector would open connections for
-them to what only its own network reaches: the loopback, services beside it, the metadata of a cloud's machine.
+The owner of a key of the scope `admin` can save an address. Without a limit, the collector would connect for this
+person to hosts that only its own network reaches: the loopback, services beside it, the metadata service of a cloud
+machine.
 """
 
 import ipaddress
@@ -16,52 +17,53 @@ __all__ = ["NetworkRefused", "Networks"]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")  # IPv4 behind a NAT64 gateway
-# What `is_global` does not know in every version of Python: IPv4 within IPv6 in other ways, addresses of a site, and
+# Networks that `is_global` does not recognise in every version of Python: other forms of IPv4 within IPv6, addresses of
+# a site, and the service that each machine of Azure has beside it.
 # the service that each machine of Azure has beside it.
 NOT_PUBLIC: Final = tuple(
     ipaddress.ip_network(each)
     for each in ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "fec0::/10", "168.63.129.16/32")
 )
-MOST_ADDRESSES: Final = 4  # of one name, which share the time to connect
+MOST_ADDRESSES: Final = 4  # the largest number of addresses of one name; they share the time to connect
 
 
 class NetworkRefused(OSError):  # noqa: N818 - it states what has happened
-    """Nothing that a name stands for may be connected to; nothing was sent."""
+    """No address of a name may be connected to; nothing was sent."""
 
 
 class Networks:
-    """Public addresses, and those that the settings add."""
+    """Public addresses, and the networks that the settings add."""
 
     def __init__(self, added: Sequence[str] = ()) -> None:
-        """Build the bound.
+        """Build the set of allowed networks.
 
         Args:
-            added: Networks such as ``10.0.0.0/8`` that may be reached as well.
+            added: Networks such as ``10.0.0.0/8`` that are allowed as well.
 
         Raises:
-            ValueError: If one is none.
+            ValueError: If one of them is not a network.
         """
         self.added = tuple(added)
         self._added: list[Network] = [ipaddress.ip_network(each, strict=False) for each in added]
 
     def allow(self, host: object) -> bool:
-        """Whether a numeric address may be connected to; a name, a path and everything else may not."""
+        """Whether a numeric address may be connected to. Names, paths and all other values may not."""
         address = _number(host)
         return address is not None and (_is_public(address) or any(address in network for network in self._added))
 
     def refuse(self, host: str) -> bool:
-        """Whether a host is a numeric address that may not be connected to; of a name this is found out later."""
+        """Whether a host is a numeric address that is not allowed; a name is checked when it is resolved."""
         return _number(host) is not None and not self.allow(host)
 
     def connect(self, address: tuple[str, int], timeout: float | None = None, *_: Any) -> socket.socket:  # noqa: ANN401
-        """Connect to a name or an address, as `socket.create_connection`, unless all that it stands for are refused.
+        """Connect to a name or an address, as `socket.create_connection`, unless all of its addresses are refused.
 
-        What was looked at is what is connected to: the name is looked up once, and at most `MOST_ADDRESSES` of it are
-        tried, each for an equal part of the time.
+        The addresses that are checked are the ones that are connected to: the name is resolved once, and at most
+        `MOST_ADDRESSES` of its addresses are tried, each for an equal part of the time.
 
         Raises:
-            NetworkRefused: If nothing that the name stands for may be reached.
-            OSError: If it could not be reached.
+            NetworkRefused: If no address of the name is allowed.
+            OSError: If no address could be reached.
         """
         host, port = address
         found = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
@@ -88,7 +90,7 @@ def _number(host: object) -> Address | None:
 
 
 def _unwrapped(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address stands for, or the address."""
+    """Return the IPv4 address that an IPv6 address contains, or the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in TRANSLATED:

@@ -1,4 +1,4 @@
-"""The document of channels and routes that people have saved, as it is in force: read where its version is another."""
+"""The saved document of channels and routes that is in force: it is read again when its version has changed."""
 
 import logging
 import threading
@@ -23,18 +23,18 @@ __all__ = ["EMPTY", "SavedDocument", "read_saved"]
 log = logging.getLogger(__name__)
 
 EMPTY: Final[NotificationFile] = EmptyFile(version=1)
-"""What is in force where nobody has saved a channel: nobody is notified of anything."""
+"""The document in force before anybody has saved a channel: it notifies nobody."""
 
 
 class SavedDocument:
-    """Holds the newest document, for all threads; every process that asks finds the same in the database."""
+    """Holds the newest document, for all threads. Every process reads the same document from the database."""
 
     def __init__(self, store: Store, networks: Networks) -> None:
-        """Read what is in force.
+        """Read the document in force.
 
         Args:
             store: The database.
-            networks: Where its channels may connect to.
+            networks: The networks that its channels may connect to.
         """
         self.networks = networks
         self._store = store
@@ -42,16 +42,16 @@ class SavedDocument:
         self._version = 0
         self._file = EMPTY
         self.problem = ""
-        """Why the newest version cannot be used; empty where it can."""
+        """The reason for which the newest version cannot be used; empty if it can."""
         self.refresh()
 
     @property
     def file(self) -> NotificationFile:
-        """The document as it was read last."""
+        """The document that was read last."""
         return self._file
 
     def refresh(self) -> bool:
-        """Read the newest version; return False: whoever saved it has been recorded."""
+        """Read the newest version; return False, because saving it has already recorded the change."""
         with self._store.read() as repositories:
             self.of(repositories)
         return False
@@ -59,7 +59,8 @@ class SavedDocument:
     def of(self, repositories: Repositories) -> NotificationFile:
         """Return the document that is in force in a transaction.
 
-        Where this version of rlvitals cannot use the newest, because a newer one has saved it, the one before stays.
+        If this version of rlvitals cannot use the newest document, because a newer version has saved it, the previous
+        document stays in force.
         """
         version = repositories.notification_documents.newest_version()
         if version == self._version:
@@ -74,11 +75,11 @@ class SavedDocument:
 
     @property
     def is_newest(self) -> bool:
-        """Whether the document is the newest that there is; else it may lack channels that a newer rlvitals knows."""
+        """Whether this is the newest document. Otherwise it may lack channels that only a newer rlvitals can use."""
         return not self.problem
 
     def _newest_usable(self, repositories: Repositories, newest: int) -> tuple[NotificationFile, str]:
-        """Return the newest document that can be used, and why a newer one cannot; what was read before is the last."""
+        """Return the newest usable document, and the reason if a newer one is not usable."""
         problem = ""
         for version in range(newest, self._version, -1):
             stored = repositories.notification_documents.find(version)
@@ -91,9 +92,9 @@ class SavedDocument:
         return self._file, problem
 
     def former(self, repositories: Repositories) -> Mapping[str, Channel]:
-        """Read what is in force, and return the channels that are still to be told that they were changed.
+        """Read the document in force, and return the channels that must still be notified of their change.
 
-        They are those of earlier versions, by their names in the queue.
+        These channels belong to earlier versions. They have their names in the queue.
         """
         self.of(repositories)
         found: dict[str, Channel] = {}
@@ -107,7 +108,7 @@ class SavedDocument:
 
 
 def read_saved(document: Mapping[str, Any]) -> NotificationFile:
-    """Read a document that was sent over HTTP, or stored: it can name neither a variable nor a file of the collector.
+    """Read a document from HTTP or the store. It cannot refer to a variable or a file of the collector.
 
     Raises:
         UnusableDocumentError: If it cannot be used.

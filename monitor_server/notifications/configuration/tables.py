@@ -1,4 +1,4 @@
-"""The tables of the file of channels and routes: what each may hold. Addresses and secrets are never shown."""
+"""The tables of the file of channels and routes, with their fields. Addresses and secrets are never shown."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ class AppriseChannel(_Table):
 
     @property
     def shown(self) -> str:
-        """What may be shown of the URL: its scheme."""
+        """The part of the URL that may be shown: its scheme."""
         return f"{printable(self.url.get_secret_value().partition('://')[0], longest=20)}://..."
 
     @field_validator("url")
@@ -69,7 +69,7 @@ class WebhookChannel(_Table):
 
     @property
     def shown(self) -> str:
-        """What may be shown of the URL: scheme, host and port."""
+        """The part of the URL that may be shown: scheme, host and port."""
         parts = urlsplit(self.url.get_secret_value())
         return f"{parts.scheme}://{printable(parts.netloc.rpartition('@')[2], longest=100)}/..."
 
@@ -98,14 +98,14 @@ Channel = AppriseChannel | WebhookChannel
 
 
 class Escalation(_Table):
-    """Channels that are notified where nobody has acknowledged an alert so many minutes after it opened."""
+    """Channels that are notified if nobody has acknowledged an alert this many minutes after it opened."""
 
     after_minutes: Annotated[float, Field(gt=0, le=10_080)]
     channels: Annotated[list[Name], Field(min_length=1)]
 
 
 class Route(_Table):
-    """Which alerts go to which channels; what is left out matches everything."""
+    """The alerts of a route and their channels; a field that is left out matches everything."""
 
     channels: Annotated[list[Name], Field(min_length=1)]
     projects: list[str] = []
@@ -119,7 +119,7 @@ class Route(_Table):
 
     @property
     def rank(self) -> int:
-        """The least severity that matches, as a rank."""
+        """The lowest severity that matches, as a rank."""
         return Severity(self.severity).rank
 
     @property
@@ -150,28 +150,28 @@ class Route(_Table):
 
 
 class Grouping(_Table):
-    """How long alerts are gathered into one message."""
+    """The time for which alerts are gathered into one message."""
 
     wait_seconds: Annotated[float, Field(ge=0, le=60)] = 0.5
     window_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60.0
 
 
 class Limits(_Table):
-    """How many messages a channel gets, and how long a failed one is tried again."""
+    """The number of messages that a channel may receive, and the time for which a failed one is tried again."""
 
     messages_per_hour: Annotated[int, Field(ge=1, le=10_000)] = 60
     give_up_hours: Annotated[float, Field(gt=0, le=168)] = 24.0
 
 
 class Fallback(_Table):
-    """The channel that receives the alerts of one that has failed for so long."""
+    """The channel that receives the alerts of a channel that has failed for this long."""
 
     channel: Name
     after_minutes: Annotated[float, Field(ge=0, le=1_440)] = 5.0
 
 
 class NotificationFile(_Table):
-    """All of the file."""
+    """The whole file."""
 
     version: Literal[1]
     match: Literal["first", "all"] = "first"
@@ -201,7 +201,7 @@ class NotificationFile(_Table):
 
 
 class EmptyFile(NotificationFile):
-    """A document that ends notifications: it has neither channels nor routes, and its other tables stay as they are."""
+    """A document that ends notifications: it has neither channels nor routes; its other tables stay as they are."""
 
     channels: Annotated[dict[Name, Annotated[Channel, Field(discriminator="type")]], Field(max_length=0)] = {}
     routes: Annotated[list[Route], Field(max_length=0)] = []

@@ -1,8 +1,8 @@
-"""The program that hands one message to Apprise, in a process of its own with bounded memory.
+"""The program that passes one message to Apprise, in a process of its own with bounded memory.
 
-It reads one JSON object from standard input and writes one to standard output. Of ours it imports what bounds where it
-may connect to, and nothing else: a service that answers without end, or never, is ended with this process and not with
-the collector.
+It reads one JSON object from standard input and writes one to standard output. From rlvitals it imports only the limits
+on its connections. If a service never answers, or answers without end, this process is ended and the collector is not
+affected.
 """
 
 import base64
@@ -20,7 +20,7 @@ MEMORY_BYTES: Final = 1024 * 1024 * 1024
 SERVICE_SECONDS: Final = 30.0
 MOST_LINES: Final = 100
 LONGEST_LINE: Final = 1_000
-# What a service may ask of the machine beside connections: nothing that starts a program or changes a file.
+# Actions other than connections that a service may not cause: none may start a program or change a file.
 REFUSED: Final = frozenset({
     "os.exec", "os.fork", "os.forkpty", "os.link", "os.mkdir", "os.posix_spawn", "os.remove", "os.rename", "os.rmdir",
     "os.spawn", "os.symlink", "os.system", "os.truncate", "sqlite3.connect", "subprocess.Popen", "syslog.openlog",
@@ -34,16 +34,16 @@ WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 def main() -> None:
     """Check addresses (``check``), or send a message: ``url, title, bodies, format, type, picture, accepted``.
 
-    ``accepted`` are the recipients who have the message already, by their places in the URL. The first body that the
-    service takes is sent; where it takes none, the last is sent in parts. The picture is a PNG in Base64, or null;
-    services that take no files get the message without it. With ``networks`` the process is confined: addresses of
+    ``accepted`` are the recipients who have already accepted the message, by their places in the URL. The first body
+    that fits the service is sent; if none fits, the last one is sent in parts. The picture is a PNG in Base64, or null;
+    services that take no files get the message without it. With ``networks`` the process is restricted: addresses of
     Apprise can name files to read, and hosts of the collector's own network.
     """
     given: dict[str, Any] = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     log = logging.handlers.BufferingHandler(MOST_LINES)
     listen(log)
-    import apprise  # noqa: PLC0415 - after the limit
+    import apprise  # noqa: PLC0415 - after the memory is limited
     from apprise.attachment.memory import AttachMemory  # noqa: PLC0415
 
     refused: Sequence[object] = ()
@@ -60,7 +60,7 @@ def main() -> None:
     )
     if "check" in given:
         services = [apprise.Apprise(asset=asset) for _ in given["check"]]
-        # One text may hold the addresses of several services, of which only the first would be shown.
+        # One text may contain the addresses of several services, and only the first one would be shown.
         answer: object = [
             service.add(url) and len(service) == 1 for service, url in zip(services, given["check"], strict=True)
         ]
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def listen(handler: logging.Handler) -> None:
-    """Send the warnings and errors of Apprise to a handler, and print them nowhere; its results state no reason."""
+    """Send Apprise's warnings and errors to a handler, and print none; its return values state no reason."""
     handler.setLevel(logging.WARNING)
     logger = logging.getLogger("apprise")
     logger.addHandler(handler)
@@ -107,9 +107,9 @@ def listen(handler: logging.Handler) -> None:
 
 
 def take_recipients(service: Any) -> Iterator[int]:  # noqa: ANN401 - of Apprise
-    """Let a service have one recipient after the other, and yield their numbers.
+    """Reduce a service to one recipient after the other, and yield their numbers.
 
-    Apprise says that it failed where one of several recipients has failed, and a repeat would reach the others again.
+    If one of several recipients fails, Apprise reports one failure for all, and a repeat would notify the others again.
     """
     named = getattr(service, "targets", None)
     recipients = list(named) if isinstance(named, list) and len(named) > 1 else []
@@ -121,22 +121,22 @@ def take_recipients(service: Any) -> Iterator[int]:  # noqa: ANN401 - of Apprise
 
 
 def choose_body(bodies: Sequence[str], title: str, service: Any) -> str:  # noqa: ANN401 - of Apprise
-    """Return the first text that is no longer than a service takes; the last if none is, which Apprise then divides."""
+    """Return the first text that fits the service; if none fits, the last one, which Apprise then divides."""
     longest = service.body_maxlen - (0 if service.title_maxlen > 0 else len(title) + 2)
     return next((body for body in bodies if len(body) <= longest), bodies[-1])
 
 
 def confine(added: Sequence[str]) -> Sequence[object]:
-    """Let this process connect to public addresses and to some networks, and read its own libraries, from now on.
+    """Restrict this process from now on: it connects only to allowed addresses, and reads only its libraries.
 
-    Python asks an audit hook before it connects, opens a file or starts a program, whoever in the process does so, and
-    a hook cannot be taken back.
+    Python calls an audit hook before any code of the process connects, opens a file or starts a program. A hook cannot
+    be removed.
 
     Args:
-        added: Networks that may be reached beside public addresses.
+        added: Networks that are allowed beside public addresses.
 
     Returns:
-        The hosts that were refused so far; the list grows, and Apprise itself says only that it failed.
+            The hosts that were refused so far. The list grows; Apprise itself reports only a failure.
     """
     from monitor_server.notifications.configuration.networks import Networks  # noqa: PLC0415 - only where it is asked
 
@@ -146,7 +146,7 @@ def confine(added: Sequence[str]) -> Sequence[object]:
 
     def check(event: str, arguments: tuple[Any, ...]) -> None:
         if event in CONNECTING:
-            # A host that is no number would be looked up after this look at it.
+            # A host name would be resolved after this check, so its address could not be checked here.
             address = arguments[1]
             if not isinstance(address, tuple) or not networks.allow(address[0]):
                 refused.append(address)

@@ -1,4 +1,4 @@
-"""The reason that Apprise logs where a delivery has failed, without what is secret in it."""
+"""The reason that Apprise logs for a failed delivery, without its secrets."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,16 +11,17 @@ __all__ = ["spell_reason"]
 
 HIDDEN: Final = "***"
 LONGEST: Final = 300
-SHORTEST_PIECE: Final = 3  # what is shorter is found in every text
+SHORTEST_PIECE: Final = 3  # shorter pieces are part of any text
 _BETWEEN = re.compile(r"[/:@?&=#,;+\s]+")
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://\S+")
 _TOKEN = re.compile(r"(?=[\w+=-]*\d)(?=[\w+=-]*[A-Za-z])[\w+=-]{20,}", re.ASCII)
 
 
 def spell_reason(lines: Sequence[str], url: str) -> str:
-    """Return what Apprise has logged as one line, or an empty text where it has logged nothing.
+    """Return Apprise's log lines as one line, or an empty text if it has logged nothing.
 
-    Services repeat what they were sent, so that every part of the address is hidden, and what looks like an address
+    Services repeat their input in errors. So every part of the address is hidden, and every text that looks like an
+    address or a token.
     or a token.
 
     Args:
@@ -31,13 +32,13 @@ def spell_reason(lines: Sequence[str], url: str) -> str:
     text = _ADDRESS.sub(rf"\1://{HIDDEN}", text)
     pieces = {piece for piece in _pieces(url) if len(piece) >= SHORTEST_PIECE}
     for piece in sorted(pieces, key=len, reverse=True):
-        # Not within a word: a topic named "end" would hide a part of "send".
+        # Parts of words are not hidden: a topic named "end" would hide a part of "send".
         text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(piece)}(?![A-Za-z0-9])", HIDDEN, text, flags=re.IGNORECASE)
     return printable(_TOKEN.sub(HIDDEN, text), longest=LONGEST)
 
 
 def _pieces(url: str) -> Iterator[str]:
-    """Yield user, password, host, port, parts of the path and values of the query, as written and as they are sent."""
+    """Yield user, password, host, port, parts of the path and values of the query, both as written and as sent."""
     address, _, query = url.partition("://")[2].partition("?")
     for part in (*re.split(r"[/:@#]", address), *(each.partition("=")[2] for each in query.split("&"))):
         for written in (part, unquote(part), unquote_plus(part)):

@@ -1,4 +1,4 @@
-"""Delivers a message to a channel of any kind, and checks at the start that the channels can be used."""
+"""Delivers a message to a channel of any kind, and checks at the start whether the channels can be used."""
 
 import base64
 import importlib.util
@@ -21,8 +21,8 @@ __all__ = ["CLAIM_SECONDS", "check_channels", "deliver"]
 
 APPRISE: Final = Path(__file__).with_name("apprise_process.py")
 APPRISE_SECONDS: Final = 45.0
-SHORTEST_SECONDS: Final = 5.0  # with less than this left, a refused picture waits for the next attempt
-# Longer than any delivery lasts, a name server that does not answer included.
+SHORTEST_SECONDS: Final = 5.0  # if less time is left, the message is not repeated without its picture in this attempt
+# Longer than the longest delivery, which includes the wait for a name server that does not answer.
 CLAIM_SECONDS: Final = 90.0
 TYPES: Final = {"info": "info", "warning": "warning", "critical": "failure"}
 
@@ -39,14 +39,14 @@ def deliver(
     """Deliver a message; return once the receiver has accepted it.
 
     Args:
-        channel: Where to.
+        channel: The channel.
         body: From `messages.build_body`, as JSON. A repeat has the same bytes.
-        picture: A PNG for services that show files; a webhook receives none. Where the service does not accept the
-            message with it, the message is sent once more without it.
-        accepted: The recipients of a URL of Apprise who have accepted the message before, by their places; they are
-            left out, and those are added who accept it now.
+        picture: A PNG for services that show files; a webhook receives none. If the service does not accept the message
+            with it, the message is sent once more without it.
+        accepted: The recipients of a URL of Apprise who have accepted the message before, by their places. They are
+            left out, and the recipients who accept it now are added.
         cancellation: Ends the delivery early.
-        networks: Where the delivery may connect to; anywhere if None.
+        networks: The networks that the delivery may connect to; all if None.
 
     Raises:
         DeliveryFailed: If it was not accepted.
@@ -60,7 +60,7 @@ def deliver(
     given = {
         "url": channel.url.get_secret_value(),
         "title": title(message),
-        # Services take texts of 1,000 to 35,000 characters: the first that fits is sent.
+        # Services take texts of 1,000 to 35,000 characters, so the first text that fits is sent.
         "bodies": [
             f"{write(message, most_alerts=most)}\n\nReference: {message['id']}" for most in range(max(named, 1), 0, -1)
         ],
@@ -94,14 +94,14 @@ def deliver(
 
 
 def check_channels(file: NotificationFile, *, networks: Networks | None = None) -> None:
-    """Check that Apprise is installed and knows its URLs, where the file has any.
+    """Check that Apprise is installed and recognises its URLs, if the file has any.
 
     Args:
         file: The channels.
-        networks: Where they may connect to; anywhere if None.
+        networks: The networks that they may connect to; all if None.
 
     Raises:
-        StartupError: If not.
+        StartupError: If one of these conditions does not hold.
     """
     named = {name: channel for name, channel in file.channels.items() if isinstance(channel, AppriseChannel)}
     if not named:
@@ -125,8 +125,8 @@ def _type(message: Mapping[str, Any]) -> str:
 
 
 def _run_apprise(given: Mapping[str, Any], *, cancellation: Cancellation, seconds: float = APPRISE_SECONDS) -> Any:  # noqa: ANN401 - JSON
-    """Run Apprise in its own process; what it prints of errors may hold secrets and is not read."""
-    process = subprocess.Popen(  # noqa: S603 - our own program; the address goes by standard input, not by arguments
+    """Run Apprise in its own process; its error output may contain secrets and is not read."""
+    process = subprocess.Popen(  # noqa: S603 - our own program; the address goes by standard input
         [sys.executable, "-P", str(APPRISE)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checks whether a collector can use channels before they are in force, and says in words why not."""
+"""Checks whether a collector can use channels before they are put into force, and states the reason if it cannot."""
 
 from urllib.parse import urlsplit
 
@@ -14,10 +14,10 @@ __all__ = ["channel_networks", "check_usable"]
 
 
 def channel_networks(settings: Settings) -> Networks:
-    """Return where channels that were saved over HTTP may connect to.
+    """Return the networks that channels saved over HTTP may connect to.
 
     Raises:
-        StartupError: If the settings name something else than networks.
+        StartupError: If the settings contain anything other than networks.
     """
     names = [name.strip() for name in settings.channel_networks.split(",") if name.strip()]
     try:
@@ -27,15 +27,15 @@ def channel_networks(settings: Settings) -> Networks:
 
 
 def check_usable(file: NotificationFile, *, settings: Settings, networks: Networks | None = None) -> None:
-    """Check that Apprise knows its addresses, that its routes name kinds, and that links that act can be made.
+    """Check that Apprise recognises the addresses, that routes name kinds, and that action links can be made.
 
     Args:
         file: The channels.
         settings: Of the collector.
-        networks: Where the channels may connect to; anywhere if None.
+        networks: The networks that the channels may connect to; all if None.
 
     Raises:
-        StartupError: If not, with the place and what must hold.
+        StartupError: If a check fails, with the place and the condition that must hold.
     """
     if problems := refused_kinds(file):
         raise StartupError(problems[0])
@@ -56,8 +56,8 @@ def check_usable(file: NotificationFile, *, settings: Settings, networks: Networ
 
 
 def _host(url: str) -> str:
-    """Return the host of an address, also of one of Apprise's; empty where it has none."""
+    """Return the host of an address, also of one for Apprise; empty if it has none."""
     try:
         return urlsplit(url).hostname or ""
-    except ValueError:  # brackets that do not close; Apprise says whether it knows the address
+    except ValueError:  # brackets that do not close; Apprise reports whether the address is valid
         return ""

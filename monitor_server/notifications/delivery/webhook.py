@@ -1,4 +1,7 @@
-"""Signed JSON to an HTTP address. No redirect is followed, and an answer that is long or slow costs nothing."""
+"""Sends signed JSON to an HTTP address.
+
+No redirect is followed, and a long or slow answer is not read to its end.
+"""
 
 import contextlib
 import hashlib
@@ -22,11 +25,11 @@ SUCCESS: Final = range(200, 300)
 
 
 class DeliveryFailed(Exception):  # noqa: N818 - it states what has happened
-    """A receiver did not accept a message; the text names no secret."""
+    """A receiver did not accept a message; the error's text contains no secret."""
 
 
 class Cancellation:
-    """Ends a delivery that is under way, from another thread, when the collector stops or the time is over."""
+    """Ends a running delivery from another thread, when the collector stops or the time is over."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +37,7 @@ class Cancellation:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """End what is under way, and what is attached later."""
+        """End the attached operations, and each one that is attached later."""
         with self._lock:
             self.is_cancelled = True
             end = self._end
@@ -67,15 +70,15 @@ def post_webhook(
     """Post a message, and return once the receiver has accepted it.
 
     Args:
-        channel: Where to.
+        channel: The webhook.
         message_id: The key by which the receiver recognises a repeat.
         body: JSON.
         cancellation: Ends the delivery early.
-        networks: Where it may connect to; anywhere if None.
+        networks: The networks that it may connect to; all if None.
         now: Seconds since the epoch, which are signed; the machine's time if left out.
 
     Raises:
-        DeliveryFailed: If the receiver cannot be reached, is too slow, or answers anything but 2xx.
+        DeliveryFailed: If the receiver cannot be reached, is too slow, or answers with a status other than 2xx.
     """
     address = urlsplit(channel.url.get_secret_value())
     timestamp = str(int(time.time() if now is None else now))
@@ -90,7 +93,8 @@ def post_webhook(
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = kind(address.hostname or "", address.port, timeout=CONNECT_SECONDS)
     if networks is not None:
-        # What http.client opens its connection with: the address that was looked at is the one that is connected to.
+        # http.client opens its connection with this function. So the address that was checked is the one that is
+        # connected to.
         connection._create_connection = networks.connect  # type: ignore[attr-defined]  # noqa: SLF001
     deadline = threading.Timer(DELIVERY_SECONDS, cancellation.cancel)
     deadline.daemon = True
@@ -104,13 +108,13 @@ def post_webhook(
         target = (address.path or "/") + (f"?{address.query}" if address.query else "")
         connection.request("POST", target, body=body, headers=headers)
         with connection.getresponse() as answer:
-            status = answer.status  # what follows the head is not read
+            status = answer.status  # the body of the answer is not read
     except NetworkRefused as error:
         raise DeliveryFailed(f"the address may not be reached: it is {error}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() - begun >= DELIVERY_SECONDS:
             raise DeliveryFailed(f"the receiver did not answer within {DELIVERY_SECONDS:.0f} s") from None
-        # The text of an error could hold the address, with a secret in its path.
+        # The text of an error could contain the address, with a secret in its path.
         reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
         raise DeliveryFailed(f"the receiver could not be reached: {printable(reason, longest=200)}") from None
     finally:

@@ -1,4 +1,4 @@
-"""Forms a message of what waits for a channel, in the transaction that claims it."""
+"""Forms a message from the events that wait for a channel, in the transaction that claims it."""
 
 import json
 import uuid
@@ -20,14 +20,14 @@ def form_message(
     now: float,
     links: LinkIssuer | None = None,
 ) -> None:
-    """Put all events that are due on a channel into a message with its body; without any there is no message.
+    """Put all due events of a channel into one message with its body; without due events there is no message.
 
     Args:
         repositories: An open transaction.
-        waiting: What waits.
-        public_url: Of the dashboard, for links.
+        waiting: The events that wait.
+        public_url: The address of the dashboard, for links.
         now: Seconds since the epoch.
-        links: Issues the links by which the channel's readers act; None where it gets none.
+        links: Issues the links by which the channel's readers act; None if the channel gets none.
     """
     messages, message_id = repositories.notification_messages, uuid.uuid4().hex
     severity = most_severe(waiting.rank)

@@ -1,4 +1,4 @@
-"""The chart in a message: the vital signs of the run of its most urgent alert, around the alert."""
+"""The chart in a message: the vital signs of the run with the most urgent alert, around that alert."""
 
 import logging
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 STEPS_BEFORE: Final = 300
 MAX_CURVES: Final = 4
 MAX_POINTS: Final = 400
-# The signals that most runs send and people look at first; the alert's own signal stands before them.
+# The signals that most runs send and that people read first. The alert's own signal comes before them.
 FIRST: Final = ("reward/mean", "entropy/mean", "likelihood/correct", "grad/norm", "ratio/max", "length/mean")
 
 
 def draw_picture(store: Store, message: Mapping[str, Any]) -> bytes | None:
-    """Return a PNG of the run of a message's most urgent alert, or None where there is nothing to draw.
+    """Return a PNG of the run of a message's most urgent alert, or None if there is nothing to draw.
 
-    A failure costs the picture and not the message: it is logged.
+    A failure is logged; the message is then sent without a picture.
 
     Args:
         store: The database.

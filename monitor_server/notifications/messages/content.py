@@ -1,6 +1,6 @@
-"""Messages: the body of version 1, which webhooks receive, and its forms as text and as Markdown for people.
+"""Messages: the body of version 1, which webhooks receive, and its conversion to text and Markdown for people.
 
-Names and summaries come from outside. The body holds them as they are, in JSON. In text and Markdown they are made
+Names and summaries come from outside. The body contains them unchanged, in JSON. In text and Markdown they are made
 harmless: one line, no links, no mention of people, no formatting.
 """
 
@@ -28,15 +28,15 @@ __all__ = [
 ]
 
 BODY_VERSION: Final = 1
-MAX_ALERTS: Final = 100  # of the body; the others are counted
-MAX_SHOWN: Final = 20  # of text and Markdown
+MAX_ALERTS: Final = 100  # in the body; further alerts are only counted
+MAX_SHOWN: Final = 20  # in text and Markdown
 MAX_REMEDIES: Final = 3
 LONGEST_NAME: Final = 80
 LONGEST_SUMMARY: Final = 400
 LONGEST_NOTICE: Final = 1_500
-# Look-alikes for what makes a link, a mention, a tag or a quotation in some service.
+# Similar characters replace those that make a link, a mention, a tag or a quotation in some service.
 HARMLESS: Final = str.maketrans({"@": "＠", "<": "＜", ">": "＞", "[": "［", "]": "］", "`": "｀", "|": "｜"})
-# Mail programs and chats make links of bare domains, too; numbers such as 0.25 stay as they are.
+# Mail programs and chats also turn bare domains into links; numbers such as 0.25 stay unchanged.
 DOMAIN_DOT: Final = re.compile(r"(?<=\w)\.(?=[^\W\d_]{2})")
 SCHEME: Final = re.compile(r"\b(mailto|tel|sms|data|javascript):", re.IGNORECASE)
 MARKDOWN: Final = str.maketrans({mark: f"\\{mark}" for mark in "\\*_{}()#+-.!~"})
@@ -47,7 +47,7 @@ CHANGES: Final = {
 
 
 def alert_items(rows: Iterable[Mapping[str, Any]], *, public_url: str) -> list[dict[str, Any]]:
-    """Return one item for each alert of a message, with all that happened to it, the most urgent first."""
+    """Return one item for each alert of a message, with all its changes, the most urgent first."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row["id"] in found:
@@ -83,15 +83,15 @@ def build_body(
 
     Args:
         message_id: The key by which a receiver recognises a repeat.
-        channel: To which it goes.
+        channel: The channel that receives it.
         created_at: Seconds since the epoch.
-        severity: Of the most severe alert.
+        severity: The severity of the most severe alert.
         alerts: From `alert_items`.
         counts: From `NotificationMessages.counts`.
-        public_url: Of the dashboard.
-        failing: The channels in whose place this one receives alerts, with the reasons.
-        is_test: Whether somebody has only asked whether the channel works.
-        notice: What its readers are to know beside alerts, in words.
+        public_url: The address of the dashboard.
+        failing: The channels whose alerts this channel receives as a fallback, with the reasons.
+        is_test: Whether this is a message that only tests the channel.
+        notice: Information for the readers other than alerts, in words.
     """
     body = {
         "version": BODY_VERSION,
@@ -111,10 +111,10 @@ def build_body(
 
 
 def title(body: Mapping[str, Any]) -> str:
-    """Return one harmless line of at most some 200 characters."""
+    """Return one harmless line of at most about 200 characters."""
     if body["test"]:
         return f"rlvitals: test of the channel {body['channel']}"
-    if body.get("notice"):  # a message that an older version has formed has none
+    if body.get("notice"):  # a message that an older version has formed has no notice
         return "rlvitals: somebody has changed who is notified"
     counts, alerts = body["counts"], body["alerts"]
     prefix = "resolved" if set(counts["changes"]) == {"resolved"} else body["severity"].upper()
@@ -126,12 +126,12 @@ def title(body: Mapping[str, Any]) -> str:
 
 
 def text(body: Mapping[str, Any], *, most_alerts: int = MAX_SHOWN) -> str:
-    """Return a message as plain text, which names so many alerts and counts the others."""
+    """Return a message as plain text, which names at most ``most_alerts`` and counts the others."""
     return _written(body, most_alerts, escape=str, heading=str, link=lambda url: url)
 
 
 def markdown(body: Mapping[str, Any], *, most_alerts: int = MAX_SHOWN) -> str:
-    """Return a message as Markdown, likewise."""
+    """Return a message as Markdown, which names at most ``most_alerts`` and counts the others."""
     return _written(body, most_alerts, escape=_escaped, heading=lambda line: f"**{line}**", link=lambda url: f"<{url}>")
 
 
@@ -142,7 +142,7 @@ def harmless(given: object, *, longest: int = LONGEST_NAME) -> str:
 
 
 def sentence(given: str) -> str:
-    """Return a text that ends with a full stop; one that ends with a mark of its own, such as an error, keeps it."""
+    """Return a text that ends with a full stop, unless it already ends with a mark, such as an error."""
     return given if given.endswith((".", "!", "?", "…")) else f"{given}."
 
 

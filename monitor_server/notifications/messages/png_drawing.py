@@ -1,4 +1,4 @@
-"""Draws curves below each other as a PNG, with Pillow."""
+"""Draws curves one below the other as a PNG, with Pillow."""
 
 import importlib.util
 import io
@@ -18,13 +18,13 @@ __all__ = ["Curve", "can_draw", "draw"]
 
 WIDTH, PANEL, TOP, BOTTOM = 720, 120, 40, 30  # pixels
 LEFT, RIGHT = 78, 14
-GAP, BREAK = 26, 5.0  # above a panel, for its name; a curve is interrupted where steps are missing
+GAP, BREAK = 26, 5.0  # above a panel, for its name; the jump in steps at which a curve is interrupted
 INK, FAINT, LINE, ALERT, PAPER = "#1a1d21", "#667085", "#2563eb", "#c2410c", "#ffffff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """One signal: ascending steps, shape [n], and their values, shape [n], not all of them finite perhaps."""
+    """One signal: ascending steps, shape [n], and their values, shape [n], which may include non-finite ones."""
 
     name: str
     steps: NDArray[np.int64]
@@ -32,7 +32,7 @@ class Curve:
 
 
 def can_draw() -> bool:
-    """Return whether Pillow is installed, which comes with ``rlvitals[notify]``."""
+    """Return whether Pillow is installed; ``rlvitals[notify]`` includes it."""
     return importlib.util.find_spec("PIL") is not None
 
 
@@ -47,7 +47,7 @@ def draw(title: str, curves: Sequence[Curve], *, at: int) -> bytes:
     Returns:
         A PNG of 720 pixels in width.
     """
-    from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 - an optional part
+    from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 - an optional dependency
 
     height = TOP + len(curves) * PANEL + BOTTOM
     image = Image.new("RGB", (WIDTH, height), PAPER)
@@ -81,7 +81,7 @@ def _draw_panel(canvas: "ImageDraw.ImageDraw", curve: Curve, *, top: int, first:
     lowest, highest = float(values.min()), float(values.max())
     canvas.text((LEFT - 6, upper - 4), f"{highest:.3g}", fill=FAINT, anchor="ra")
     canvas.text((LEFT - 6, lower - 12), f"{lowest:.3g}", fill=FAINT, anchor="ra")
-    # Halves, because the difference of two large numbers need not be finite.
+    # The halves are subtracted, because the difference of two large numbers may not be finite.
     span = highest / 2 - lowest / 2
     shares = (values / 2 - lowest / 2) / span if span > 0 else np.full(len(values), 0.5)
     across, down = _across(steps, first, last), lower - shares * (lower - upper)

@@ -1,1 +1,1 @@
-"""Who makes, changes and deletes rules: people one at a time, files as sets."""
+"""Creates, changes and deletes rules: single rules by people, sets of rules from files."""

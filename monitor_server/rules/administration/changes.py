@@ -1,4 +1,4 @@
-"""Changes of rules in one transaction: checked against the rules that are there, recorded, and written together."""
+"""Changes of rules in one transaction: checked against the existing rules, recorded, and written together."""
 
 import uuid
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ __all__ = ["Author", "RuleChanges", "different_fields", "stated_values"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
-    """Who changes rules, what they call themselves, and when, in seconds since the epoch."""
+    """The author of a change of rules, the name that the author gives, and the time in seconds since the epoch."""
 
     caller: Caller
     now: float
@@ -27,19 +27,19 @@ class Author:
 
     @property
     def signature(self) -> str:
-        """Who is recorded as the author."""
+        """The name that is recorded as the author."""
         return self.caller.signature(self.by)
 
 
 class RuleChanges:
-    """Collects changes, and writes all of them or none; nobody else changes rules until the transaction ends.
+    """Collects changes, and writes all of them or none. Nobody else can change rules until the transaction ends.
 
-    A file may change a thousand rules: what is there is read once for each project and kept up to date here, so that
-    the number of statements does not grow with the number of rules.
+    A file may change a thousand rules. The existing rules are read once for each project and kept up to date here, so
+    that the number of statements does not grow with the number of rules.
 
     Args:
         repositories: An open transaction.
-        author: Who makes the changes.
+        author: The author of the changes.
     """
 
     def __init__(self, repositories: Repositories, author: Author) -> None:
@@ -54,10 +54,10 @@ class RuleChanges:
         self._entries: list[AuditEntry] = []
 
     def create(self, placed: Rule, file_set: str | None = None) -> StoredRule:
-        """Make a rule.
+        """Create a rule.
 
         Raises:
-            RuleConflict: If the name is taken, or there are as many rules or comparisons as there may be.
+            RuleConflict: If the name is taken, or the number of rules or comparisons has reached its limit.
         """
         self._refuse_taken_name(placed)
         if self._total >= MAX_ALL_RULES:
@@ -87,10 +87,10 @@ class RuleChanges:
         return stored
 
     def replace(self, found: StoredRule, placed: Rule) -> StoredRule:
-        """Change a rule; one that states the same already stays as it is.
+        """Change a rule; a rule with an equal definition stays as it is.
 
         Raises:
-            RuleConflict: If the new name is taken, or there are as many rules or comparisons as there may be.
+            RuleConflict: If the new name is taken, or the number of rules or comparisons has reached its limit.
         """
         fields = different_fields(found.definition, stated_values(placed))
         if not fields:
@@ -123,7 +123,7 @@ class RuleChanges:
         self._record("rule.delete", found, str(found.definition.get("signal", "")))
 
     def write(self) -> None:
-        """Write what has changed, with an entry of the audit log for each; nothing where nothing has."""
+        """Write the changes, with an entry of the audit log for each. Without changes nothing is written."""
         if not self._entries:
             return
         rules = self._repositories.rules
@@ -137,7 +137,7 @@ class RuleChanges:
         self._repositories.audit_log.add(self._entries)
 
     def _of_project(self, project: str | None) -> dict[str, StoredRule]:
-        """Return the rules of a project with its runs, or those that concern every project, by id."""
+        """Return the rules of a project with its runs, or those that apply to every project, by id."""
         if project not in self._known:
             self._known[project] = {each.id: each for each in self._repositories.rules.of_project(project)}
         return self._known[project]
@@ -152,7 +152,7 @@ class RuleChanges:
                 )
 
     def _refuse_too_many(self, rule: Rule, before: StoredRule | None = None) -> None:
-        """Raise `RuleConflict` if the project has no room for a rule, new or in the place of another."""
+        """Raise `RuleConflict` if the project has no room for a rule, either a new one or a replacement."""
         others = [each for each in self._of_project(rule.project).values() if before is None or each.id != before.id]
         of = "concern every project" if rule.project is None else f"belong to the project {rule.project!r}"
         is_more = before is None or before.project != rule.project
@@ -181,10 +181,10 @@ class RuleChanges:
 
 
 def stated_values(rule: Rule) -> dict[str, Any]:
-    """Return what a rule states as JSON values, without what is left out."""
+    """Return the fields of a rule as JSON values, without those that are left out."""
     return rule.model_dump(mode="json", exclude_none=True)
 
 
 def different_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the names of what two rules state differently, in order."""
+    """Return the names of the fields in which two rules differ, in order."""
     return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))

@@ -1,6 +1,6 @@
-"""Reads a file of rules strictly: every problem is named with its place.
+"""Reads a file of rules strictly: every problem is reported with its place.
 
-The collector applies the file that its settings name at its start, and anew after it has changed.
+The collector applies the file that its settings name at its start, and again after each change of the file.
 """
 
 import logging
@@ -34,7 +34,7 @@ Rules = Annotated[list[WrittenRule], Field(max_length=MAX_FILE_RULES)]
 
 
 class RuleFile(BaseModel):
-    """Every rule of a set. ``rules = []`` must be written where there are none: an emptied file deletes no rule."""
+    """All rules of a set. An empty set must be written as ``rules = []``, so that an emptied file deletes no rule."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -46,7 +46,7 @@ def load_rules(path: Path) -> RuleFile:
     """Read a file of rules.
 
     Raises:
-        InvalidField: If it cannot be used; the message names each place, and what must hold.
+        InvalidField: If it cannot be used; the message contains each place, and the condition that must hold.
     """
     try:
         document = read_toml(path)
@@ -63,7 +63,7 @@ def load_rules(path: Path) -> RuleFile:
 
 
 class AppliedFile:
-    """The file of rules that the settings name, as it was applied last."""
+    """The rules of the file that the settings name, in the version that was applied last."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class AppliedFile:
         clock: Callable[[], float],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Apply the file for the first time; one that names a run that is gone changes nothing.
+        """Apply the file for the first time. A file with a rule for a run that no longer exists changes nothing.
 
         Raises:
             StartupError: If the file cannot be used.
@@ -85,13 +85,13 @@ class AppliedFile:
         try:
             self._apply()
         except UnknownRun as error:
-            # A run that was deleted, perhaps for its age, must not keep the collector from being started again.
+            # A deleted run, for example one that exceeded the limit of age, must not prevent a start of the collector.
             log.error("the file of rules cannot be used, and its rules stay as they were: %s", printable(error))  # noqa: TRY400
         except CollectorError as error:
             raise StartupError(f"RLVITALS_RULES_FILE: {error}") from error
 
     def tick(self) -> None:
-        """Apply the file where it has changed and is no longer being written; an unusable one changes nothing."""
+        """Apply the file if it has changed and its writing has ended; an unusable file changes nothing."""
         if not self._watched.is_due():
             return
         self._watched.mark_read()

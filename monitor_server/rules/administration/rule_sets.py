@@ -1,4 +1,4 @@
-"""Brings a set of rules to what a file states."""
+"""Replaces a set of rules by the rules of a file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from monitor_server.store.repositories import Repositories
 __all__ = ["COLLECTORS_SET", "AppliedRules", "apply_rules"]
 
 COLLECTORS_SET: Final = "collector"
-"""The set of the rules that the file of the collector's settings states."""
+"""The name of the set for the file that the collector's settings name."""
 
 
 @dataclass(slots=True, kw_only=True)
 class AppliedRules:
-    """What applying a file has changed: names of rules, and of changed rules the fields."""
+    """The changes by a file: names of rules, and the changed fields of changed rules."""
 
     created: list[str] = field(default_factory=list)
     changed: dict[str, list[str]] = field(default_factory=dict)
@@ -34,16 +34,17 @@ def apply_rules(
     author: Author,
     is_of_settings: bool = False,
 ) -> AppliedRules:
-    """Bring the rules of a set to what a file states, all or nothing: others of the set are deleted.
+    """Replace the rules of a set by those of a file, all or nothing: other rules of the set are deleted.
 
-    Rules of other sets, and those that people have made, stay as they are. Applying the same again changes nothing.
+    Rules of other sets, and rules that people have made, stay as they are. Applying the same file again changes
+    nothing.
 
     Args:
         repositories: An open transaction.
-        file_set: The name of the set. The sets of a key of one project are its own.
+        file_set: The name of the set. The sets of a key for one project are separate.
         wanted: Every rule of the set.
-        author: Who applies it.
-        is_of_settings: Whether it is the file that the settings of the collector name, which alone has the set
+        author: The person or key that applies the set.
+        is_of_settings: Whether it is the file that the settings of the collector name. Only this file uses the set
             `COLLECTORS_SET`.
 
     Raises:
@@ -55,7 +56,8 @@ def apply_rules(
         raise RuleConflict(
             f"the set {COLLECTORS_SET!r} holds the rules of the file of RLVITALS_RULES_FILE; choose another name"
         )
-    if author.caller.project is not None and len(wanted) > MAX_RULES:  # before each costs a look-up
+    # Checked first, because each rule costs a look-up.
+    if author.caller.project is not None and len(wanted) > MAX_RULES:
         raise RuleConflict(f"at most {MAX_RULES} rules can belong to a project with its runs, got {len(wanted)}")
     changes = RuleChanges(repositories, author)
     kept_set = file_set if author.caller.project is None else f"{author.caller.project}/{file_set}"
@@ -70,7 +72,7 @@ def apply_rules(
         else:
             changes.delete(stored)
             result.deleted.append(stored.name)
-    # A comparison that becomes another condition makes room for one that is new.
+    # A comparison that is replaced by another kind of rule makes room for a new comparison, so comparisons come last.
     for rule in sorted(placed, key=lambda rule: isinstance(rule, ComparisonRule)):
         before = held.get((rule.project, rule.run_id, rule.name))
         if before is None:

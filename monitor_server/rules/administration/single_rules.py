@@ -1,4 +1,4 @@
-"""Makes, changes and deletes single rules within what their author reaches."""
+"""Creates, changes and deletes single rules in the projects that their author may access."""
 
 from monitor_server.access.callers import Caller
 from monitor_server.errors import InvalidField, RuleConflict, ScopeTooSmall, UnknownRule, UnknownRun
@@ -11,12 +11,12 @@ __all__ = ["create_rule", "delete_rule", "placed_rule", "replace_rule"]
 
 
 def placed_rule(repositories: Repositories, rule: Rule, caller: Caller) -> Rule:
-    """Return a rule with the project that it concerns: that of its run, or the one that the caller is confined to.
+    """Return a rule with its project: the project of its run, or the one to which the caller is restricted.
 
     Raises:
-        ScopeTooSmall: If the caller does not reach the project.
-        UnknownRun: If the caller reaches no such run, or the run to compare with is of another project.
-        InvalidField: If run and project do not belong together.
+        ScopeTooSmall: If the caller may not access the project.
+        UnknownRun: If the caller can see no such run, or the run to compare with belongs to another project.
+        InvalidField: If the run does not belong to the project.
     """
     project = rule.project or caller.project
     if rule.run_id is not None:
@@ -34,10 +34,10 @@ def placed_rule(repositories: Repositories, rule: Rule, caller: Caller) -> Rule:
 
 
 def create_rule(repositories: Repositories, rule: Rule, *, author: Author) -> StoredRule:
-    """Make a rule in an open transaction.
+    """Create a rule in an open transaction.
 
     Raises:
-        RuleConflict: If the name is taken, or there are as many rules or comparisons as there may be.
+        RuleConflict: If the name is taken, or the number of rules or comparisons has reached its limit.
         ScopeTooSmall, UnknownRun, InvalidField: See `placed_rule`.
     """
     changes = RuleChanges(repositories, author)
@@ -49,19 +49,19 @@ def create_rule(repositories: Repositories, rule: Rule, *, author: Author) -> St
 def replace_rule(
     repositories: Repositories, rule_id: str, rule: Rule, *, author: Author, version: int | None = None
 ) -> StoredRule:
-    """Change a rule in an open transaction; one that states the same already stays as it is.
+    """Change a rule in an open transaction; a rule with an equal definition stays as it is.
 
     Args:
         repositories: Of the transaction.
         rule_id: The rule.
-        rule: What it states from now on.
-        author: Who changes it.
-        version: The version that the author had read, or None to change whatever is there.
+        rule: Its new definition.
+        author: The author of the change.
+        version: The version that the author had read, or None to change any version.
 
     Raises:
-        UnknownRule: If the author reaches no such rule.
-        RuleConflict: If a file states the rule, it has another version by now, the new name is taken, or there are as
-            many rules or comparisons as there may be.
+        UnknownRule: If the author may access no such rule.
+        RuleConflict: If the rule comes from a file, it has a newer version, the new name is taken, or the number of
+            rules or comparisons has reached its limit.
         ScopeTooSmall, UnknownRun, InvalidField: See `placed_rule`.
     """
     changes = RuleChanges(repositories, author)
@@ -79,10 +79,10 @@ def replace_rule(
 
 
 def delete_rule(repositories: Repositories, rule_id: str, *, author: Author) -> StoredRule:
-    """Delete a rule in an open transaction, and return what it was. Its alerts are resolved.
+    """Delete a rule in an open transaction, and return it. Its alerts are resolved.
 
     Raises:
-        UnknownRule: If the author reaches no such rule.
+        UnknownRule: If the author may access no such rule.
     """
     changes = RuleChanges(repositories, author)
     found = _find(repositories, rule_id, author)
