@@ -1,4 +1,4 @@
-"""The address of a database: checked before anything connects to it, and shown without what is secret in it."""
+"""The address of a database: checked before a connection is made, and shown without its secrets."""
 
 from typing import Final
 
@@ -20,13 +20,14 @@ def read_address(url: str) -> URL:
     """Return the parts of the address of a database.
 
     Raises:
-        DatabaseUnusable: If it is not one of a database that rlvitals can use, or its driver is not installed.
+        DatabaseUnusable: If rlvitals cannot use such a database, or its driver is not installed.
     """
     try:
         parsed = make_url(url)
         backend = parsed.get_backend_name()
         is_ours = DRIVERS.get(backend) == parsed.get_driver_name()
-    except (ArgumentError, ValueError):  # neither says more than that it is none, and the second quotes a password
+    # Neither error says more than that the address is invalid, and the second one quotes a password.
+    except (ArgumentError, ValueError):
         raise DatabaseUnusable(f"{MUST_BE}, got {shown_url(url)!r}") from None
     if not is_ours:
         raise DatabaseUnusable(f"{MUST_BE}, got {shown_url(url)!r}")
@@ -43,7 +44,7 @@ def read_address(url: str) -> URL:
 
 
 def shown_url(url: str) -> str:
-    """Return a database URL as it may be printed: a password, which may stand in its query as well, is hidden."""
+    """Return a database URL in a printable form: its password is hidden, also if it is in the query."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
@@ -54,6 +55,6 @@ def shown_url(url: str) -> str:
 
 
 def _has_unclear_password(url: str, parsed: URL) -> bool:
-    """Whether another @ follows the one that ends the password, so that what is between may belong to it."""
+    """Whether another @ follows the one after the password, so that the text between may belong to the password."""
     behind = url.partition("://")[2].partition(":")[2].partition("@")[2]
     return parsed.password is not None and "@" in behind

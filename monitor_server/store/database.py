@@ -1,6 +1,6 @@
-"""Opens the database, brings it to the schema of this version, and opens transactions.
+"""Opens the database, migrates it to the schema of this version, and opens transactions.
 
-Knows nothing of what is stored.
+It does not depend on the content of the database.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,9 +38,9 @@ from monitor_server.text_safety.printable import one_line
 
 __all__ = ["Store"]
 
-# As long as a statement of PostgreSQL may take.
+# The same time that a statement of PostgreSQL may take.
 TURN_LIMIT_SECONDS = 12.0
-READERS = 40  # as many as the server has threads for requests
+READERS = 40  # the number of the server's threads for requests
 
 
 class Store:
@@ -49,7 +49,7 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._turns = Turns(limit_seconds=TURN_LIMIT_SECONDS) if engine.dialect.name == "sqlite" else None
-        # One snapshot for all statements, as SQLite has it.
+        # One snapshot for all statements, as on SQLite.
         self._reading = engine if self._turns else engine.execution_options(isolation_level="REPEATABLE READ")
         self._writing = engine.execution_options(rlvitals_write=True)
         path = database_path(engine)
@@ -62,15 +62,15 @@ class Store:
         """Connect, create what is missing and migrate to this version.
 
         Raises:
-            DatabaseNewer: If a newer rlvitals has been there.
-            DatabaseUnusable: If the database cannot be opened or written, or is another program's.
+            DatabaseNewer: If a newer rlvitals has migrated the database.
+            DatabaseUnusable: If the database cannot be opened or written, or belongs to another program.
         """
         parsed = read_address(url)
         is_sqlite = parsed.get_backend_name() == "sqlite"
         if is_sqlite:
             _require_file(parsed)
         options = {} if is_sqlite else postgres_options(parsed)
-        # The connection that was used last comes first: its pages and statements are still in its caches.
+        # The connection that was used last is taken first, because its pages and statements are still in its caches.
         engine = create_engine(parsed, pool_size=READERS, pool_use_lifo=True, **options)
         if is_sqlite:
             prepare_sqlite(engine)
@@ -104,7 +104,7 @@ class Store:
 
     @property
     def free_bytes(self) -> int | None:
-        """How many bytes are free on the disk of the database; None where it is on a server."""
+        """The free bytes on the disk of the database; None if the database is on a server."""
         return None if self._file is None else self._file.free_bytes()
 
     @contextmanager
@@ -134,7 +134,7 @@ class Store:
         self._require_answers()
         try:
             with self._turns or nullcontext():
-                # Before a connection is opened, which would create an empty file where there is none.
+                # This check comes before a connection is opened, which would create an empty file if there is none.
                 self._check(lambda file: file.check_presence())
                 with self._writing.begin() as connection:
                     yield Repositories(connection)
@@ -147,10 +147,10 @@ class Store:
 
     @contextmanager
     def read_if_connected(self) -> Iterator[Repositories]:
-        """Read as `read`, for those who can do without; where the connection was just lost, it is not waited for.
+        """Read as `read`, for optional work: if the connection was just lost, this does not wait for it.
 
         Raises:
-            Unavailable: As `read` does, or at once where another has just found the connection lost.
+            Unavailable: As `read` does, or at once if another thread has just lost the connection.
         """
         if self.faults.is_lost or self._silence.is_lasting:
             raise Unavailable("the connection to the database is lost; ask again later")
@@ -158,16 +158,16 @@ class Store:
             yield repositories
 
     def open_notifications(self, on_message: Callable[[str], None], on_gap: Callable[[], None]) -> Notifications | None:
-        """Return what carries messages between the collectors of this database; None on SQLite."""
+        """Return the exchange of messages between the collectors of this database; None on SQLite."""
         if not self.is_shared:
             return None
         return Notifications(self._connect_driver, on_message=on_message, on_gap=on_gap)
 
     def probe(self) -> None:
-        """Write to the database and read from it, as storing a batch would.
+        """Write to the database and read from it, in the same way as storing a batch.
 
         Raises:
-            Unavailable: If it cannot be written or read, with the reason.
+            Unavailable: If it cannot be written or read; the message contains the reason.
         """
         with self.write() as repositories:
             repositories.probe()
@@ -177,7 +177,7 @@ class Store:
         self._engine.dispose()
 
     def _check(self, check: Callable[[DatabaseFile], None]) -> None:
-        """Check the file, where the database is one."""
+        """Check the file, if the database is one."""
         if self._file is None:
             return
         try:
@@ -187,7 +187,7 @@ class Store:
             raise
 
     def _require_answers(self) -> None:
-        """Refuse at once where the server has just said nothing to others."""
+        """Refuse at once if the server has just failed to answer other requests."""
         try:
             self._silence.check()
         except Unavailable:
@@ -195,7 +195,7 @@ class Store:
             raise
 
     def _ask(self) -> None:
-        """Ask the server for an answer, and note whether there was one."""
+        """Send the server a query, and note whether it has answered."""
         try:
             with self._engine.connect() as connection:
                 connection.execute(text("SELECT 1"))
@@ -209,7 +209,7 @@ class Store:
         self._silence.end()
 
     def _note_fault(self, error: DBAPIError | PoolTimeoutError | TurnOverdueError) -> str:
-        """Count the fault that an error is, and return the reason in words."""
+        """Count the fault of an error, and return the reason in words."""
         fault, reason = fault_of(error), one_line(getattr(error, "orig", error))
         if fault == "disk" and self._file is not None and (cause := self._file.write_error()) is not None:
             fault, reason = fault_of_disk(cause), f"{reason} ({cause.strerror})"
@@ -245,7 +245,8 @@ def _require_file(url: URL) -> None:
 def _migrate(connection: Connection, url: str) -> None:
     connection = connection.execution_options(rlvitals_write=True)
     with connection.begin():
-        wait_for_lock(connection, AdvisoryLock.MIGRATION)  # collectors that start at once migrate one after the other
+        # Collectors that start at the same time migrate one after the other.
+        wait_for_lock(connection, AdvisoryLock.MIGRATION)
         current = schema_version(connection)
         if current != newest_schema():
             from monitor_server.store.schema import migrating  # noqa: PLC0415 - most starts need no Alembic

@@ -1,4 +1,4 @@
-"""The state of a database that is open: its kind, versions, clock and size."""
+"""The state of an open database: its kind, versions, clock and size."""
 
 from dataclasses import dataclass
 
@@ -11,15 +11,15 @@ __all__ = ["DatabaseState", "read_clock", "read_state"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseState:
-    """What can be said of a database without what is stored in it.
+    """The facts about a database that do not depend on its content.
 
     Attributes:
         kind: ``sqlite`` or ``postgresql``.
-        server_version: Of the library or of the server, such as ``3.45.1``.
-        schema_version: The newest migration that it has had; None where none of our tables is there yet.
-        clock: The server's clock in seconds since the epoch; None of SQLite, which has this machine's.
-        size_bytes: Of all pages of the file, or of all tables and indexes.
-        free_bytes: Free space beside the file; None where the database is a server's.
+        server_version: The version of the library or of the server, such as ``3.45.1``.
+        schema_version: The newest migration of the database; None if it has none of our tables yet.
+        clock: The server's clock in seconds since the epoch; None for SQLite, which uses this machine's.
+        size_bytes: The size of all pages of the file, or of all tables and indexes.
+        free_bytes: The free space beside the file; None if the database is on a server.
     """
 
     kind: str
@@ -31,14 +31,14 @@ class DatabaseState:
 
 
 def read_clock(connection: Connection) -> float | None:
-    """Return the server's clock in seconds since the epoch; None of SQLite, which has this machine's."""
+    """Return the server's clock in seconds since the epoch; None for SQLite, which uses this machine's."""
     if connection.dialect.name == "sqlite":
         return None
     return float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
 
 
 def read_state(connection: Connection, *, free_bytes: int | None) -> DatabaseState:
-    """Read the state of a database; the free space beside its file is known to the caller."""
+    """Read the state of a database; the caller passes the free space beside its file."""
     kind = connection.dialect.name
     if kind == "sqlite":
         version = connection.execute(text("SELECT sqlite_version()")).scalar_one()

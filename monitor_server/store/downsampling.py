@@ -1,4 +1,4 @@
-"""Downsampling: chooses as many points of a signal as a plot can show. Nothing stored is removed."""
+"""Downsampling: reduces a signal to the points that a plot can show. No stored data is removed."""
 
 import numpy as np
 from tsdownsample import NaNMinMaxDownsampler
@@ -9,7 +9,7 @@ __all__ = ["downsample"]
 
 
 def downsample(column: Column, *, max_points: int) -> Column:
-    """Keep at most ``max_points`` points: the first, the last, and the least, the largest or a NaN of each stretch.
+    """Keep at most ``max_points`` points: the first, the last, and the least, the largest or a NaN of each section.
 
     Args:
         column: Steps int64 [n] and values float64 [n].

@@ -20,15 +20,15 @@ __all__ = [
 ]
 
 Fault = Literal["connection", "disk", "full", "locked", "read_only", "removed", "silent", "slow", "other"]
-"""``disk`` is a disk that fails; ``removed`` a file that was removed, replaced or cut; ``silent`` a server that says
-nothing; ``slow`` one that takes too long."""
+"""``disk`` is a failing disk; ``removed`` a file that was removed, replaced or cut; ``silent`` a server without answer;
+``slow`` a server that takes too long."""
 
 
 class Silent(Exception):  # noqa: N818 - a mark of errors, and not raised itself
-    """Marks the driver's errors of a server that says nothing."""
+    """Marks the driver's errors about a server that does not answer."""
 
 
-# The primary result codes of SQLite, and the classes and codes of PostgreSQL (SQLSTATE); the longest prefix counts.
+# The primary result codes of SQLite, and the classes and codes of PostgreSQL (SQLSTATE); the longest prefix matches.
 OF_SQLITE: Final[dict[int, Fault]] = {
     5: "locked", 6: "locked", 8: "read_only", 10: "disk", 13: "full", 14: "removed"
 }  # fmt: skip
@@ -36,12 +36,12 @@ OF_POSTGRES: Final[dict[str, Fault]] = {
     "08": "connection", "25006": "read_only", "40": "locked", "53100": "full", "53300": "connection", "55P03": "locked",
     "57014": "slow", "57P": "connection", "58030": "disk",
 }  # fmt: skip
-# What the system says of a file beside a SQLite database.
+# The errors of the operating system for a file beside a SQLite database.
 OF_SYSTEM: Final[dict[int, Fault]] = {errno.EROFS: "read_only", errno.ENOSPC: "full", errno.EDQUOT: "full"}
 
 
 def fault_of(error: Exception) -> Fault:
-    """Return which fault an error of the database is; one without a driver's error is a wait that was too long."""
+    """Return the fault of a database error; an error without one of the driver is a wait that was too long."""
     if not isinstance(error, DBAPIError):
         return "slow"
     given: Any = error.orig
@@ -51,18 +51,18 @@ def fault_of(error: Exception) -> Fault:
     if code is not None:
         return OF_SQLITE.get(code & 0xFF, "other")
     state = getattr(given, "sqlstate", None)
-    if state is None:  # the server has not answered: none is there, or the connection is lost
+    if state is None:  # there is no server, or the connection is lost
         return "connection"
     return next((OF_POSTGRES[state[:length]] for length in (5, 3, 2) if state[:length] in OF_POSTGRES), "other")
 
 
 def fault_of_disk(error: OSError) -> Fault:
-    """Return which fault it is that the system does not let a file be written."""
+    """Return the fault if the operating system does not let a file be written."""
     return OF_SYSTEM.get(error.errno or 0, "disk")
 
 
 def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
-    """Return what to do where a database cannot be opened, which may be a file or be on a server."""
+    """Return advice for a database that cannot be opened; it may be a file, or on a server."""
     if fault_of(error) == "locked":
         return "another program holds it, perhaps a collector that migrates it; end that program, or start again later"
     if is_file:
@@ -82,22 +82,22 @@ def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
 
 
 def concerns_all(error: Exception) -> bool:
-    """Tell whether an error that the store has raised would meet every write, and not one run that somebody holds."""
+    """Return whether an error from the store would affect every write, and not one run that is locked elsewhere."""
     return isinstance(error.__cause__, DBAPIError) and fault_of(error.__cause__) != "locked"
 
 
 def connection_loss(error: Exception) -> DBAPIError | None:
-    """Return what the driver said of an error that the store has raised, if the connection was lost with it."""
+    """Return the driver's error of an error from the store, if the connection was lost."""
     cause = error.__cause__
     return cause if isinstance(cause, DBAPIError) and cause.connection_invalidated else None
 
 
-# A server that hangs makes each attempt to connect last ten seconds, and the threads of the collector go on trying.
+# A server that hangs makes each attempt to connect last ten seconds, and the collector's threads continue to try.
 LOST_SECONDS: Final = 15.0
 
 
 class FaultCounts:
-    """How often each fault has occurred since the process began; for any thread.
+    """The number of times that each fault has occurred since the process began; for any thread.
 
     Args:
         monotonic: A clock in seconds.
@@ -110,7 +110,7 @@ class FaultCounts:
         self._counts: dict[str, int] = dict.fromkeys(get_args(Fault), 0)
 
     def count(self, fault: Fault) -> None:
-        """Count one."""
+        """Count a fault."""
         if fault in ("connection", "silent"):
             self._lost_at = self._monotonic()
         with self._lock:
@@ -122,11 +122,11 @@ class FaultCounts:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection was lost a short time ago, and nothing was read or written since."""
+        """Whether the connection was lost a short time ago, and nothing was read or written since then."""
         lost_at = self._lost_at
         return lost_at is not None and self._monotonic() - lost_at < LOST_SECONDS
 
     def counts(self) -> dict[str, int]:
-        """Return the number of each, also of those that have not occurred."""
+        """Return the number of each fault, including the faults that have not occurred."""
         with self._lock:
             return dict(self._counts)

@@ -1,6 +1,7 @@
-"""Statements that are compiled once for each kind of database, for what every batch does.
+"""Statements for the work of every batch, which are compiled once for each kind of database.
 
-SQLAlchemy takes longer to prepare a statement than SQLite to execute it. What comes back is as the driver returns it.
+SQLAlchemy takes longer to prepare a statement than SQLite takes to execute it. Results are returned as the driver
+returns them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,12 +15,12 @@ __all__ = ["MAX_PARAMETERS", "Insertion", "Statement", "fetch_tuples", "in_parts
 
 # SQLite takes at most 32,766 parameters in a statement, and plans one of many values slowly.
 MAX_PARAMETERS = 1_000
-# Few sizes, so that the driver keeps each statement prepared.
+# The sizes are few, so that the driver keeps each statement prepared.
 ROWS_PER_STATEMENT = (64, 16, 8, 4, 2, 1)
 
 
 class Statement:
-    """A statement with named parameters, none of which is a list."""
+    """A statement with named parameters; none of them is a list."""
 
     def __init__(self, clause: ClauseElement) -> None:
         self._clause = clause
@@ -31,7 +32,7 @@ class Statement:
         return connection.exec_driver_sql(sql, dict(values) if names is None else tuple(values[name] for name in names))
 
     def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Execute it for each row, of which there must be at least one, and return how many rows it has changed."""
+        """Execute it for each of at least one row, and return the number of rows that it has changed."""
         sql, names = self._prepare(connection)
         given = [dict(row) for row in rows] if names is None else [tuple(row[name] for name in names) for row in rows]
         return connection.exec_driver_sql(sql, given).rowcount
@@ -50,13 +51,13 @@ class Insertion:
     """An insert of many rows into a table, by few statements.
 
     SQLite's driver releases and takes Python's lock for each row of `executemany`. While another thread computes, each
-    time is a wait of up to 5 ms. So there it executes statements of many rows. On PostgreSQL one statement receives
-    each column as an array in the binary format, which takes a third of the processor time that `executemany` takes in
-    this process, and three fifths in the server's.
+    release causes a wait of up to 5 ms. So SQLite executes statements of many rows. On PostgreSQL one statement
+    receives each column as an array in the binary format. This takes a third of the processor time of `executemany` in
+    this process, and three fifths in the server.
     """
 
     def __init__(self, table: Table, *, columns: Sequence[str]) -> None:
-        """Keep the table and the names of the values of a row, in their order; no value may be None."""
+        """Keep the table and the names of a row's values, in their order; no value may be None."""
         self._types = [table.c[name].type for name in columns]
         row = f"({', '.join('?' * len(columns))})"
         self._into = f"INSERT INTO {table.name} ({', '.join(columns)})"
@@ -81,7 +82,7 @@ class Insertion:
 
 
 def fetch_tuples(connection: Connection, query: Executable, asked: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
-    """Return all rows of a query as the driver makes them, for columns that need no conversion.
+    """Return all rows of a query in the driver's form, for columns that need no conversion.
 
     SQLAlchemy's own rows would double the time of a long series.
     """
@@ -90,14 +91,14 @@ def fetch_tuples(connection: Connection, query: Executable, asked: Mapping[str, 
 
 
 def in_parts(numbers: Collection[int]) -> Iterator[list[int]]:
-    """Yield numbers in parts of as many as one statement takes."""
+    """Yield numbers in parts that fit into one statement."""
     ordered = list(numbers)
     for begin in range(0, len(ordered), MAX_PARAMETERS):
         yield ordered[begin : begin + MAX_PARAMETERS]
 
 
 def in_ranges(numbers: Collection[int], *, gap: int) -> Iterator[list[int]]:
-    """Yield numbers in ascending order, in parts within which two that follow each other differ by ``gap`` at most."""
+    """Yield numbers in ascending order, in parts whose consecutive numbers differ by at most ``gap``."""
     ordered = sorted(numbers)
     begin = 0
     for end, number in enumerate(ordered, start=1):

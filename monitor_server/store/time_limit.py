@@ -1,4 +1,4 @@
-"""Ends the statements of a reader that take too long; its transaction goes on."""
+"""Ends the statements of a reader that take too long; its transaction continues."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,20 +10,20 @@ from sqlalchemy.exc import OperationalError
 
 __all__ = ["Deadline", "OutOfTimeError"]
 
-# Of SQLite's virtual machine, between two looks at the clock: some hundred microseconds.
+# The instructions of SQLite's virtual machine between two checks of the clock, which are some hundred microseconds.
 INSTRUCTIONS: Final = 10_000
-ENDED: Final = ("SQLITE_INTERRUPT", "57014")  # of SQLite, and of PostgreSQL
+ENDED: Final = ("SQLITE_INTERRUPT", "57014")  # the codes of SQLite and of PostgreSQL
 
 
 class OutOfTimeError(Exception):
-    """The time for what was to be read is over."""
+    """The time for reading is over."""
 
 
 class Deadline:
     """A moment at which reading ends.
 
     Args:
-        seconds: From now on.
+        seconds: The time from now on.
         monotonic: A clock in seconds.
     """
 
@@ -33,7 +33,7 @@ class Deadline:
 
     @contextmanager
     def limits(self, connection: Connection) -> Iterator[None]:
-        """Read in a block, and write nothing: on PostgreSQL it would be undone.
+        """Limit the time of a block that only reads; on PostgreSQL, writes of the block would be undone.
 
         Raises:
             OutOfTimeError: If the time is over, or ends while a statement is executed.
@@ -66,4 +66,4 @@ class Deadline:
             connection.execute(text(f"SET LOCAL statement_timeout = {max(1, int(left * 1000))}"))
             yield
         finally:
-            savepoint.rollback()  # which ends the setting, and lets the transaction go on after a statement was ended
+            savepoint.rollback()  # this ends the setting, and lets the transaction continue after a statement was ended

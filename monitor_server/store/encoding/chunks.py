@@ -1,8 +1,8 @@
 """Signals of many steps as compressed columns, with summaries of short blocks for charts that show them all.
 
-A chunk holds the newest attempt's value of every step in a range. Steps that are not observed hold the mark of
-`packing.ABSENT`. A block is 64 rows of a chunk; its summary says how many values it has, where the least, the largest
-and the first NaN stand, and the mean of the finite ones.
+A chunk contains the newest attempt's value of every step in a range. Unobserved steps contain the mark of
+`packing.ABSENT`. A block is 64 rows of a chunk. Its summary contains the number of its values, the places of the least,
+of the largest and of the first NaN, and the mean of the finite values.
 """
 
 import struct
@@ -51,11 +51,11 @@ GROUPED_MARK = b"g"
 _REGULAR = struct.Struct("<qqq")  # first step, stride, count
 _thread = threading.local()
 DAMAGE = (zstandard.ZstdError, ValueError)
-"""What decoding raises where the bytes are damaged."""
+"""The errors that decoding raises for damaged bytes."""
 
 
 def encode_steps(steps: NDArray[np.int64]) -> bytes:
-    """Encode ascending step numbers: first, stride and count where they are regular, otherwise their differences."""
+    """Encode ascending step numbers: first, stride and count if they are regular, otherwise their differences."""
     differences = np.diff(steps)
     if len(steps) and (len(steps) == 1 or (differences == differences[0]).all()):
         stride = int(differences[0]) if len(differences) else 1
@@ -64,11 +64,11 @@ def encode_steps(steps: NDArray[np.int64]) -> bytes:
 
 
 def decode_steps(encoded: bytes) -> range | NDArray[np.int64]:
-    """Decode step numbers: a range where they are regular, otherwise int64 [rows].
+    """Decode step numbers: a range if they are regular, otherwise int64 [rows].
 
     Raises:
         ValueError: If the bytes are damaged.
-        zstandard.ZstdError: If compressed bytes are.
+        zstandard.ZstdError: If the compressed bytes are damaged.
     """
     if encoded[:1] == REGULAR_MARK:
         try:
@@ -80,19 +80,19 @@ def decode_steps(encoded: bytes) -> range | NDArray[np.int64]:
 
 
 def encode_times(times: NDArray[np.float64]) -> bytes:
-    """Encode times as `encode_floats` does, behind a mark."""
+    """Encode times as `encode_floats` does, after a mark."""
     return GROUPED_MARK + encode_floats(times)
 
 
 def decode_times(encoded: bytes) -> NDArray[np.float64]:
-    """Decode times, float64 [rows]. Without the mark, which earlier versions did not write, bytes are in order."""
+    """Decode times, float64 [rows]. Earlier versions wrote no mark; bytes without it are in their usual order."""
     if encoded[:1] == GROUPED_MARK:
         return decode_floats(encoded[1:])
     return np.frombuffer(_decompress(encoded), dtype=FLOAT)
 
 
 def encode_floats(values: NDArray[np.float64]) -> bytes:
-    """Encode float64 values; their bytes are grouped by significance, which compresses better and decodes faster."""
+    """Encode float64 values. Their bytes are grouped by significance, which compresses better and decodes faster."""
     return zstandard.compress(values.astype(FLOAT).view(np.uint8).reshape(-1, FLOAT.itemsize).T.tobytes())
 
 
@@ -103,7 +103,7 @@ def decode_floats(encoded: bytes) -> NDArray[np.float64]:
 
 
 def _decompress(encoded: bytes) -> bytes:
-    """Decompress one blob. A thread keeps its decompressor: a new one takes longer than the blob of a chunk."""
+    """Decompress one blob. Each thread keeps a decompressor, because creating one takes longer than a chunk's blob."""
     decompressor = getattr(_thread, "decompressor", None)
     if decompressor is None:
         decompressor = _thread.decompressor = zstandard.ZstdDecompressor()
@@ -111,21 +111,21 @@ def _decompress(encoded: bytes) -> bytes:
 
 
 def encode_column(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> bytes:
-    """Encode a signal of a chunk, shape [rows]; what was not observed is marked."""
+    """Encode a signal of a chunk, shape [rows]; unobserved values are marked."""
     bits = np.ascontiguousarray(values, dtype=FLOAT).view(BITS).copy()
     bits[~observed] = ABSENT
     return encode_floats(bits.view(FLOAT))
 
 
 def read_values(encoded: Sequence[tuple[int, int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Decode a signal of some chunks: places of observed values, and these.
+    """Decode a signal of some chunks into the places of its observed values, and the values.
 
     Args:
         encoded: The place of the first row of each chunk, the number of its rows, and the encoded values.
 
     Raises:
         ValueError: If a chunk does not have as many values as rows.
-        zstandard.ZstdError: If the bytes of one are damaged otherwise.
+        zstandard.ZstdError: If the bytes of a chunk are damaged in another way.
     """
     parts = [decode_floats(blob) for _, _, blob in encoded]
     if [len(part) for part in parts] != [rows for _, rows, _ in encoded]:
@@ -156,10 +156,10 @@ def summarise(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> bytes
 
 
 def read_extremes(summaries: Sequence[tuple[int, int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return extremes and first NaNs of the blocks of a signal of some chunks, given as to `read_values`.
+    """Return extremes and first NaNs of the blocks of a signal of some chunks; the input is that of `read_values`.
 
     Raises:
-        ValueError: If a summary does not belong to as many rows.
+        ValueError: If the number of rows does not fit a summary.
     """
     counts = [-(-rows // BLOCK_ROWS) for _, rows, _ in summaries]
     if [len(blob) for _, _, blob in summaries] != [count * SUMMARY.itemsize for count in counts]:
@@ -176,7 +176,7 @@ def read_extremes(summaries: Sequence[tuple[int, int, bytes]]) -> tuple[NDArray[
     places = np.stack([np.minimum(least, largest), np.maximum(least, largest)], axis=1)
     values = np.where(np.stack([ascends, ~ascends], axis=1), blocks["minimum"][:, None], blocks["maximum"][:, None])
     is_there = places != NOWHERE
-    is_there[:, 1] &= least != largest  # one value is the least and the largest of its block
+    is_there[:, 1] &= least != largest  # a single value is both the least and the largest of its block
     places, values = (offsets[:, None] + places)[is_there], values[is_there]
     if (has_nan := nan != NOWHERE).any():
         places = np.append(places, (offsets + nan)[has_nan])

@@ -1,8 +1,8 @@
 """Packs a step's signals into float64 places, and unpacks them, one step or many at once.
 
-A signal's place is its position among the run's signals; a row ends with the last place known when it was written.
-A place that was not observed holds `ABSENT`, a NaN with bits that no arithmetic makes; every other NaN is written as
-the ordinary one, so that observed and not observed never look alike.
+A signal's place is its position among the run's signals. A row ends with the last place known when it was written. An
+unobserved place contains `ABSENT`, a NaN with bits that no arithmetic produces. Every other NaN is written as the
+ordinary NaN, so that observed and unobserved values always differ.
 """
 
 from collections.abc import Mapping, Sequence

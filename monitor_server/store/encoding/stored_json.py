@@ -1,4 +1,4 @@
-"""Reads JSON that was stored earlier, perhaps by a version that checked less: whatever it holds, it can be shown."""
+"""Reads stored JSON, which an earlier version may have checked less strictly, in a form that can always be shown."""
 
 import json
 import re
@@ -14,7 +14,7 @@ UNREADABLE_CHARS = 200
 
 
 def read_object(stored: bytes) -> dict[str, Any]:
-    """Return a stored JSON object; one that cannot be read is ``{"unreadable": its beginning}``."""
+    """Return a stored JSON object; an unreadable one becomes ``{"unreadable": its beginning}``."""
     try:
         tree = json.loads(stored)
     except (ValueError, RecursionError):
@@ -25,7 +25,7 @@ def read_object(stored: bytes) -> dict[str, Any]:
 
 
 def showable(value: Any, *, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON tree
-    """Return a JSON tree in which lone surrogates are replaced by U+FFFD, and what lies too deep by an ellipsis."""
+    """Return a JSON tree with U+FFFD in place of lone surrogates, and an ellipsis in place of too deep parts."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict | list) and depth >= MAX_DEPTH:

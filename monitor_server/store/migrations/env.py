@@ -1,4 +1,4 @@
-"""Alembic's environment: runs the migrations on the connection that `Store.open` hands over."""
+"""Alembic's environment: runs the migrations on the connection that `Store.open` passes."""
 
 from alembic import context
 

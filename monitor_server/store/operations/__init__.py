@@ -1,1 +1,1 @@
-"""Operations on a database while collectors use it: reads its state, and copies it."""
+"""Operations on a database while collectors use it: reading its state, and copying it."""

@@ -1,4 +1,4 @@
-"""Copies a database while collectors write to it: one consistent snapshot, without what was deleted."""
+"""Copies a database while collectors write to it: one consistent snapshot, without deleted data."""
 
 import fcntl
 import os
@@ -23,14 +23,14 @@ from monitor_server.text_safety.printable import one_line
 __all__ = ["back_up"]
 
 CONNECT_SECONDS: Final = 10
-# A large backup takes hours, and a table whose rows were deleted is read for minutes before a byte of it is written.
+# A large backup takes hours. A table with many deleted rows is read for minutes before a byte of it is written.
 SILENT_SECONDS: Final = 600.0
 
 
 def back_up(url: str, destination: Path) -> int:
     """Write a backup, and return its size in bytes. The database is not migrated.
 
-    Of SQLite it is a database file; of PostgreSQL an archive of pg_dump, for pg_restore.
+    For SQLite, it is a database file; for PostgreSQL, an archive of pg_dump, for pg_restore.
 
     Raises:
         DatabaseUnusable: If the database cannot be read, the destination exists or cannot be written, or pg_dump is
@@ -61,7 +61,8 @@ def _require_new(destination: Path) -> None:
 def _reserved(destination: Path) -> Iterator[tuple[Path, int]]:
     """Yield an empty file beside the destination that no other backup writes to, and the descriptor that locks it.
 
-    It is removed where it was not moved. What a backup that was killed has left is emptied: its lock has ended with it.
+    The file is removed if it was not moved. The file of a killed backup is emptied and used again, because its lock has
+    ended with its process.
     """
     partial = destination.with_name(f"{destination.name}.partial")
     with open(partial, "ab", opener=_open_private) as held:
@@ -72,7 +73,8 @@ def _reserved(destination: Path) -> Iterator[tuple[Path, int]]:
                 f"another backup is writing {destination}; wait until it has ended, or name another file"
             ) from None
         try:
-            _require_new(destination)  # the other backup may have ended meanwhile, and what is held is its file
+            # The other backup may have ended meanwhile, and the locked file may be its result.
+            _require_new(destination)
             held.truncate(0)
             yield partial, held.fileno()
         finally:
@@ -80,12 +82,12 @@ def _reserved(destination: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Open a file for its owner alone, because a backup holds the secrets of sessions; and no link to another file."""
+    """Open a file for its owner alone, because a backup contains secrets of sessions. A link is not followed."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _write(parsed: URL, partial: Path, lock: int) -> None:
-    """Write a backup that is complete, holds our tables, and is on the disk when it returns."""
+    """Write a complete backup with our tables; it is on the disk when this returns."""
     if parsed.get_backend_name() == "sqlite":
         _copy_sqlite(parsed, partial)
     else:
@@ -99,7 +101,7 @@ def _copy_sqlite(url: URL, destination: Path) -> None:
     engine = create_engine(url)
     try:
         with closing(engine.raw_connection()) as connection, closing(connection.cursor()) as cursor:
-            # A read transaction of WAL mode, which nobody waits for; the copy holds no pages that are free.
+            # A read transaction of WAL mode, which delays no other transaction. The copy contains no free pages.
             cursor.execute("VACUUM INTO ?", (str(destination),))
     except DBAPIError as error:
         raise DatabaseUnusable(
@@ -125,7 +127,7 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
             "apt-get install postgresql-client, or run pg_dump where the server is"
         )
     _, parameters = url.get_dialect()().create_connect_args(url)
-    # Not in the arguments, which every user of the machine can read.
+    # Every user of the machine can read the arguments, so the password is not passed in them.
     password = parameters.pop("password", None)
     parameters.setdefault("connect_timeout", CONNECT_SECONDS)
     secret = {} if password is None else {"PGPASSWORD": str(password)}
@@ -134,7 +136,7 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
     except ProgrammingError as error:
         raise DatabaseUnusable(f"the database {shown_url(str(url))} cannot be addressed: {error}") from error
     command = [program, "--format=custom", "--no-owner", "--no-privileges", f"--file={destination}", address]
-    # It holds the lock as well, because it goes on writing where this process is killed.
+    # The program holds the lock as well, because it continues to write if this process is killed.
     with subprocess.Popen(  # noqa: S603
         command, env=os.environ | secret, pass_fds=[lock], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -149,7 +151,7 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
 
 
 def _wait(process: subprocess.Popen[str], written: Path) -> str:
-    """Wait until a program has ended, and return its errors.
+    """Wait for the end of a program, and return its errors.
 
     Raises:
         DatabaseUnusable: If its file has not grown for `SILENT_SECONDS`.
@@ -169,7 +171,7 @@ def _wait(process: subprocess.Popen[str], written: Path) -> str:
 
 
 def _check_archive(url: URL, archive: Path, program: Path) -> None:
-    """Check that an archive can be read and holds our tables; it comes from a snapshot that nobody else has seen."""
+    """Check that an archive can be read and contains our tables, because only pg_dump has read its snapshot."""
     try:
         done = subprocess.run([program, "--list", archive], capture_output=True, text=True, check=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError) as error:
@@ -187,7 +189,7 @@ def _of_others(url: URL) -> DatabaseUnusable:
 
 
 def _find_pg_dump() -> str | None:
-    """Return the newest pg_dump of those of Debian's packages and the one on PATH; None where there is none."""
+    """Return the newest pg_dump among Debian's packages and the one on PATH; None if there is none."""
     found = [str(path) for path in Path("/usr/lib/postgresql").glob("*/bin/pg_dump")]
     if (on_path := shutil.which("pg_dump")) is not None:
         found.insert(0, on_path)
@@ -195,7 +197,7 @@ def _find_pg_dump() -> str | None:
 
 
 def _version(program: str) -> tuple[int, ...]:
-    """Return the version of a program of PostgreSQL; () where it states none."""
+    """Return the version of a program of PostgreSQL; () if it prints none."""
     stated = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
     number = re.search(r"\d+(\.\d+)*", stated)
     return () if number is None else tuple(map(int, number[0].split(".")))

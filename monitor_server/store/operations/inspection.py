@@ -1,4 +1,4 @@
-"""Reads the state of a database, which is neither created nor migrated by that."""
+"""Reads the state of a database without creating or migrating it."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def inspect_database(url: str) -> DatabaseState | None:
     """Return the state of a database; None if there is no such file.
 
     Raises:
-        DatabaseUnusable: If the URL is not valid, or the database does not answer or is none.
+        DatabaseUnusable: If the URL is not valid, the database does not answer, or the file is not a database.
     """
     parsed = read_address(url)
     options: dict[str, Any] = {} if parsed.get_backend_name() == "sqlite" else postgres_options(parsed)

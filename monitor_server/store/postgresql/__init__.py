@@ -1,1 +1,1 @@
-"""What only PostgreSQL needs: bounded connections, its silence, and messages between collectors."""
+"""The parts that only PostgreSQL needs: bounded connections, unresponsive servers, and messages between collectors."""

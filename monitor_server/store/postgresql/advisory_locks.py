@@ -1,6 +1,6 @@
 """Locks that one of several collectors on a PostgreSQL database holds until its transaction ends.
 
-A SQLite database needs none: one transaction writes at a time.
+A SQLite database needs no such lock, because one transaction writes at a time.
 """
 
 from enum import IntEnum
@@ -11,7 +11,7 @@ __all__ = ["AdvisoryLock", "try_lock", "wait_for_lock"]
 
 
 class AdvisoryLock(IntEnum):
-    """What may be done by one collector at a time, by numbers that no other program uses for a lock."""
+    """The actions that one collector at a time may do, with numbers that no other program uses for a lock."""
 
     MIGRATION = 7_239_021
     MAINTENANCE = 7_239_022
@@ -22,13 +22,13 @@ class AdvisoryLock(IntEnum):
 
 
 def wait_for_lock(connection: Connection, lock: AdvisoryLock) -> None:
-    """Wait until no other transaction holds a lock, and hold it until this one ends."""
+    """Wait until no other transaction holds a lock, and hold it until this transaction ends."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({lock:d})"))
 
 
 def try_lock(connection: Connection, lock: AdvisoryLock) -> bool:
-    """Hold a lock until the transaction ends, and return whether it does: not where another transaction holds it."""
+    """Try to hold a lock until the transaction ends; return False if another transaction holds it."""
     if connection.dialect.name != "postgresql":
         return True
     return bool(connection.execute(text(f"SELECT pg_try_advisory_xact_lock({lock:d})")).scalar())

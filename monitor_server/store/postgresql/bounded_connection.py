@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL that end when the server says nothing.
+"""Connections to PostgreSQL that end when the server does not answer.
 
-A server that was paused, whose disk hangs or whose packets are lost keeps its connections: neither TCP nor the server's
-own `statement_timeout` ends a wait for it.
+A server that was paused, whose disk hangs or whose packets are lost keeps its connections. Neither TCP nor the server's
+own `statement_timeout` ends the wait for such a server.
 """
 
 import time
@@ -15,21 +15,21 @@ from monitor_server.store.faults import Silent
 
 __all__ = ["ANSWER_SECONDS", "BoundedConnection", "NoAnswer"]
 
-# Longer than the server itself lets a statement run or wait for a lock, so that its own error says which it was.
+# This is longer than the server lets a statement run or wait for a lock, so that the server's own error arrives first.
 ANSWER_SECONDS: Final = 15.0
 
 Result = TypeVar("Result")
 
 
 class NoAnswer(psycopg.OperationalError, Silent):
-    """The server has said nothing for too long; the connection is closed, and a commit may have been made or not."""
+    """The server has not answered for too long; the connection is closed, and a commit may have been made or not."""
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection that is closed when the server has not answered after a while.
+    """A connection that is closed when the server has not answered within a time.
 
     Attributes:
-        answer_seconds: How long it waits for an answer; None for ever.
+        answer_seconds: The longest wait for an answer; None for no limit.
     """
 
     answer_seconds: float | None = ANSWER_SECONDS
@@ -39,7 +39,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         """Connect as the driver does.
 
         Raises:
-            NoAnswer: If the server has not let us in within `connect_timeout`.
+            NoAnswer: If the server has not accepted the connection within `connect_timeout`.
         """
         try:
             return super().connect(*args, **options)
@@ -50,12 +50,12 @@ class BoundedConnection(psycopg.Connection[Any]):
         """Wait as the driver does.
 
         Raises:
-            NoAnswer: If the answer is not there after `answer_seconds`.
+            NoAnswer: If the answer has not arrived after `answer_seconds`.
         """
         return super().wait(self._bounded(gen), *args, **options)
 
     def _bounded(self, steps: Generator[Any, Any, Result]) -> Generator[Any, Any, Result]:
-        """Pass on what the driver waits for; it resumes ten times a second, also where nothing has come."""
+        """Pass on the driver's wait; it resumes ten times a second, even if no data has arrived."""
         begun = time.monotonic()
         try:
             wanted = next(steps)

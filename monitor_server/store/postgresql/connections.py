@@ -1,4 +1,4 @@
-"""How connections to PostgreSQL are made, tested before they are used again, and bounded in time."""
+"""Makes connections to PostgreSQL, tests them before they are used again, and limits their time."""
 
 import time
 from collections.abc import Iterator
@@ -13,26 +13,27 @@ from monitor_server.errors import DatabaseUnusable
 
 __all__ = ["POSTGRES_OPTIONS", "postgres_options", "prepare_postgres", "require_suitable", "unbounded"]
 
-# A statement that waits for a lock, or takes too long, is ended by the server itself, whose error says which it was. A
-# process that is paused in a transaction holds its runs; the server ends its connection after so long.
+# The server itself ends a statement that waits for a lock or takes too long, and its error states which of the two it
+# was. A process that is paused in a transaction keeps its runs locked; the server ends its connection after this time.
 POSTGRES_OPTIONS: Final[dict[str, Any]] = {
-    "use_native_hstore": False,  # no table has such a column, and to look for the type costs each start three queries
+    # No table has such a column, and the search for the type costs each start three queries.
+    "use_native_hstore": False,
     "connect_args": {
         "connect_timeout": 10,
-        "client_encoding": "utf8",  # of a database in SQL_ASCII the driver would return bytes
-        # The last is no setting of the server: it tells that the others have arrived.
+        "client_encoding": "utf8",  # without it, the driver would return bytes from a database in SQL_ASCII
+        # The last one is not a setting of the server: it shows that the other ones have arrived.
         "options": "-c idle_in_transaction_session_timeout=15000 -c lock_timeout=10000 -c statement_timeout=12000 "
         "-c rlvitals.options=arrived",
     },
 }
-# A connection that was used within this time is not tested before it is used again: a test costs as much as a query.
+# A connection that was used within this time is used again without a test, because a test costs as much as a query.
 UNTESTED_SECONDS: Final = 1.0
-# A server that has work to do answers a test in milliseconds.
+# A busy server answers a test in milliseconds.
 TEST_SECONDS: Final = 5.0
 
 
 def postgres_options(url: URL) -> dict[str, Any]:
-    """Return the options of an engine: ours, and what the address says of its connections, which comes before ours."""
+    """Return the options of an engine: our defaults, and the options of the address, which take precedence."""
     ours = dict(POSTGRES_OPTIONS["connect_args"])
     given = url.query.get("options", ())
     ours["options"] = " ".join([ours["options"], *([given] if isinstance(given, str) else given)])
@@ -42,7 +43,7 @@ def postgres_options(url: URL) -> dict[str, Any]:
 
 
 def prepare_postgres(engine: Engine) -> None:
-    """Bound the waits of an engine's connections, and replace those that are lost or that the server has closed."""
+    """Limit the waits of an engine's connections, and replace connections that are lost or closed by the server."""
     from monitor_server.store.postgresql.bounded_connection import BoundedConnection  # noqa: PLC0415 - psycopg is an extra
 
     @event.listens_for(engine, "do_connect")
@@ -68,11 +69,12 @@ def prepare_postgres(engine: Engine) -> None:
 
 
 def require_suitable(connection: Connection) -> None:
-    """Check what a database must be for rlvitals; SQLite always is.
+    """Check that rlvitals can use a database; SQLite is always suitable.
 
     Raises:
-        DatabaseUnusable: If it cannot be written or cannot store every text, or something in between has dropped the
-            options of the connection: a pooler, which also breaks prepared statements in its transaction mode.
+        DatabaseUnusable: If it cannot be written or cannot store every text, or a program in between has dropped the
+            options of the connection. A pooler does this, and also breaks prepared statements in its transaction
+            mode.
     """
     if connection.dialect.name != "postgresql":
         return
@@ -101,7 +103,7 @@ def require_suitable(connection: Connection) -> None:
 
 @contextmanager
 def unbounded(connection: Connection) -> Iterator[None]:
-    """Let the statements of a transaction take as long as they need, as a migration of large tables does."""
+    """Remove the time limit of the statements in a transaction, for example for a migration of large tables."""
     if connection.dialect.name != "postgresql":
         yield
         return

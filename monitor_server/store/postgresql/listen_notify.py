@@ -1,7 +1,7 @@
 """Messages between the collectors of one PostgreSQL database, by LISTEN and NOTIFY.
 
-A notification holds at most 8,000 bytes: a longer message is sent in parts. What is sent while the database is away is
-lost, and so is what others send; `on_gap` is called once the connection is there again.
+A notification has at most 8,000 bytes, so a longer message is sent in parts. Messages that are sent while the database
+is away are lost, in both directions; `on_gap` is called once the connection is there again.
 """
 
 import threading
@@ -17,19 +17,20 @@ from monitor_server.instrumentation.failure_log import FailureLog
 __all__ = ["Notifications"]
 
 CHANNEL = "rlvitals"
-PART_CHARACTERS = 7_800  # of ASCII, beside the head of a part
+PART_CHARACTERS = 7_800  # ASCII characters in a part, beside its head
 MAX_PARTS = 64
-MAX_SENDERS = 256  # whose next part is awaited; each message is complete some milliseconds after its first part
+# The senders whose next part is awaited; a message is complete some milliseconds after its first part.
+MAX_SENDERS = 256
 MAX_WAITING = 10_000
 MESSAGES_PER_COMMIT = 200
 RECONNECT_SECONDS = 1.0
 LISTEN_SECONDS = 0.25
-# A connection that says nothing for so long is asked whether it is alive.
+# A connection without messages for this time is tested.
 PROBE_SECONDS = 30.0
 
 
 class Notifications:
-    """Sends messages to all other collectors, and receives theirs, in two threads with a connection each."""
+    """Sends messages to all other collectors, and receives theirs, in two threads with one connection each."""
 
     def __init__(
         self,
@@ -38,11 +39,11 @@ class Notifications:
         on_message: Callable[[str], None],
         on_gap: Callable[[], None] = lambda: None,
     ) -> None:
-        """Build both ends, which begin with `start`.
+        """Build the sender and the receiver, which begin with `start`.
 
         Args:
             connect: Returns a new psycopg connection in autocommit mode.
-            on_message: Called with each message of another collector, in the order in which one collector sent them.
+            on_message: Called with each message of another collector, in the order in which that collector sent them.
             on_gap: Called when messages may have been lost.
         """
         self._connect = connect
@@ -68,7 +69,7 @@ class Notifications:
             thread.start()
 
     def stop(self) -> None:
-        """End both threads; what waits is not sent."""
+        """End both threads; the messages that wait are not sent."""
         self._is_stopping.set()
         with self._changed:
             self._changed.notify()
@@ -78,11 +79,11 @@ class Notifications:
 
     @property
     def is_listening(self) -> bool:
-        """Whether messages of others arrive now."""
+        """Whether messages of other collectors arrive now."""
         return self._is_listening.is_set()
 
     def send(self, message: Callable[[], str]) -> None:
-        """Queue a message, which is made of ASCII and computed in the thread that sends it; never waits."""
+        """Queue a message of ASCII, which the sending thread computes; this never waits."""
         with self._changed:
             if len(self._waiting) >= MAX_WAITING:
                 self._waiting.popleft()
@@ -91,7 +92,7 @@ class Notifications:
             self._changed.notify()
 
     def _run(self, work: Callable[[Any, Callable[[], None]], None], name: str) -> None:
-        """Do the work of a thread on a connection, and on a new one after each failure."""
+        """Run the work of a thread on a connection, and on a new connection after each failure."""
         says = f"the {name} of live events has lost the database and connects again"
         failures = FailureLog(says=says, work=f"connections of the {name}")
         while not self._is_stopping.is_set():
@@ -99,7 +100,7 @@ class Notifications:
             try:
                 connection = self._connect()
                 work(connection, failures.succeeded)
-            except Exception as error:  # noqa: BLE001 - the driver's errors, whatever they are: the database is away
+            except Exception as error:  # noqa: BLE001 - any error of the driver means that the database is away
                 failures.failed(Unavailable(str(error)))
                 self._is_stopping.wait(RECONNECT_SECONDS)
             finally:
@@ -112,8 +113,8 @@ class Notifications:
             with self._changed:
                 while not self._waiting and not self._is_stopping.is_set():
                     self._changed.wait()
-            # A connection that was lost while nothing was sent is found out before a message is lost with it. Where
-            # it is lost sooner, those who listen have not connected again either, and learn of a gap.
+            # This finds a connection that was lost while nothing was sent, before a message is lost with it. If it is
+            # lost later than this, the receivers have not connected again either, and report a gap.
             if time.monotonic() - used_at > RECONNECT_SECONDS / 2:
                 connection.execute("SELECT 1")
             with self._changed:
@@ -129,7 +130,7 @@ class Notifications:
             on_success()
 
     def _split(self, message: str) -> list[str]:
-        """Return the notifications of a message, none of one that is too long."""
+        """Return the notifications of a message; none if the message is too long."""
         self._number += 1
         pieces = [message[begin : begin + PART_CHARACTERS] for begin in range(0, len(message), PART_CHARACTERS)]
         if len(pieces) > MAX_PARTS:
@@ -155,7 +156,7 @@ class Notifications:
             self._is_listening.clear()
 
     def _receive(self, payload: str) -> None:
-        """Join the parts of a message, which arrive in order; one that is missing costs its message."""
+        """Join the parts of a message, which arrive in order; if a part is missing, the message is dropped."""
         try:
             sender, number, place, count, piece = payload.split(" ", 4)
             if sender == self._sender or not 0 < int(count) <= MAX_PARTS:
@@ -169,6 +170,6 @@ class Notifications:
                     self._parts.clear()
                 self._parts[sender] = (number, pieces)
                 return
-        except ValueError:  # of a newer version, or of somebody else
+        except ValueError:  # from a newer version, or from another program
             return
         self._on_message("".join(pieces))

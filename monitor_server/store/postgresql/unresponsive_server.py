@@ -1,7 +1,7 @@
-"""Keeps threads from waiting for a server that says nothing: one at a time asks it whether it answers again.
+"""Lets one thread at a time test a server that does not answer, so that the other threads do not wait for it.
 
-Otherwise each request would wait for ten seconds or more, and would leave one more connection to a server that has to
-take all of them up when it goes on.
+Otherwise each request would wait for ten seconds or more, and would leave one more connection to a server that must
+process all of them when it continues.
 """
 
 import threading
@@ -13,15 +13,15 @@ from monitor_server.errors import Unavailable
 
 __all__ = ["Silence"]
 
-# Between two questions, so that work that is tried again at once is refused at once.
+# The time between two tests. Work that is tried again at once is refused at once.
 PAUSE_SECONDS: Final = 1.0
 
 
 class Silence:
-    """Whether a server is silent; for any thread.
+    """Whether a server does not answer; for any thread.
 
     Args:
-        ask: Asks the server for an answer, and notes by `begin` or `end` whether there was one.
+        ask: Sends the server a query, and reports with `begin` or `end` whether it has answered.
         monotonic: A clock in seconds.
     """
 
@@ -33,22 +33,22 @@ class Silence:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether the server is silent, as far as anybody has asked."""
+        """Whether the server does not answer, according to the last test."""
         return self._asked_at is not None
 
     def begin(self) -> None:
-        """Note that the server has said nothing for too long."""
+        """Note that the server has not answered for too long."""
         self._asked_at = self._monotonic()
 
     def end(self) -> None:
-        """Note that the server has answered, be it with an error."""
+        """Note that the server has answered, even with an error."""
         self._asked_at = None
 
     def check(self) -> None:
-        """Return at once unless the server is silent; then ask it, or refuse where another thread asks it.
+        """Return at once unless the server is silent. Then test it, or refuse if another thread tests it.
 
         Raises:
-            Unavailable: If it is silent still.
+            Unavailable: If it still does not answer.
         """
         asked_at = self._asked_at
         if asked_at is None:

@@ -1,4 +1,4 @@
-"""All repositories on one connection, inside one transaction."""
+"""All repositories on one connection, in one transaction."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +47,7 @@ STATEMENT_ERRORS = (DataError, IntegrityError, ProgrammingError)
 
 
 class Repositories:
-    """The store's tables by subject. Nothing here commits."""
+    """The store's tables by subject. No method of theirs commits."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -85,10 +85,10 @@ class Repositories:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo what the block wrote, and only that, if it raises.
+        """Undo the writes of the block, and only these, if it raises.
 
         Raises:
-            Unavailable: If the database could not write, as when its disk is full or it is read-only.
+            Unavailable: If the database could not write, for example because its disk is full or it is read-only.
         """
         try:
             with self._connection.begin_nested():
@@ -99,7 +99,7 @@ class Repositories:
             raise Unavailable(f"the store cannot write: {one_line(error.orig)}; send again later") from error
 
     def limit_lock_waits(self, seconds: float) -> None:
-        """Let no statement of this transaction wait longer for what another one holds; SQLite has no such locks."""
+        """Limit the wait of each statement of this transaction for locks of others; SQLite has no such locks."""
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(text(f"SET LOCAL lock_timeout = {int(seconds * 1000)}"))
 
@@ -112,6 +112,6 @@ class Repositories:
         return read_state(self._connection, free_bytes=free_bytes)
 
     def probe(self) -> None:
-        """Write a page and read it, and change nothing."""
+        """Write a page and read it, without a change."""
         self._connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
         self._connection.execute(text("SELECT version_num FROM alembic_version")).one()

@@ -1,4 +1,4 @@
-"""Signed links in notifications, of which only the hash is stored, and the secrets that sign them."""
+"""Signed links in notifications, which are stored only as a hash, and the secrets that sign them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ _LINK, _SECRET = action_links.c, link_secrets.c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSecret:
-    """A secret that signs links; ``ended_at`` is None while its links hold."""
+    """A secret that signs links; ``ended_at`` is None while its links are valid."""
 
     id: str
     secret: bytes
@@ -25,15 +25,15 @@ class StoredSecret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLink:
-    """What is stored of a link; times are seconds since the epoch.
+    """The stored part of a link; times are seconds since the epoch.
 
     Attributes:
         hash: SHA-256 of its token, in hexadecimal.
         secret_id: The secret that has signed it.
-        action: What it does to the alert or the run.
+        action: Its effect on the alert or the run.
         channel: The channel to which it was sent.
-        message_id: The message that holds it.
-        used_at: When it was used; None until then.
+        message_id: The message that contains it.
+        used_at: The time at which it was used; None until then.
     """
 
     hash: str
@@ -65,12 +65,12 @@ class ActionLinks:
         return None if row is None else _link(row)
 
     def of_message(self, message_id: str) -> list[StoredLink]:
-        """Return the links of a message, in the order in which they are shown."""
+        """Return the links of a message, in their order of display."""
         query = select(action_links).where(_LINK.message_id == message_id).order_by(_LINK.alert_id, _LINK.action)
         return [_link(row) for row in self._connection.execute(query).mappings()]
 
     def use(self, hashed: str, *, now: float) -> bool:
-        """Mark a link as used, and return whether this call has done so; of several at once one does."""
+        """Mark a link as used. Return whether this call did so; of several simultaneous calls, only one does."""
         here = (_LINK.hash == hashed) & _LINK.used_at.is_(None) & (_LINK.expires_at > now)
         return self._connection.execute(update(action_links).where(here), {"used_at": now}).rowcount == 1
 
@@ -95,13 +95,13 @@ class ActionLinks:
         self._connection.execute(insert(link_secrets), asdict(secret))
 
     def end_secrets(self, *, now: float) -> None:
-        """End all secrets; the links that they have signed no longer hold."""
+        """End all secrets; the links that they have signed become invalid."""
         self._connection.execute(
             update(link_secrets).where(_SECRET.ended_at.is_(None)), {"ended_at": now, "secret": b""}
         )
 
     def expire_links(self, *, now: float) -> int:
-        """End all links that hold, and return their number."""
+        """End all valid links, and return their number."""
         here = _LINK.used_at.is_(None) & (_LINK.expires_at > now)
         return self._connection.execute(update(action_links).where(here), {"expires_at": now}).rowcount
 

@@ -1,4 +1,4 @@
-"""Actions that people have asked trainers for, and the answers."""
+"""The actions that people have requested from trainers, and the answers."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ __all__ = ["ActionRequests", "StoredRequest"]
 
 _REQUEST = action_requests.c
 _IS_OPEN = _REQUEST.state.in_(["requested", "received"])
-# Asked at every tick of every collector: built once, and answered by the index of what is not followed.
+# Every collector runs this query at every tick. It is built once, and uses the index of the requests not yet followed.
 _UNFINISHED = (
     select(_REQUEST.id)
     .where(_REQUEST.followed_at.is_(None), text("state IN ('requested', 'received', 'done')"))
@@ -22,16 +22,16 @@ _UNFINISHED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """An action that somebody asks a trainer for; times are seconds since the epoch.
+    """An action that a person requests from a trainer; times are seconds since the epoch.
 
     Attributes:
-        attempt: The attempt whose trainer is asked.
+        attempt: The attempt whose trainer receives the request.
         state: A `RequestState` of `monitor_server.action_requests.requesting`.
-        changed_at: Since when it has its state.
+        changed_at: The time since which it has its state.
         step: The step of the trainer's answer.
         phase: The run's phase at that time.
-        detail: What the trainer, or the collector, says of the state.
-        followed_at: When it was written what came of it.
+        detail: The trainer's or the collector's explanation of the state.
+        followed_at: The time at which the outcome was recorded.
     """
 
     id: str
@@ -58,7 +58,7 @@ class ActionRequests:
         self._connection = connection
 
     def add(self, request: StoredRequest) -> None:
-        """Write a new request; another one of the same run and action that waits is an `IntegrityError`."""
+        """Write a new request; raise `IntegrityError` if another one of the same run and action waits."""
         self._connection.execute(insert(action_requests), asdict(request))
 
     def find(self, request_id: str) -> StoredRequest | None:
@@ -70,7 +70,7 @@ class ActionRequests:
         return self._read(_IS_OPEN & (_REQUEST.run_id == run_id))
 
     def has_unfinished(self) -> bool:
-        """Whether any request waits for its answer, or was carried out and is not followed yet."""
+        """Whether any request waits for its answer, or was carried out but has no recorded outcome yet."""
         return self._connection.execute(_UNFINISHED).first() is not None
 
     def open_runs(self) -> set[str]:
@@ -78,18 +78,18 @@ class ActionRequests:
         return set(self._connection.execute(select(_REQUEST.run_id).where(_IS_OPEN).distinct()).scalars())
 
     def unanswered(self, *, requested_until: float, received_until: float) -> list[StoredRequest]:
-        """Return the requests that nobody answers any more.
+        """Return the requests that no trainer will answer.
 
         Args:
-            requested_until: Those that the trainer has not reported to have, and that expired by then.
-            received_until: Those that the trainer has, and that expired by then.
+            requested_until: Requests that no trainer has received count if they expired by then.
+            received_until: Requests that a trainer has received count if they expired by then.
         """
         is_not_received = (_REQUEST.state == "requested") & (_REQUEST.expires_at <= requested_until)
         is_not_answered = (_REQUEST.state == "received") & (_REQUEST.expires_at <= received_until)
         return self._read(is_not_received | is_not_answered)
 
     def unfollowed(self) -> list[StoredRequest]:
-        """Return the requests that were carried out, of which it is not written yet what came of them."""
+        """Return the requests that were carried out and whose outcome is not recorded yet."""
         return self._read((_REQUEST.state == "done") & _REQUEST.followed_at.is_(None))
 
     def of_alert(self, alert_id: str, *, limit: int) -> list[StoredRequest]:
@@ -97,12 +97,12 @@ class ActionRequests:
         return list(reversed(self._read(_REQUEST.alert_id == alert_id)))[:limit]
 
     def advance(self, request: StoredRequest, *, states: Collection[str]) -> bool:
-        """Write a request back if it is in one of some states, and return whether it was."""
+        """Write a request back if its stored state is among ``states``, and return whether it was."""
         here = (_REQUEST.id == request.id) & _REQUEST.state.in_(states)
         return self._connection.execute(update(action_requests).where(here), asdict(request)).rowcount == 1
 
     def mark_followed(self, request_id: str, *, now: float) -> bool:
-        """Record that it is written what came of a request; return whether this call has recorded it."""
+        """Mark the outcome of a request as recorded; return whether this call did so."""
         here = (_REQUEST.id == request_id) & _REQUEST.followed_at.is_(None)
         return self._connection.execute(update(action_requests).where(here), {"followed_at": now}).rowcount == 1
 

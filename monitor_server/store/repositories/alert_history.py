@@ -24,8 +24,8 @@ class HistoryEntry:
         change: ``opened``, ``reopened``, `JUDGED_RIGHT`, `JUDGED_WRONG`, or a `Change` of
             `monitor_server.alerts.stages`.
         step: The step at which detection found it, the newest step of the run when a comment was written, or the step
-            of the failure that a judgement states; None where there is none.
-        by: Who caused it; None where the collector did.
+            of the failure that a judgement states; None if there is none.
+        by: The person or key that caused it; None for the collector.
         why: The reason, or the text of a comment.
     """
 
@@ -43,14 +43,14 @@ class AlertHistory:
         self._connection = connection
 
     def add(self, alert: Alert, entry: HistoryEntry) -> None:
-        """Append an entry to the history of an alert as it is after the change."""
+        """Append an entry to the history of an alert; the alert is passed in its state after the change."""
         row = {"run_id": alert.run_id, "alert_id": alert.id, "kind": alert.kind, "stage": alert.stage} | asdict(entry)
         self._connection.execute(
             insert(alert_history), numbered(self._connection, alert_history, [row], run_id=alert.run_id)
         )
 
     def comments(self, alert: Alert) -> int:
-        """Return how many comments and judgements the alerts of a run and a kind have."""
+        """Return the number of comments and judgements on the alerts of a run and a kind."""
         here = (alert_history.c.run_id == alert.run_id) & (alert_history.c.kind == alert.kind)
         written = ["commented", JUDGED_RIGHT, JUDGED_WRONG]
         query = select(func.count()).where(here, alert_history.c.change.in_(written))
@@ -80,14 +80,14 @@ class AlertHistory:
         return list(newest.values())
 
     def newest_judgement(self, alert: Alert) -> dict[str, Any] | None:
-        """Return the judgement of an alert that counts, or None where nobody has judged it."""
+        """Return the valid judgement of an alert, or None if nobody has judged it."""
         here = (alert_history.c.run_id == alert.run_id) & (alert_history.c.alert_id == alert.id)
         query = select(alert_history).where(here, alert_history.c.change.in_([JUDGED_RIGHT, JUDGED_WRONG]))
         row = self._connection.execute(query.order_by(alert_history.c.number.desc()).limit(1)).mappings().first()
         return None if row is None else row_fields(row)
 
     def page(self, run_id: str, kind: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
-        """Return the history of all alerts of a run and a kind, the newest first, before the one of a number."""
+        """Return the history of all alerts of a run and a kind, the newest first, before the entry ``before``."""
         here = (alert_history.c.run_id == run_id) & (alert_history.c.kind == kind)
         query = select(alert_history).where(here).order_by(alert_history.c.number.desc()).limit(limit)
         if before is not None:

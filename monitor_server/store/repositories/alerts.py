@@ -17,11 +17,11 @@ from trainer_hooks.wire import spell_non_finite
 __all__ = ["Alert", "Alerts", "StoredAcknowledgement", "alert_of"]
 
 
-# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
+# Built once: building these queries takes SQLAlchemy longer than SQLite takes to answer them, and each batch uses them.
 _OF_RUN = select(*[column for column in alerts.c if column.name != "number"]).where(alerts.c.run_id == bindparam("run"))
 _FIRING = _OF_RUN.where(alerts.c.state == "firing").order_by(alerts.c.number)
-# A run may have thousands of resolved alerts. SQLite would read all of them in the order of their numbers to save
-# itself the sorting of a few, unless the order is that of an expression.
+# A run may have thousands of resolved alerts. SQLite would read all of them in the order of their numbers to avoid
+# sorting a few, unless the order is that of an expression.
 _OPEN = _OF_RUN.where(alerts.c.state.in_(["pending", "firing"])).order_by(alerts.c.number + 0)
 
 _HAS_FIRED = exists().where(
@@ -57,14 +57,15 @@ _VIEW = (
 class Alert:
     """One opening of an alert; a finding that comes back opens another.
 
-    A finding may grow graver while it holds: ``severity_step`` is the step since which the alert has its severity.
+    A finding may become more severe while it holds: ``severity_step`` is the step since which the alert has its
+    severity.
 
     Attributes:
-        state: ``pending``, ``firing`` or ``resolved``; a part of what ``stage`` says.
+        state: ``pending``, ``firing`` or ``resolved``; it follows from ``stage``.
         stage: A `Stage` of `monitor_server.alerts.stages`.
         reopened_from: The newest resolved alert of this run and kind, when this one opened.
         silence_id: The silence that covers it, or that covered it when it was resolved.
-        silenced_until: When that silence ends; None where it ends with the alert.
+        silenced_until: The end of that silence; None if it ends with the alert.
     """
 
     id: str
@@ -91,7 +92,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAcknowledgement:
-    """A person's acknowledgement of an alert, and the newest step that detection had seen, None until projected."""
+    """A person's acknowledgement of an alert, and the newest step of detection at that time, None until projected."""
 
     alert_id: str
     kind: str
@@ -166,12 +167,12 @@ class Alerts:
         return {row["position"]: _acknowledgement(row) for row in rows}
 
     def place_acknowledgement(self, run_id: str, position: int, *, attempt: int, step: int) -> None:
-        """Write after which step detection was given an acknowledgement."""
+        """Write the step after which detection has processed an acknowledgement."""
         here = (acknowledgements.c.run_id == run_id) & (acknowledgements.c.position == position)
         self._connection.execute(update(acknowledgements).where(here), {"attempt": attempt, "step": step})
 
     def acknowledgements(self, run_id: str) -> list[StoredAcknowledgement]:
-        """Return the acknowledgements that detection was given, in order, without those of removed attempts."""
+        """Return the acknowledgements that detection has processed, in order, without those of removed attempts."""
         query = (
             select(*_ACKNOWLEDGEMENT)
             .where(acknowledgements.c.run_id == run_id, is_of_kept_attempt(acknowledgements.c.attempt, run_id))
@@ -185,7 +186,7 @@ class Alerts:
         return None if row is None else row_fields(row)
 
     def project(self, alert_id: str) -> str | None:
-        """Return the project of an alert's run, or None where no alert has this id."""
+        """Return the project of an alert's run, or None if no alert has this id."""
         row = self.view(alert_id)
         return None if row is None else str(row["project"])
 
@@ -227,6 +228,6 @@ def _values(alert: Alert) -> Mapping[str, Any]:
 
 
 def alert_of(row: Mapping[Any, Any]) -> Alert:
-    """Make an alert from a row that has its columns, among others."""
+    """Build an alert from a row that has its columns, and possibly further ones."""
     fields = {name: row[name] for name in Alert.__slots__}
     return Alert(**fields | {"evidence": read_object(row["evidence"])})

@@ -1,4 +1,4 @@
-"""API keys: the hash of each, never the key itself."""
+"""API keys. Only the hash of each key is stored."""
 
 from dataclasses import dataclass, field
 
@@ -14,14 +14,15 @@ class StoredKey:
     """One key as it is stored; the times are seconds since the epoch.
 
     Attributes:
-        id: Names the key in public: the first 16 hexadecimal digits of its hash.
-        name: Given by who made it. Of the keys that are not revoked, no two that act in the same project
+        id: The public name of the key: the first 16 hexadecimal digits of its hash.
+        name: The name that the creator of the key gave it. Two keys that are not revoked and act in the same project
+            never
             have the same name.
-        scope: What the key may do.
-        project: The only project that the key reaches; None for all.
+        scope: The actions that the key allows.
+        project: The only project that the key may access; None for all.
         hash: SHA-256 of the key.
-        session_secret: Signs the cookies of dashboards that were signed in to with the key.
-        subject: The person whom the key stands for, as an OpenID Connect provider names them: its issuer, a blank, and
+        session_secret: Signs the cookies of dashboard sessions that were opened with the key.
+        subject: The person that the key represents, as named by an OpenID Connect provider: the issuer, a blank, and
             the person's id. None for every other key.
     """
 
@@ -53,7 +54,7 @@ class ApiKeys:
         self._connection = connection
 
     def all(self) -> list[StoredKey]:
-        """Return every key there ever was, the oldest first."""
+        """Return all keys, including revoked and expired ones, the oldest first."""
         rows = self._connection.execute(select(*_COLUMNS).order_by(api_keys.c.number)).mappings()
         return [StoredKey(**{name: row[name] for name in StoredKey.__slots__}) for row in rows]
 
@@ -62,16 +63,16 @@ class ApiKeys:
         self._connection.execute(insert(api_keys), {name: getattr(key, name) for name in StoredKey.__slots__})
 
     def renew(self, key: StoredKey) -> None:
-        """Write the name, the scope, the project and the end of a key that stands for a person."""
+        """Write the name, the scope, the project and the end of a key that represents a person."""
         changed = {name: getattr(key, name) for name in ("name", "scope", "project", "expires_at")}
         self._connection.execute(update(api_keys).where(api_keys.c.id == key.id), changed)
 
     def revoke(self, key_id: str, *, now: float) -> None:
-        """End a key for ever; one that is revoked already keeps its time."""
+        """End a key for ever; a key that is already revoked keeps its time."""
         here = (api_keys.c.id == key_id) & api_keys.c.revoked_at.is_(None)
         self._connection.execute(update(api_keys).where(here), {"revoked_at": now})
 
     def save_use(self, key_id: str, at: float) -> None:
-        """Write when a key was last used, unless a later time stands there."""
+        """Write the time at which a key was last used, unless a later time is stored."""
         later = or_(api_keys.c.last_used_at.is_(None), api_keys.c.last_used_at < at)
         self._connection.execute(update(api_keys).where(api_keys.c.id == key_id, later), {"last_used_at": at})

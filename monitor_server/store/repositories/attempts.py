@@ -26,7 +26,7 @@ _FIRST_END = (
     .correlate(attempts)
     .scalar_subquery()
 )
-# The index has the last step of each block. The block with the first step ends less than `SPAN` behind the first end.
+# The index has the last step of each block. The block with the first step ends less than `SPAN` after the first end.
 _FIRST_STEP = (
     select(func.min(records.c.step - records.c.step_span))
     .where(_OF_ATTEMPT, records.c.step < _FIRST_END + SPAN)
@@ -56,10 +56,10 @@ _BEGUN = select(attempts.c.position, attempts.c.attempt).where(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSpan:
-    """The steps that an attempt has recorded, None where it has none.
+    """The steps that an attempt has recorded; None if it has none.
 
-    ``config_change`` says where its configuration differs from the one before, empty where it does not; None where
-    there was none before.
+    ``config_change`` describes how its configuration differs from the one before. It is empty if they are equal, and
+    None if there was none before.
     """
 
     first_seen: float
@@ -76,13 +76,13 @@ class Attempts:
         self._connection = connection
 
     def save_config(self, run_id: str, attempt: int, config: bytes, *, describe: Callable[[bytes, bytes], str]) -> None:
-        """Write a run's configuration, once in an attempt, and where it differs from the one before.
+        """Write a run's configuration, once in an attempt, with its differences from the one before.
 
         Args:
             run_id: The run.
             attempt: The attempt.
             config: The configuration as JSON.
-            describe: Returns in words where two configurations differ.
+            describe: Returns the differences of two configurations in words.
         """
         row = self._connection.execute(_ATTEMPT, {"run": run_id, "attempt": attempt}).one()
         if not row.has_config:
@@ -93,7 +93,7 @@ class Attempts:
             self._connection.execute(update(runs).where(runs.c.id == run_id), {"config": config})
 
     def enter(self, run_id: str, attempt: int, *, world_size: int, now: float, position: int) -> int | None:
-        """Keep an attempt, and return the largest world size that any of its ranks had sent; None if it is new.
+        """Store an attempt, and return the largest world size that any of its ranks had sent; None if it is new.
 
         Raises:
             DeletionUnderWay: If the attempt was removed and rows of it are still stored.
@@ -112,7 +112,7 @@ class Attempts:
         return max(int(row.world_size), world_size)
 
     def set_world_size(self, run_id: str, attempt: int, world_size: int) -> None:
-        """Write how many ranks an attempt has."""
+        """Write the number of ranks of an attempt."""
         here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
         self._connection.execute(update(attempts).where(here), {"world_size": world_size})
 
@@ -122,7 +122,7 @@ class Attempts:
         return {position: attempt for position, attempt in rows}  # noqa: C416 - rows are not pairs to mypy
 
     def mark_removed(self, run_id: str, *, above: int) -> bool:
-        """Hide every attempt above one from readers; `Retention.remove_attempt_rows` then removes what they hold.
+        """Hide every later attempt from readers; `Retention.remove_attempt_rows` then removes their rows.
 
         Returns:
             Whether there are any.

@@ -1,4 +1,4 @@
-"""The audit log: who changed what. Entries are appended, and removed by their age; of a deleted project its name is."""
+"""The audit log of all changes. Entries are appended and removed by age; the name of a deleted project is removed."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,12 +18,12 @@ class AuditEntry:
 
     Attributes:
         at: Seconds since the epoch.
-        by: The name of the key or of the user; of somebody without either, what they call themselves.
+        by: The name of the key or of the user. A caller without either gives a name.
         key_id: The key, or None.
-        project: The project that was changed; None where it is more than one.
-        action: What was done, such as ``run.delete``.
-        target: To what: the id of a run, an alert or a key, or the name of a project.
-        detail: What else there is to know, in words.
+        project: The project that was changed; None if there is more than one.
+        action: The action, such as ``run.delete``.
+        target: The object of the action: the id of a run, an alert or a key, or the name of a project.
+        detail: Further information, in words.
     """
 
     at: float
@@ -51,14 +51,14 @@ class AuditLog:
         self._connection.execute(insert(audit_entries), [asdict(entry) for entry in entries])
 
     def forget_project(self, project: str) -> None:
-        """Remove the name of a project whose last run is deleted; what was done, when and by whom stays."""
+        """Remove the name of a project whose last run is deleted; action, time and author remain."""
         here = audit_entries.c.project == project
         named = here & (audit_entries.c.target == project)
         self._connection.execute(update(audit_entries).where(named), {"target": "a deleted project"})
         self._connection.execute(update(audit_entries).where(here), {"project": None})
 
     def forget_run(self, run_id: str) -> None:
-        """Remove what entries say in words of a run that is deleted; what was done, when and by whom stays."""
+        """Remove the words of entries about a run that is deleted; action, time and author remain."""
         here = audit_entries.c.detail.startswith(detail_of_run(run_id, ""), autoescape=True)
         self._connection.execute(update(audit_entries).where(here), {"detail": "of a deleted run"})
 

@@ -15,7 +15,7 @@ _SAVE = update(detector_states).where(detector_states.c.run_id == bindparam("run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedState:
-    """A detector state in msgpack and the last step it has seen."""
+    """A detector state in msgpack, and the last step that it has processed."""
 
     attempt: int
     step: int
@@ -57,7 +57,7 @@ class Phases:
         self._connection = connection
 
     def all(self, run_id: str) -> Sequence[tuple[str, int, int | None]]:
-        """Return phase, first and last step of each interval; the last is None for the phase that lasts."""
+        """Return phase, first and last step of each interval; the last step is None for the current phase."""
         query = (
             select(phases.c.phase, phases.c.from_step, phases.c.to_step)
             .where(phases.c.run_id == run_id)
@@ -66,7 +66,7 @@ class Phases:
         return [(phase, from_step, to_step) for phase, from_step, to_step in self._connection.execute(query)]
 
     def begin(self, run_id: str, phase: str, *, step: int) -> None:
-        """End the phase that lasts before ``step`` and begin the next; one that did not change goes on."""
+        """End the current phase before ``step`` and begin the next one; a phase that did not change continues."""
         here = phases.c.run_id == run_id
         last = self._connection.execute(
             select(phases.c.phase, phases.c.from_step).where(here).order_by(phases.c.from_step.desc()).limit(1)
@@ -82,7 +82,7 @@ class Phases:
         self._connection.execute(insert(phases), {"run_id": run_id, "phase": phase, "from_step": step})
 
     def rewind(self, run_id: str, step: int) -> None:
-        """Remove the phases of ``step`` and of later steps: a newer attempt goes through them anew."""
+        """Remove the phases from ``step`` on, because a newer attempt passes through these steps again."""
         here = phases.c.run_id == run_id
         self._connection.execute(delete(phases).where(here, phases.c.from_step >= step))
         self._connection.execute(

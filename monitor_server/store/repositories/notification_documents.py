@@ -21,11 +21,11 @@ class StoredDocument:
     """A document as it was saved.
 
     Attributes:
-        version: 1 for the first, and one more for each that follows.
+        version: 1 for the first, and one more for each later one.
         saved_at: In seconds since the epoch.
-        saved_by: Who saved it.
-        changes: What it changed, in words and without secrets.
-        document: The tables of the file of notifications, secrets included; empty where it cannot be read.
+        saved_by: The person or key that saved it.
+        changes: Its changes, in words and without secrets.
+        document: The tables of the file of notifications, with its secrets; empty if it cannot be read.
     """
 
     version: int
@@ -42,15 +42,15 @@ class NotificationDocuments:
         self._connection = connection
 
     def lock(self) -> None:
-        """Let nobody else save a document until the transaction ends; of SQLite one transaction writes at a time."""
+        """Prevent other saves of a document until the transaction ends; on SQLite one transaction writes at a time."""
         wait_for_lock(self._connection, AdvisoryLock.NOTIFICATION_DOCUMENTS)
 
     def newest_version(self) -> int:
-        """Return the version in force; 0 where none was saved."""
+        """Return the version in force; 0 if none was saved."""
         return int(self._connection.execute(select(func.max(_COLUMNS.version))).scalar() or 0)
 
     def find(self, version: int) -> StoredDocument | None:
-        """Return a version, or None where it was never saved or is no longer kept."""
+        """Return a version, or None if it was never saved or is no longer kept."""
         query = select(notification_documents).where(_COLUMNS.version == version)
         row = self._connection.execute(query).mappings().one_or_none()
         return None if row is None else StoredDocument(**dict(row) | {"document": _read(row["document"])})
@@ -62,7 +62,7 @@ class NotificationDocuments:
         self._connection.execute(insert(notification_documents), values | {"document": encoded})
 
     def page(self, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
-        """Return versions without their documents, the newest first, before the one of a number."""
+        """Return versions without their documents, the newest first, before the version ``before``."""
         columns = (_COLUMNS.version, _COLUMNS.saved_at, _COLUMNS.saved_by, _COLUMNS.changes)
         query = select(*columns).order_by(_COLUMNS.version.desc()).limit(limit)
         if before is not None:
@@ -70,7 +70,7 @@ class NotificationDocuments:
         return [dict(row) for row in self._connection.execute(query).mappings()]
 
     def remove_old(self, *, kept: int, before: float) -> None:
-        """Remove the versions from before a time, except the newest, of which a number is kept."""
+        """Remove the versions from before a time, except the ``kept`` newest ones."""
         oldest_kept = self.newest_version() - kept
         self._connection.execute(
             delete(notification_documents).where(_COLUMNS.version <= oldest_kept, _COLUMNS.saved_at < before)
@@ -78,7 +78,7 @@ class NotificationDocuments:
 
 
 def _read(stored: bytes) -> dict[str, Any]:
-    """Return a document; nothing of one that cannot be read is returned, because it may hold secrets."""
+    """Return a document. An unreadable one becomes empty, because its text may contain secrets."""
     try:
         document = json.loads(stored)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Numbers rows in the order of their arrival, where the database has no sequence for a part of a key."""
+"""Numbers rows in the order of their arrival if the database has no sequence for a part of a key."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ __all__ = ["numbered"]
 def numbered(
     connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, run_id: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return rows with the numbers that follow those of a table, or of one run; PostgreSQL numbers them itself.
+    """Return rows with the next numbers of a table, or of one run; PostgreSQL numbers them itself.
 
-    SQLite has one writer at a time, so nobody else takes the same number.
+    SQLite has one writer at a time, so no other transaction takes the same number.
     """
     if connection.dialect.name != "sqlite":
         return [dict(row) for row in rows]

@@ -27,13 +27,13 @@ class RunBehind:
 
 
 class ProjectionQueue:
-    """Reads which runs wait, and writes who owns them."""
+    """Reads which runs wait, and writes their owners."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def unprojected(self) -> int:
-        """Return how many entries of all logs wait to be projected; those of quarantined runs do not."""
+        """Return the number of entries in all logs that wait to be projected, without those of quarantined runs."""
         query = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(
             runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
         )
@@ -44,7 +44,7 @@ class ProjectionQueue:
         return [RunBehind(*row) for row in self._connection.execute(_BEHIND)]
 
     def quarantined(self, *, before: float | None = None) -> list[str]:
-        """Return the runs that the projector gave up, all or those given up before a time."""
+        """Return the runs that the projector has quarantined, all or those before a time."""
         if before is None:
             return list(self._connection.execute(_QUARANTINED).scalars())
         return list(self._connection.execute(_QUARANTINED_BEFORE, {"before": before}).scalars())
@@ -52,9 +52,9 @@ class ProjectionQueue:
     def claim(
         self, run_id: str, owner: str, *, now: float, until: float, abandoned: tuple[str, float] | None = None
     ) -> bool:
-        """Make a projector the owner of a run until a time; return False while another is.
+        """Make a projector the owner of a run until a time; return False while another projector is the owner.
 
-        ``abandoned`` is an owner with its time that counts as none, because it has died or is behind.
+        ``abandoned`` is an owner with its time that is ignored, because it has died or is behind.
         """
         is_free = runs.c.owner.is_(None) | (runs.c.owned_until <= now) | (runs.c.owner == owner)
         if abandoned is not None:
@@ -63,9 +63,9 @@ class ProjectionQueue:
         return self._connection.execute(query, {"owner": owner, "owned_until": until}).rowcount == 1
 
     def prolong(self, owner: str, *, before: float, until: float, most: int) -> None:
-        """Let a projector own its runs that wait until a time, those of them whose time ends before another time.
+        """Extend a projector's ownership of its waiting runs to ``until`` if it would end before ``before``.
 
-        Runs that somebody writes at this moment are left out: whoever waited for them could wait in a circle.
+        Runs that are locked at this moment are left out, because waiting for them could cause a deadlock.
         """
         ending = (
             select(runs.c.id)
@@ -77,5 +77,5 @@ class ProjectionQueue:
         self._connection.execute(update(runs).where(runs.c.id.in_(ending)), {"owned_until": until})
 
     def release(self, owner: str) -> None:
-        """Leave all runs of a projector to others."""
+        """Release all runs of a projector."""
         self._connection.execute(update(runs).where(runs.c.owner == owner), {"owner": None, "owned_until": None})

@@ -1,4 +1,4 @@
-"""The newest steps of a run, which its row holds for its pace and its sparkline."""
+"""The newest steps of a run, which are stored in its row for its pace and its sparkline."""
 
 from collections.abc import Iterator
 from itertools import groupby, pairwise
@@ -9,7 +9,7 @@ import msgspec
 __all__ = ["RECENT_STEPS", "SPARKLINE_SIGNAL", "Recent", "read_recent"]
 
 RECENT_STEPS = 64
-SPARKLINE_SIGNAL = "reward/mean"  # whose newest values a list of runs shows
+SPARKLINE_SIGNAL = "reward/mean"  # a list of runs shows the newest values of this signal
 
 
 class Recent(msgspec.Struct):
@@ -27,15 +27,15 @@ class Recent(msgspec.Struct):
             self.rewards = [*self.rewards[1 - RECENT_STEPS :], reward]
 
     def step_seconds(self) -> float | None:
-        """Return the median time of a step, or None before steps of one attempt were seen at two times."""
+        """Return the median time of a step; None until two times of one attempt are known."""
         return _median([seconds / steps for steps, seconds in self._intervals()])
 
     def interval_seconds(self) -> float | None:
-        """Return the median time from one step that was sent to the next, also where only every tenth is sent."""
+        """Return the median time between two steps that were sent, even if only every tenth step is sent."""
         return _median([seconds for _, seconds in self._intervals()])
 
     def _intervals(self) -> Iterator[tuple[int, float]]:
-        """Yield the steps and seconds between two times; steps without times of their own have that of their batch."""
+        """Yield the steps and seconds between two times; a step without a time of its own has that of its batch."""
         points = [next(batch) for _, batch in groupby(zip(self.steps, self.times, strict=True), key=itemgetter(1))]
         for (before, sooner), (after, later) in pairwise(points):
             if after > before and later > sooner:
@@ -50,7 +50,7 @@ _RECENT = msgspec.msgpack.Decoder(Recent)
 
 
 def read_recent(stored: bytes) -> Recent:
-    """Read the newest steps of a run; none where they are damaged, so that its pace is learned anew."""
+    """Read the newest steps of a run; none if they are damaged, so that its pace is measured again."""
     try:
         return _RECENT.decode(stored)
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""The settings with which a collector of each role was started last, as they are shown: without secrets."""
+"""The settings of the last start of a collector for each role, in their form for display, without secrets."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class RecordedSettings:
         self._connection = connection
 
     def lock(self) -> None:
-        """Let no other collector record its settings until the transaction ends; of SQLite one writes at a time."""
+        """Prevent other collectors from recording settings until the transaction ends; SQLite has one writer anyway."""
         wait_for_lock(self._connection, AdvisoryLock.RECORDED_SETTINGS)
 
     def read(self, role: str) -> dict[str, str] | None:

@@ -1,6 +1,6 @@
 """Attempts that a reset has removed, while rows of them are still stored.
 
-The mark is a world size of 0, which no trainer can send. Readers leave out what such an attempt holds; its number can
+The mark is a world size of 0, which no trainer can send. Readers leave out the rows of such an attempt; its number can
 be used again once the rows are removed.
 """
 
@@ -19,11 +19,11 @@ def removed_attempts(run_id: ColumnElement[str] | str) -> Select[int]:
 
 
 def is_kept(attempt: Column[int] | ColumnElement[int], run_id: ColumnElement[str] | str) -> ColumnElement[bool]:
-    """Whether the attempt of a row is one of a run that is not removed."""
+    """Whether the attempt of a row is not removed."""
     return attempt.not_in(removed_attempts(run_id))
 
 
 def is_of_kept_attempt(attempt: Column[int] | Column[int | None], run_id: str) -> ColumnElement[bool]:
-    """Whether the attempt of a row is one that the run has: versions before left rows of attempts that are gone."""
+    """Whether the run still has the attempt of a row: earlier versions left rows of attempts that are gone."""
     kept = select(attempts.c.attempt).where(attempts.c.run_id == run_id, attempts.c.world_size != REMOVED)
     return attempt.in_(kept)

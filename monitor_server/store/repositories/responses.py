@@ -1,4 +1,4 @@
-"""Sampled responses: kept whole for the newest steps, thinned before, so that a run's share stays bounded."""
+"""Sampled responses: all of the newest steps, fewer of earlier steps, so that the amount for a run stays bounded."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from trainer_hooks import wire
 
 __all__ = ["Responses", "StoredResponse"]
 
-# Around the newest alerts nothing is thinned: that is what people come back to look at.
+# Around the newest alerts nothing is thinned, because people want to read these responses later.
 KEPT_ALERTS = 16
 KEPT_BEFORE, KEPT_AFTER = 16, 4
 READ_AT_ONCE = 4
@@ -30,7 +30,7 @@ _RESPONSES = msgspec.msgpack.Decoder(wire.Response)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResponse:
-    """One sampled response and where it comes from."""
+    """One sampled response with its origin."""
 
     number: int
     attempt: int
@@ -40,7 +40,7 @@ class StoredResponse:
 
 
 class Responses:
-    """Reads and writes sampled responses. Readers see those of the newest attempt at every step."""
+    """Reads and writes sampled responses. Readers get those of the newest attempt at every step."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -48,7 +48,7 @@ class Responses:
     def add(
         self, run_id: str, *, attempt: int, step: int, rank: int, new: Sequence[wire.Response], max_per_step: int
     ) -> int:
-        """Append responses of a step until it has ``max_per_step``; return how many did not fit."""
+        """Append responses of a step until it has ``max_per_step``; return the number that did not fit."""
         here = (responses.c.run_id == run_id) & (responses.c.step == step) & (responses.c.attempt == attempt)
         held = self._connection.execute(select(func.count()).select_from(responses).where(here)).scalar_one()
         kept = new[: max(0, max_per_step - held)]
@@ -69,10 +69,10 @@ class Responses:
         return len(new) - len(kept)
 
     def thin(self, run_id: str, *, newest_step: int, whole_steps: int, limit: int) -> int:
-        """Remove at most ``limit`` old responses, and return how many were removed: as many where there may be more.
+        """Remove at most ``limit`` old responses, and return the number; if it equals ``limit``, there may be more.
 
-        Keep all of the newest ``whole_steps`` that have any, up to the newest of the run; before them the first of
-        every 2ᵏ step numbers, about as many at most; and around alerts all.
+        All of the newest ``whole_steps`` that have any are kept, up to the newest of the run. Before them the first of
+        every 2ᵏ step numbers is kept, about as many at most. Around alerts all are kept.
 
         The steps kept of a longer run are among those kept of a shorter one, so thinning can be done at any time.
         """
@@ -127,7 +127,7 @@ class Responses:
         correct: bool | None = None,
         up_to_attempt: int | None = None,
     ) -> Iterator[StoredResponse]:
-        """Yield responses, the last stored first, before the one numbered ``before``.
+        """Yield responses, the last stored first, before the response ``before``.
 
         With ``up_to_attempt`` they are those of the newest attempt up to it, as if no later one had begun.
 
@@ -169,7 +169,7 @@ class Responses:
 
 
 def _decode(run_id: str, row: Row[Any]) -> StoredResponse | None:
-    """Decode a row, or return None where its bytes are damaged."""
+    """Decode a row, or return None if its bytes are damaged."""
     try:
         response = _RESPONSES.decode(row.body)
         response.check()

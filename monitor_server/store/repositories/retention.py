@@ -1,7 +1,7 @@
 """Removes whole runs, raw records, responses and steps, a limited number of rows in each transaction.
 
-Nothing here decides what is old; `monitor_server.retention` does. Each method does a bounded amount and states whether
-there is more.
+This module does not decide which data is old; `monitor_server.retention` does. Each method does a bounded amount of
+work and states whether there is more.
 """
 
 from collections.abc import Collection
@@ -52,29 +52,29 @@ from monitor_server.store.tables import (
 
 __all__ = ["REMOVED_FROM", "Retention"]
 
-# The tables that hold something of a run, those first that refer to others.
+# The tables with data of a run; tables that refer to others come first.
 _OF_A_RUN = [table for table in reversed(metadata.sorted_tables) if "run_id" in table.c]
 # The tables from which rows are removed.
 REMOVED_FROM: Final = (*(table.name for table in _OF_A_RUN), runs.name, audit_entries.name)
-# Steps around alerts are not thinned: an explanation reads some 400 steps before an alert.
+# Steps around alerts are not thinned: an explanation reads about 400 steps before an alert.
 KEPT_ALERTS = 64
 KEPT_BEFORE, KEPT_AFTER = 400, 64
 STEPS_PER_SLICE = 1_000
 
 
 class Retention:
-    """Finds and removes what the settings, or a person, want removed."""
+    """Finds and removes the data that the settings, or a person, want to have removed."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._log = LogRetention(connection)
 
     def lock(self) -> bool:
-        """Return whether this transaction may maintain the database; of several collectors one at a time may."""
+        """Return whether this transaction may maintain the database; one collector at a time may."""
         return try_lock(self._connection, AdvisoryLock.MAINTENANCE)
 
     def begin_deletion(self, run_ids: Collection[str], *, now: float) -> None:
-        """Hide runs from everybody; `remove_rows` then removes what they hold."""
+        """Hide runs from all readers and writers; `remove_rows` then removes their rows."""
         ordered = list(run_ids)
         for begin in range(0, len(ordered), MAX_PARAMETERS):
             here = runs.c.id.in_(ordered[begin : begin + MAX_PARAMETERS]) & runs.c.deleted_at.is_(None)
@@ -96,9 +96,9 @@ class Retention:
         return {id_: (name, status) for id_, name, status in self._connection.execute(query)}
 
     def silent(self, *, since: float, now: float, deadlines: Deadlines) -> list[str]:
-        """Return the runs of which no batch has come since a time, and whose trainer does not send.
+        """Return the runs without a batch since a time, and whose trainer does not send.
 
-        None of them can send until the transaction ends; a run that somebody works on is left out.
+        None of them can send until the transaction ends; a run that is locked elsewhere is left out.
         """
         query = select(runs.c.id).where(_is_silent(since), ~is_active_column(now, deadlines))
         return list(self._connection.execute(query.with_for_update(skip_locked=True)).scalars())
@@ -106,7 +106,7 @@ class Retention:
     def remove_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
         """Remove rows of a run whose deletion has begun, and return their table and number; None once it is gone.
 
-        Another collector may have removed it since somebody found it, and a trainer may have begun it anew.
+        Another collector may have removed the run meanwhile, and a trainer may have begun it again.
         """
         here = (runs.c.id == run_id) & runs.c.deleted_at.is_not(None)
         project = self._connection.execute(select(runs.c.project).where(here).with_for_update()).scalar()
@@ -118,7 +118,7 @@ class Retention:
             is_log = table is records
             removed = self._log.remove(run_id, limit=limit) if is_log else self._remove_some(table, run_id, limit)
             if removed:
-                if table is rules:  # what is in memory of them ends with a new revision
+                if table is rules:  # the new revision makes collectors drop their copies in memory
                     changed = Rules(self._connection)
                     changed.commit_change(changed.begin_change())
                 return table.name, removed
@@ -131,15 +131,15 @@ class Retention:
         return runs.name, 1
 
     def with_removed_attempts(self) -> list[str]:
-        """Return the runs of which a reset has removed attempts whose rows are still stored."""
+        """Return the runs whose removed attempts still have stored rows."""
         query = select(attempts.c.run_id).where(attempts.c.world_size == REMOVED).distinct()
         return list(self._connection.execute(query).scalars())
 
     def remove_attempt_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
         """Remove rows of a run's removed attempts, and return their table and number; None once all are gone.
 
-        The compacted values, which may hold steps of these attempts, are removed first. Nobody else works on the run
-        meanwhile: a reset removes rows as well, after which a trainer may use the number of the attempt again.
+        The compacted values, which may contain steps of these attempts, are removed first. The run is locked meanwhile:
+        a reset removes rows as well, after which a trainer may use the number of the attempt again.
         """
         self._connection.execute(select(runs.c.id).where(runs.c.id == run_id).with_for_update())
         attempt = self._connection.execute(removed_attempts(run_id).order_by(attempts.c.attempt).limit(1)).scalar()
@@ -159,12 +159,12 @@ class Retention:
         return attempts.name, self._connection.execute(delete(attempts).where(here)).rowcount
 
     def with_records(self, *, silent_since: float) -> list[str]:
-        """Return the silent runs that hold raw records which are projected."""
+        """Return the silent runs that have raw records which are projected."""
         query = select(runs.c.id).where(_is_silent(silent_since), runs.c.records_thinned_to < runs.c.position)
         return list(self._connection.execute(query).scalars())
 
     def with_more_steps(self, kept: int) -> list[str]:
-        """Return the runs that may hold raw records of more than their newest ``kept`` steps."""
+        """Return the runs that may have raw records of more than their newest ``kept`` steps."""
         query = select(runs.c.id).where(
             runs.c.deleted_at.is_(None), runs.c.last_step >= kept, runs.c.records_thinned_to < runs.c.position
         )
@@ -175,15 +175,15 @@ class Retention:
     ) -> tuple[int, bool]:
         """Remove the bodies of the first records that still have one; return their number, and whether there are more.
 
-        A block of records keeps its row, by which one that is sent again is recognised. A block of which a step is not
-        projected, or waits for more ranks, is left alone.
+        A block of records keeps its row, which is needed to recognise a record that is sent again. A block is left
+        alone if one of its steps is not projected, or waits for more ranks.
 
         Args:
             run_id: The run.
-            kept_steps: The newest steps of the newest attempt whose records are kept, with all that came after the
-                first block of records that has one of them.
-            limit: The most records, unless one block has more.
-            silent_since: Nothing is removed if a batch has come since then.
+            kept_steps: The newest steps of the newest attempt whose records are kept. All records after the first block
+                with such a step are kept as well.
+            limit: The largest number of records, unless one block has more.
+            silent_since: Nothing is removed if a batch has arrived since then.
         """
         query = select(runs.c.records_thinned_to, runs.c.position, runs.c.last_attempt, runs.c.last_step)
         row = self._lock_run(query, run_id, silent_since)
@@ -199,12 +199,12 @@ class Retention:
         return removed, has_more
 
     def with_responses(self, *, silent_since: float) -> list[str]:
-        """Return the silent runs that hold sampled responses."""
+        """Return the silent runs that have sampled responses."""
         held = exists(select(responses.c.number).where(responses.c.run_id == runs.c.id))
         return list(self._connection.execute(select(runs.c.id).where(_is_silent(silent_since), held)).scalars())
 
     def with_old_responses(self, *, silent_since: float, kept_steps: int) -> dict[str, int]:
-        """Return the newest step of the silent runs that hold responses from before their newest ``kept_steps``."""
+        """Return the newest step of each silent run that has responses from before its newest ``kept_steps``."""
         is_old = (responses.c.run_id == runs.c.id) & (responses.c.step <= runs.c.last_step - kept_steps)
         held = exists(select(responses.c.number).where(is_old))
         query = select(runs.c.id, runs.c.last_step).where(_is_silent(silent_since), held)
@@ -213,7 +213,7 @@ class Retention:
     def remove_responses(self, run_id: str, *, limit: int, silent_since: float | None = None) -> tuple[int, bool]:
         """Remove some sampled responses; return their number, and whether there may be more.
 
-        Nothing is removed if a batch has come since ``silent_since``.
+        Nothing is removed if a batch has arrived since ``silent_since``.
         """
         if self._lock_run(select(runs.c.id), run_id, silent_since) is None:
             return 0, False
@@ -227,11 +227,11 @@ class Retention:
         return list(self._connection.execute(query).scalars())
 
     def thin_steps(self, run_id: str, *, most: int, silent_since: float | None = None) -> tuple[int, bool]:
-        """Thin some of a run's steps; return how many were removed, and whether there are more to thin.
+        """Thin some of a run's steps; return the number of removed steps, and whether there are more to thin.
 
         The first of every 2ᵏ step numbers is kept, at most ``most`` of the run, and all steps around its alerts. The
-        steps kept of a longer run are among those kept of a shorter one, so that thinning can go on after the run has
-        gone on. Nothing is removed if a batch has come since ``silent_since``.
+        steps kept of a longer run are among those kept of a shorter one, so that thinning can continue after the run
+        has continued. Nothing is removed if a batch has arrived since ``silent_since``.
         """
         query = select(runs.c.steps_thinned_to, runs.c.last_step)
         row = self._lock_run(query, run_id, silent_since)
@@ -250,20 +250,20 @@ class Retention:
                 removed += self._connection.execute(delete(steps).where(of_run, steps.c.step.in_(some))).rowcount
         if removed:
             Compaction(self._connection).remove_range(run_id, begin, end)
-        # A slice of the projector that has read the removed steps is refused, and is computed anew.
+        # A slice of the projector that has read the removed steps is refused, and is computed again.
         thinned = update(runs).where(runs.c.id == run_id).values(steps_thinned_to=end, revision=runs.c.revision + 1)
         self._connection.execute(thinned)
         return removed, end <= last
 
     def _lock_run(self, query: Select[Any], run_id: str, silent_since: float | None) -> Row[Any] | None:
-        """Read a run that nobody else works on until the transaction ends; None where somebody does, or it has sent."""
+        """Read and lock a run until the transaction ends; return None if it is locked elsewhere, or has sent."""
         here = query.where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
         if silent_since is not None:
             here = here.where(_is_silent(silent_since))
         return self._connection.execute(here.with_for_update(skip_locked=True)).first()
 
     def _next_range(self, run_id: str, begin: int, end: int) -> tuple[int, int]:
-        """Return the range of the next steps that are stored from ``begin`` on, as many as one slice thins."""
+        """Return the range of the next stored steps from ``begin`` on, for one slice."""
         query = (
             select(steps.c.step)
             .where(steps.c.run_id == run_id, steps.c.step >= begin)

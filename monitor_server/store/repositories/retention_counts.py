@@ -1,4 +1,4 @@
-"""Counts what limits of retention would remove, without removing anything, for as long as there is time."""
+"""Counts the data that limits of retention would remove, without removing it, within a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from monitor_server.store.time_limit import Deadline, OutOfTimeError
 
 __all__ = ["Counted", "RetentionCounts"]
 
-# Runs are counted in parts, so that something is known when the time ends: first one, then twice as many each time.
+# Runs are counted in parts, so that there is a result when the time ends: first one, then twice as many each time.
 MOST_RUNS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many rows of how many runs there are; at least as many where the time has ended."""
+    """The number of rows and of their runs; a lower bound if the time has ended."""
 
     runs: int = 0
     rows: int = 0
@@ -28,7 +28,7 @@ class Counted:
 
 
 class RetentionCounts:
-    """Counts runs and rows. What a run sends while it is counted may be counted or not."""
+    """Counts runs and rows. Data that a run sends during the count may be counted or not."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -50,7 +50,7 @@ class RetentionCounts:
         return self._count(deadline, _numbers(responses), silent_since=silent_since)
 
     def steps(self, deadline: Deadline, *, silent_since: float, most: int) -> Counted:
-        """Count the silent runs that are not thinned, and at most how many steps each has beyond a number."""
+        """Count the silent runs that are not thinned, and an upper bound of the steps that each has beyond a number."""
         is_due = runs.c.steps_thinned_to <= runs.c.last_step
         return self._count(deadline, _numbers(steps).where(is_due), silent_since=silent_since, most=most)
 
@@ -67,7 +67,7 @@ class RetentionCounts:
         return Counted(number, counted.rows, counted.is_complete)
 
     def _count(self, deadline: Deadline, numbers: Select[Any], *, silent_since: float | None, most: int = 0) -> Counted:
-        """Count runs and rows, of each run those beyond a number, in the order of the ids of runs."""
+        """Count runs, and the rows of each run beyond a number, in the order of the ids of runs."""
         found, rows, last, size = 0, 0, "", 1
         try:
             while ids := self._read(deadline, _part(silent_since, last, size)):
@@ -94,6 +94,6 @@ def _part(silent_since: float | None, last: str, size: int) -> Select[Any]:
 
 
 def _numbers(table: Any, number: ColumnElement[int] = func.count()) -> Select[Any]:  # noqa: ANN401, B008 - a table
-    """Return the query for how many rows each run has that has one, or for what else is computed of its rows."""
+    """Return the query for the number of rows of each run that has some, or for another number from its rows."""
     joined = table.join(runs, runs.c.id == table.c.run_id)
     return select(number).select_from(joined).group_by(runs.c.id)

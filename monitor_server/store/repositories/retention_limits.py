@@ -1,4 +1,4 @@
-"""The limits of retention that people have saved; those that the environment sets are not here."""
+"""The limits of retention that people have saved. The limits of the environment are not stored."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class RetentionLimits:
         self._connection = connection
 
     def lock(self) -> None:
-        """Let nobody else save a limit until the transaction ends; of SQLite one transaction writes at a time."""
+        """Prevent other saves of a limit until the transaction ends; on SQLite one transaction writes at a time."""
         wait_for_lock(self._connection, AdvisoryLock.RETENTION_LIMITS)
 
     def all(self) -> dict[str, SavedLimit]:
@@ -36,11 +36,11 @@ class RetentionLimits:
         return {row["name"]: SavedLimit(**row) for row in rows}
 
     def save(self, limit: SavedLimit) -> None:
-        """Write a limit in the place of the one of its name."""
+        """Write a limit, and replace the one with its name."""
         self.remove(limit.name)
         values = {name: getattr(limit, name) for name in SavedLimit.__slots__}
         self._connection.execute(insert(retention_limits), values)
 
     def remove(self, name: str) -> None:
-        """Remove a limit, so that its default counts again."""
+        """Remove a limit, so that its default applies again."""
         self._connection.execute(delete(retention_limits).where(retention_limits.c.name == name))

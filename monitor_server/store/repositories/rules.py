@@ -1,4 +1,4 @@
-"""Rules of the user's own, and the state of each run's rules."""
+"""The user's own rules, and the state of each run's rules."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ from monitor_server.store.tables import alerts, rule_revisions, rule_states, rul
 
 __all__ = ["NO_REVISION", "Rules", "SavedRuleStates", "StoredRule"]
 
-"""The kind of the alerts of a rule of the user's own is this, followed by the rule's name."""
+"""The kind of the alerts of a user's own rule is this text, followed by the rule's name."""
 NO_REVISION: Final = -1
-"""The revision of a state that follows no rules."""
+"""The revision of a state without rules."""
 
 _REVISION = select(rule_revisions.c.revision)
 _REPLACE = update(rules).where(rules.c.id == bindparam("rule"))
@@ -31,8 +31,8 @@ class StoredRule:
     """A rule as it is stored.
 
     Attributes:
-        definition: What it states, as JSON values; name, project, run and ``enabled`` included.
-        file_set: The set of rules of a file that it belongs to; None where a person has made it.
+        definition: Its fields as JSON values, including name, project, run and ``enabled``.
+        file_set: The set of rules of the file that contains it; None if a person has made it.
         version: The revision of the rules that changed it last.
     """
 
@@ -51,13 +51,13 @@ class StoredRule:
 
     @property
     def scope(self) -> str:
-        """What the rule concerns, as one text."""
+        """The projects and runs to which the rule applies, as one text."""
         return _scope(self.project, self.run_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedRuleStates:
-    """The state of a run's rules: empty where none concerns it, which removes the row."""
+    """The state of a run's rules. If no rule applies to the run, it is empty, which removes the row."""
 
     rules_revision: int
     due_at: float | None
@@ -75,18 +75,18 @@ class Rules:
         return int(self._connection.execute(_REVISION).scalar() or 0)
 
     def begin_change(self) -> int:
-        """Return the revision that a change will have; nobody else changes rules until the transaction ends.
+        """Return the revision that a change will have; other changes of rules wait until the transaction ends.
 
-        The revision itself is raised by `commit_change`, because every run's rules are evaluated anew after it.
+        `commit_change` increases the revision itself. Every run's rules are evaluated again after that.
         """
         return int(self._connection.execute(_REVISION.with_for_update()).scalar() or 0) + 1
 
     def commit_change(self, revision: int) -> None:
-        """Raise the revision to the one that `begin_change` has returned, because rules have changed."""
+        """Set the revision to the one that `begin_change` has returned, because rules have changed."""
         self._connection.execute(update(rule_revisions).values(revision=revision))
 
     def enabled(self) -> list[StoredRule]:
-        """Return all rules that are switched on, in the order in which they were made."""
+        """Return all enabled rules, in the order of their creation."""
         query = select(rules).where(rules.c.enabled).order_by(rules.c.number)
         return [_rule(row) for row in self._connection.execute(query).mappings()]
 
@@ -96,11 +96,11 @@ class Rules:
         return None if row is None else _rule(row)
 
     def count_all(self) -> int:
-        """Return how many rules there are."""
+        """Return the number of rules."""
         return int(self._connection.execute(select(func.count()).select_from(rules)).scalar_one())
 
     def of_project(self, project: str | None) -> list[StoredRule]:
-        """Return the rules of a project with its runs, or those that concern every project."""
+        """Return the rules of a project with its runs, or those that apply to every project."""
         query = select(rules).where(rules.c.project.is_not_distinct_from(project)).order_by(rules.c.number)
         return [_rule(row) for row in self._connection.execute(query).mappings()]
 
@@ -112,11 +112,11 @@ class Rules:
     def page(
         self, *, limit: int, before: int | None = None, project: str | None = None, run_id: str | None = None
     ) -> list[dict[str, Any]]:
-        """Return rules with their numbers, the newest first, before the one of a number.
+        """Return rules with their numbers, the newest first, before the rule ``before``.
 
         Args:
-            limit: The most rules.
-            before: A number.
+            limit: The largest number of rules.
+            before: Only rules with a lower number.
             project: Only rules of this project and of its runs.
             run_id: Only rules of this run.
         """
@@ -134,7 +134,7 @@ class Rules:
         self._connection.execute(insert(rules), [_values(rule) for rule in new])
 
     def replace(self, changed: Sequence[StoredRule]) -> None:
-        """Write rules, at least one, in the place of those with their ids."""
+        """Write rules, at least one, and replace those with their ids."""
         self._connection.execute(_REPLACE, [_values(rule) | {"rule": rule.id} for rule in changed])
 
     def remove(self, rule_ids: Sequence[str]) -> None:
@@ -142,7 +142,7 @@ class Rules:
         self._connection.execute(_REMOVE, [{"rule": rule_id} for rule_id in rule_ids])
 
     def load_states(self, run_id: str) -> SavedRuleStates | None:
-        """Return the state of a run's rules, or None where no rule has seen a step of it."""
+        """Return the state of a run's rules, or None if no rule has processed a step of it."""
         row = self._connection.execute(_LOAD_STATES, {"run": run_id}).one_or_none()
         if row is None:
             return None
@@ -159,14 +159,14 @@ class Rules:
             self._connection.execute(_SAVE_STATES, row | {"run": run_id})
 
     def reset_states(self, run_id: str) -> None:
-        """Let the rules of a run begin anew. The row stays, so that the run is looked at once more."""
+        """Restart the rules of a run. The row stays, so that the run is processed once more."""
         values = {"rules_revision": NO_REVISION, "due_at": None, "state": b""}
         self._connection.execute(update(rule_states).where(rule_states.c.run_id == run_id).values(values))
 
     def due_runs(self, *, now: float, revision: int) -> list[str]:
-        """Return the runs whose rules the clock concerns by now, or whose state follows older rules.
+        """Return the runs whose rules have reached a time, or whose state belongs to older rules.
 
-        The state of a run that has ended follows older rules until its next step, unless an alert of a rule is open.
+        For a run that has ended, an older state is left until the next step, unless an alert of a rule is open.
         """
         open_alert = select(alerts.c.id).where(
             alerts.c.run_id == rule_states.c.run_id,

@@ -1,4 +1,4 @@
-"""Which runs are listed, and in which order."""
+"""Selects the runs of a list, and their order."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ __all__ = ["Condition", "RunFilter", "Sorting", "matching_runs", "sort_keys"]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a column must be: a text of `TEXTS` that contains ``value``, or a number of `NUMBERS` above or below it."""
+    """A condition on a column: a text of `TEXTS` contains ``value``, or a number of `NUMBERS` is above or below it."""
 
     column: str
     operator: Literal["contains", "above", "below"]
@@ -32,7 +32,7 @@ class Sorting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Which runs are listed; what is None or empty leaves no run out. Each word must be in one of the run's texts."""
+    """Selects runs; a value that is None or empty excludes none. Each word must be in one of the run's texts."""
 
     project: str | None = None
     owner: str | None = None
@@ -64,10 +64,10 @@ def matching_runs(query: Select[Any], wanted: RunFilter, order: RunOrder, *, dia
 
 
 def sort_keys(order: RunOrder, sorting: Sorting) -> list[ColumnElement[Any]]:
-    """Return by what runs are sorted; those without a value are last in both directions."""
+    """Return the sort keys of runs; runs without a value are last in both directions."""
     key = order.sort_key(sorting.column)
     if sorting.column == "urgency" and sorting.is_descending:
-        return [key.desc(), runs.c.number.asc()]  # the fleet's order from its end
+        return [key.desc(), runs.c.number.asc()]  # the fleet's order, reversed
     return [(key.desc() if sorting.is_descending else key.asc()).nulls_last()]
 
 
@@ -79,9 +79,9 @@ def _holds(condition: Condition, order: RunOrder) -> ColumnElement[bool]:
 
 
 def _has_tag(tag: str, dialect: str) -> ColumnElement[bool]:
-    """Return whether a run has a tag: its JSON stands between the delimiters of the stored list.
+    """Return whether a run has a tag: its JSON is between the delimiters of the stored list.
 
-    A quote within a tag is escaped, so the delimiters with their quotes occur between two tags only.
+    A quote within a tag is escaped, so the delimiters with their quotes occur only between two tags.
     """
     stated = json.dumps(tag)
     places = [f"{before}{stated}{after}" for before in ("[", '", ') for after in ("]", ', "')]

@@ -1,4 +1,4 @@
-"""Runs in groups: what they have in common, and a table in which each group has a head above its runs."""
+"""Runs in groups by a common value, and a table in which each group has a head above its runs."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from monitor_server.store.tables import runs
 
 __all__ = ["GroupedRow", "GroupedRows", "RunGroups"]
 
-NO_NAME = ""  # of the runs without a value; no group has an empty name
+NO_NAME = ""  # for the runs without a value; no group has an empty name
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class GroupedRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupedRows:
-    """Some rows of a table, how many the whole table has, and how many runs match."""
+    """Some rows of a table, the number of rows of the whole table, and the number of matching runs."""
 
     rows: Sequence[GroupedRow]
     row_count: int
@@ -37,23 +37,23 @@ class GroupedRows:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the rows of a group are: its head, and its runs until before ``end``."""
+    """The place of a group's rows: its head, and its runs up to, but not including, ``end``."""
 
     name: str
     head: int
     end: int
 
     def runs_within(self, rows: range) -> range:
-        """Return which of its runs some rows show, counted from its first."""
+        """Return the runs of the group that some rows show, counted from its first."""
         first = self.head + 1
         return range(max(first, rows.start) - first, min(self.end, rows.stop) - first)
 
 
 class RunGroups:
-    """Reads runs by what they have in common, and writes nothing.
+    """Reads runs by a common value, and writes nothing.
 
-    A group has its ``name`` (None for the runs without a value), its number of ``runs``, when one of them was
-    ``last_seen``, the worst ``phase``, and the number of firing alerts of each severity.
+    A group has its ``name`` (None for the runs without a value), its number of ``runs``, the newest ``last_seen`` of
+    its runs, the worst ``phase``, and the number of firing alerts of each severity.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -62,10 +62,10 @@ class RunGroups:
     def page(
         self, wanted: RunFilter, by: str, *, now: float, deadlines: Deadlines, limit: int, offset: int = 0
     ) -> list[dict[str, Any]]:
-        """Return the groups of the runs that match, the one with the most urgent run first."""
+        """Return the groups of the matching runs, the group with the most urgent run first."""
         order = RunOrder(now=now, deadlines=deadlines)
         query = self._described(wanted, by, order)
-        # Not by what changes with each record: a list that is read in parts would lose and repeat groups.
+        # Columns that change with each record are not used: a list that is read in parts would lose and repeat groups.
         query = query.order_by(func.min(order.urgency), func.max(runs.c.number).desc())
         return self._read(query.limit(limit).offset(offset))
 
@@ -86,13 +86,13 @@ class RunGroups:
         Only the groups of these rows are described, and only the runs of these rows are read.
 
         Args:
-            wanted: Which runs.
-            by: What the runs of a group have in common.
+            wanted: Selects the runs.
+            by: The column that the runs of a group share.
             sorting: The order within a group. Runs without a value are last in both directions.
-            now: When it is asked.
-            deadlines: By which the status of a run is told.
-            limit: The most rows.
-            offset: How many rows are left out.
+            now: The time of the request.
+            deadlines: They determine the status of a run.
+            limit: The largest number of rows.
+            offset: The number of rows to skip.
             closed: Names of groups whose runs have no rows; `NO_NAME` for the runs without a value.
         """
         order = RunOrder(now=now, deadlines=deadlines)
@@ -113,7 +113,7 @@ class RunGroups:
     def _places(
         self, wanted: RunFilter, by: str, order: RunOrder, *, rows: range, closed: Collection[str]
     ) -> tuple[list[_Place], int, int]:
-        """Return the places of the groups that some rows show, how many rows there are, and how many runs match."""
+        """Return the places of the groups that some rows show, the number of rows, and the number of matching runs."""
         columns = (_name(order, by).label("name"), order.urgency.label("urgency"), runs.c.number)
         each = self._matching(select(*columns), wanted, order).subquery()
         count, keys = func.count(), (func.min(each.c.urgency), func.max(each.c.number).desc())
@@ -123,7 +123,7 @@ class RunGroups:
         placed = select(each.c.name, (end - size).label("head"), end.label("end"), *totals)
         place = placed.group_by(each.c.name).subquery()
         is_shown = (place.c.end > rows.start) & (place.c.head < rows.stop)
-        # The last group states the totals where the rows begin behind it.
+        # The last group has the totals if the requested rows begin after it.
         query = select(place).where(or_(is_shown, place.c.end == place.c.row_count)).order_by(place.c.head)
         found = self._connection.execute(query).all()
         if not found:
@@ -134,7 +134,7 @@ class RunGroups:
     def _numbers(
         self, wanted: RunFilter, by: str, order: RunOrder, sorting: Sequence[Sorting], opened: dict[str, range]
     ) -> list[int]:
-        """Return the numbers of the runs that are shown of some groups, one group after the other."""
+        """Return the numbers of the shown runs of some groups, one group after the other."""
         if not opened:
             return []
         name = _name(order, by)
@@ -142,7 +142,7 @@ class RunGroups:
         for one in sorting:
             keys += sort_keys(order, one)
         query = self._matching(select(runs.c.number), wanted, order).where(name.in_(opened))
-        # Only the first group may begin before the rows, and only the last one end behind them.
+        # Only the first group may begin before the rows, and only the last one may end after them.
         first = next(iter(opened.values())).start
         shown = query.order_by(*keys, runs.c.number.desc()).limit(sum(map(len, opened.values()))).offset(first)
         return list(self._connection.execute(shown).scalars())

@@ -1,4 +1,4 @@
-"""By what runs are sorted, filtered and grouped, as expressions on the table of runs and on their firing alerts."""
+"""The values for sorting, filtering and grouping runs, as expressions on the tables of runs and of firing alerts."""
 
 from functools import cached_property
 from typing import Any, Final
@@ -41,22 +41,22 @@ WORST_PHASES: Final = ("collapsed", "acceleration", "decay", "stagnation", "heal
 
 _SEVERITY = case({name: place for place, name in enumerate(SEVERITIES)}, value=alerts.c.severity, else_=len(SEVERITIES))
 _STATUS = {"lost": 0, "stalled": 0, "running": 1, "stopped": 2, "finished": 3}
-_URGENT_PHASES: Final = 3  # the phases of a run that fails; the order of the others says nothing about urgency
+_URGENT_PHASES: Final = 3  # the phases of a failing run; the order of the other phases does not show urgency
 
 
 class RunOrder:
-    """By what runs are sorted, filtered and grouped at ``now``."""
+    """The values for sorting, filtering and grouping runs at ``now``."""
 
     def __init__(self, *, now: float, deadlines: Deadlines) -> None:
         self.status = status_column(now, deadlines)
         is_silent = self.status.in_(("stalled", "lost"))
         is_known = and_(runs.c.phase.in_(WORST_PHASES), ~and_(is_silent, runs.c.phase != "collapsed"))
-        self.phase = case((is_known, runs.c.phase), else_="unknown")  # as `alerts.liveness.shown_phase`
+        self.phase = case((is_known, runs.c.phase), else_="unknown")  # the same as `alerts.liveness.shown_phase`
         self.worst_phase = case({name: place for place, name in enumerate(WORST_PHASES)}, value=self.phase)
 
     @cached_property
     def urgency(self) -> ColumnElement[int]:
-        """Return a number that is smaller for a run that needs somebody sooner.
+        """Return a number that is smaller for a more urgent run.
 
         Ended runs are last. Then the most severe firing alert counts, then silence, then the phase.
         """
@@ -66,7 +66,7 @@ class RunOrder:
         return 1000 * has_ended + 100 * worst_severity() + 10 * status + phase
 
     def sort_key(self, name: str) -> ColumnElement[Any]:
-        """Return what runs are sorted by under one of the names of `SORTED_BY`; texts without regard to case."""
+        """Return the sort value for a name of `SORTED_BY`; texts are compared without regard to case."""
         return func.lower(self.text(name)) if name in TEXTS else self.number(name)
 
     def text(self, name: str) -> ColumnElement[str]:
@@ -97,21 +97,21 @@ class RunOrder:
         return columns[name] if name in columns else runs.c[name]
 
     def group(self, name: str) -> ColumnElement[Any]:
-        """Return what runs are grouped by under one of the names of `GROUPED_BY`."""
+        """Return the group value for a name of `GROUPED_BY`."""
         return runs.c.first_tag if name == "tag" else self.text(name)
 
 
 def firing_count(severity: str) -> ColumnElement[int]:
-    """Return how many alerts of a severity fire on a run."""
+    """Return the number of firing alerts of a severity for a run."""
     return _of_firing(func.count(case((alerts.c.severity == severity, 1))))
 
 
 def worst_severity() -> ColumnElement[int]:
-    """Return the place in `SEVERITIES` of a run's most severe alert that fires; a higher number where none does."""
+    """Return the place in `SEVERITIES` of a run's most severe firing alert; a higher number if there is none."""
     return func.coalesce(_of_firing(func.min(_SEVERITY)), len(SEVERITIES) + 1)
 
 
-# One look into an index for each run: PostgreSQL joins counted alerts run by run while it has no statistics.
+# One index look-up for each run: without statistics, PostgreSQL would join the counted alerts run by run.
 def _of_firing(aggregate: ColumnElement[Any]) -> ColumnElement[Any]:
     return select(aggregate).where(alerts.c.run_id == runs.c.id, alerts.c.state == "firing").scalar_subquery()
 

@@ -1,4 +1,4 @@
-"""The status of a run, once as a function and once as SQL; a test holds the two together."""
+"""The status of a run, once as a function and once as SQL; a test compares the two."""
 
 from typing import Protocol
 
@@ -11,11 +11,11 @@ __all__ = ["ACTIVE", "HeardRun", "is_active_column", "is_live_column", "run_stat
 
 
 ACTIVE = ("running", "stalled")
-"""The statuses of a run whose trainer sends, as far as is known."""
+"""The statuses of a run whose trainer sends, as far as the collector can see."""
 
 
 class HeardRun(Protocol):
-    """What the status of a run depends on, beside the time."""
+    """The values that determine the status of a run, beside the time."""
 
     ended: str | None
     given_up_at: float | None
@@ -25,9 +25,9 @@ class HeardRun(Protocol):
 
 
 def run_status(run: HeardRun, *, now: float, deadlines: Deadlines) -> str:
-    """Return the status of a run at ``now``: as the trainer or a person reported it, else by the clock.
+    """Return the status of a run at ``now``: the one that the trainer or a person reported, otherwise by the clock.
 
-    A run that a person gave up, or that was not heard for long, is stopped until its trainer is heard again.
+    A run that a person gave up, or that was silent for long, is stopped until its trainer sends again.
     """
     silent_seconds = now - run.last_seen
     is_lost = silent_seconds > deadlines.lost_factor * run.stall_seconds

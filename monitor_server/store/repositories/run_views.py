@@ -1,4 +1,4 @@
-"""Runs as readers see them: with their status, their alerts and the beginning of their phase."""
+"""Runs in the form for readers: with their status, their alerts and the beginning of their phase."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -26,7 +26,7 @@ class RunViews:
         self._connection = connection
 
     def find(self, run_id: str, *, now: float, deadlines: Deadlines) -> dict[str, Any] | None:
-        """Return the run as readers see it, or None."""
+        """Return the run in the form for readers, or None."""
         return next(iter(self._rows(_view(now, deadlines).where(runs.c.id == run_id))), None)
 
     def page(
@@ -41,23 +41,23 @@ class RunViews:
         offset: int = 0,
         group_by: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Return runs as readers see them; the newest first where the order says nothing.
+        """Return runs in the form for readers; ties in the order are broken by the newest first.
 
         Args:
-            wanted: Which runs.
+            wanted: Selects the runs.
             sorting: The order. Runs without a value are last in both directions.
-            now: When it is asked.
-            deadlines: By which the status of a run is told.
-            limit: The most runs.
+            now: The time of the request.
+            deadlines: They determine the status of a run.
+            limit: The largest number of runs.
             before: Only runs whose number is lower.
-            offset: How many runs are left out.
+            offset: The number of runs to skip.
             group_by: Keeps the runs of a group together, and the groups in the order of `RunGroups.page`.
         """
         order = RunOrder(now=now, deadlines=deadlines)
         keys = [] if group_by is None else _group_keys(order, group_by)
         for each in sorting:
             keys += sort_keys(order, each)
-        # The numbers alone are sorted: a row is a hundred times as long.
+        # Only the numbers are sorted, because a row is a hundred times as long.
         query = self._matching(select(runs.c.number), wanted, order).order_by(*keys, runs.c.number.desc())
         if before is not None:
             query = query.where(runs.c.number < before)
@@ -65,43 +65,43 @@ class RunViews:
         return self.numbered(numbers, now=now, deadlines=deadlines)
 
     def numbered(self, numbers: Sequence[int], *, now: float, deadlines: Deadlines) -> list[dict[str, Any]]:
-        """Return the runs of some numbers as readers see them, in the order of the numbers."""
+        """Return the runs with some numbers in the form for readers, in the order of the numbers."""
         rows = self._rows(_view(now, deadlines).where(runs.c.number.in_(numbers))) if numbers else []
         found = {row["number"]: row for row in rows}
         return [found[number] for number in numbers]
 
     def count(self, wanted: RunFilter, *, now: float, deadlines: Deadlines) -> int:
-        """Return how many runs match."""
+        """Return the number of matching runs."""
         query = self._matching(select(func.count()), wanted, RunOrder(now=now, deadlines=deadlines))
         return int(self._connection.execute(query).scalar_one())
 
     def live(self, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
-        """Return the runs that have not ended: by their most severe firing alert, and then the last heard first."""
+        """Return the runs that have not ended: by their most severe firing alert, then the last active first."""
         query = _view(now, deadlines).where(is_live_column(now, deadlines))
         query = query.order_by(worst_severity(), runs.c.last_seen.desc()).limit(limit)
         return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
     def count_live(self, *, now: float, deadlines: Deadlines) -> int:
-        """Return how many runs have not ended."""
+        """Return the number of runs that have not ended."""
         query = select(func.count()).select_from(runs)
         query = query.where(is_live_column(now, deadlines), runs.c.deleted_at.is_(None))
         return int(self._connection.execute(query).scalar_one())
 
     def ended_since(self, since: float, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
-        """Return the runs that their trainers have ended after a time, in the order of `live`."""
+        """Return the runs that their trainers ended after a time, in the order of `live`."""
         query = _view(now, deadlines).where(runs.c.ended.is_not(None), runs.c.last_seen > since)
         query = query.order_by(worst_severity(), runs.c.last_seen.desc()).limit(limit)
         return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
     def changed(self, *, now: float, deadlines: Deadlines) -> list[str]:
-        """Return the runs whose status is not the one last announced."""
+        """Return the runs whose status differs from the last announced one."""
         return list(self._connection.execute(_changed(deadlines), {"now": now}).scalars())
 
     def _matching(self, query: Select[Any], wanted: RunFilter, order: RunOrder) -> Select[Any]:
         return matching_runs(query, wanted, order, dialect=self._connection.dialect.name)
 
     def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
-        """Return rows with their alerts that fire as ``firing``, the most severe first and then the newest."""
+        """Return rows with their firing alerts as ``firing``, the most severe first and then the newest."""
         rows = [row_fields(row) for row in self._connection.execute(query).mappings()]
         by_run: dict[str, list[dict[str, Any]]] = {row["id"]: [] for row in rows}
         if rows:
@@ -116,7 +116,7 @@ class RunViews:
 
 @cache
 def _changed(deadlines: Deadlines) -> Select[Any]:
-    """Build once for a collector the query of the runs whose status is not the one last announced."""
+    """Build, once for a collector, the query of the runs whose status differs from the last announced one."""
     status = status_column(bindparam("now", type_=Float), deadlines)
     return select(runs.c.id).where(status != runs.c.announced, runs.c.deleted_at.is_(None))
 

@@ -1,4 +1,4 @@
-"""Runs, as ingest and the projector write them."""
+"""Runs, in the form that ingest and the projector write."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from monitor_server.store.tables import attempts, runs, waiting
 
 __all__ = ["Extension", "Run", "Runs"]
 
-# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch or tick executes them.
+# Built once: building these takes SQLAlchemy longer than SQLite takes to answer them, and each batch or tick uses them.
 _LABELS = ("title", "tags", "notes", "archived_at")
 _LISTED = ("search_text", "setting", "tagged_owner", "first_tag", "reward", "reward_change")
 _RETENTION = ("compacted_to", "deleted_at", "records_thinned_to", "steps_thinned_to")
@@ -36,9 +36,9 @@ _EXTEND_LOG = Statement(
     .where(runs.c.id == bindparam("run"), runs.c.log_end == bindparam("begin"), runs.c.deleted_at.is_(None))
     .values(log_end=bindparam("end"), last_seen=bindparam("now"))
 )
-# PostgreSQL: all runs of a commit in one exchange with the server. The rows are locked in the order of their ids, so
-# that two collectors never wait for each other's runs. A row that another collector has changed meanwhile is compared
-# as it is now.
+# PostgreSQL: all runs of a commit are updated in one exchange with the server. The rows are locked in the order of
+# their ids, so that two collectors never wait for each other's runs. If another collector has changed a row meanwhile,
+# its current values are compared.
 _EXTEND_LOGS = """
 WITH given AS (
   SELECT * FROM
@@ -86,7 +86,7 @@ _PROJECTION_COLUMNS = (
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A run as ingest and the projector work on it; each writes back the columns that it owns."""
+    """A run as ingest and the projector use it; each of them writes only the columns that it owns."""
 
     id: str
     project: str
@@ -121,17 +121,17 @@ class Run:
     quarantine_reason: str | None = None
 
     def take_ingested(self, stored: "Run") -> None:
-        """Take over what ingest has written since this run was read."""
+        """Copy the columns that ingest has written since this run was read."""
         for name in _INGEST_COLUMNS:
             if name != "last_step_at":
                 setattr(self, name, getattr(stored, name))
-        # Both write it: ingest when an attempt begins, and the projector at a step.
+        # Both write this column: ingest when an attempt begins, and the projector at a step.
         self.last_step_at = max(self.last_step_at, stored.last_step_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """Records that follow a position of a run's log, and when they came."""
+    """Records after a position of a run's log, and the time of their arrival."""
 
     run_id: str
     begin: int
@@ -151,16 +151,16 @@ class Runs:
         return self._run(_FIND, run_id)
 
     def lock(self, run_id: str) -> Run | None:
-        """Return a run that nobody else writes until the transaction ends, or None."""
+        """Return and lock a run until the transaction ends, or None."""
         return self._run(_LOCK, run_id)
 
     def add(self, run: Run) -> Run:
-        """Write a new run and lock it; where another collector was first, its run is returned.
+        """Write a new run and lock it; if another collector was first, its run is returned.
 
         Raises:
             DeletionUnderWay: If a run of this id is being deleted, after which it can begin anew.
         """
-        # A run that was deleted may begin anew: above every position and revision that anybody remembers of it.
+        # A deleted run may begin again: its numbers must be above every position and revision of the deleted run.
         run.log_end = run.position = run.revision = int(run.started_at * 1e6)
         values = asdict(run) | {"recent": msgspec.msgpack.encode(run.recent)}
         values |= text_columns(project=run.project, name=run.name, title=None, tags=())
@@ -172,11 +172,11 @@ class Runs:
         return found
 
     def save_ingest(self, run: Run) -> None:
-        """Write back what ingest owns."""
+        """Write the columns that ingest owns."""
         self._connection.execute(_SAVE, {name: getattr(run, name) for name in _INGEST_COLUMNS} | {"run": run.id})
 
     def extend_logs(self, extensions: Sequence[Extension]) -> bool:
-        """Move the ends of the logs of runs, and lock the runs; return False if one does not end where it begins."""
+        """Move the ends of the logs of runs, and lock the runs; return False if a log ends at another place."""
         rows = [{"run": each.run_id, "begin": each.begin, "end": each.end, "now": each.now} for each in extensions]
         if self._connection.dialect.name == "sqlite":
             return _EXTEND_LOG.execute_many(self._connection, rows) == len(rows)
@@ -190,11 +190,11 @@ class Runs:
         return self._connection.exec_driver_sql(_EXTEND_LOGS, tuple(columns)).rowcount == len(joined)
 
     def last_step(self, run_id: str) -> int | None:
-        """Return the newest step of a run that is projected, or None."""
+        """Return the newest projected step of a run, or None."""
         return self._connection.execute(select(runs.c.last_step).where(runs.c.id == run_id)).scalar()
 
     def save_projection(self, run: Run) -> bool:
-        """Write back what the projector owns as the next revision; return False if another has done so meanwhile."""
+        """Write the projector's columns as the next revision; return False if another projector has just done so."""
         seen, run.revision = run.revision, run.revision + 1
         values = {name: getattr(run, name) for name in _PROJECTION_COLUMNS}
         values |= {"recent": msgspec.msgpack.encode(run.recent), "run": run.id, "seen": seen}
@@ -202,7 +202,7 @@ class Runs:
         return self._connection.execute(_SAVE_REVISION, values).rowcount == 1
 
     def save_labels(self, run_id: str, labels: Mapping[str, object]) -> None:
-        """Write what people say about a run: some of ``title``, ``tags`` (JSON), ``notes`` and ``archived_at``."""
+        """Write people's labels of a run: some of ``title``, ``tags`` (JSON), ``notes`` and ``archived_at``."""
         held = row_fields(self._connection.execute(_LABELLED, {"run": run_id}).mappings().one()) | dict(labels)
         tags = [] if held["tags"] is None else json.loads(held["tags"])
         derived = text_columns(project=held["project"], name=held["name"], title=held["title"], tags=tags)
@@ -220,16 +220,16 @@ class Runs:
         return self._connection.execute(query).first() is not None
 
     def project(self, run_id: str) -> str | None:
-        """Return the project of a run, or None where no run has this id."""
+        """Return the project of a run, or None if no run has this id."""
         query = select(runs.c.project).where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
         return self._connection.execute(query).scalar_one_or_none()
 
     def newest_time(self) -> float | None:
-        """Return when a run was last heard, or None before the first."""
+        """Return the time at which any run was last heard, or None before the first."""
         return self._connection.execute(select(func.max(runs.c.last_seen))).scalar()
 
     def limit_times(self, now: float) -> None:
-        """Set every time to ``now`` that lies ahead of it and that a deadline counts from."""
+        """Set every time from which a deadline counts to ``now`` if it lies in the future."""
         counted = (runs.c.started_at, runs.c.last_seen, runs.c.last_step_at, runs.c.given_up_at, runs.c.quarantined_at)
         for column in (*counted, runs.c.owned_until, attempts.c.first_seen, waiting.c.first_seen):
             self._connection.execute(update(column.table).where(column > now), {column.name: now})

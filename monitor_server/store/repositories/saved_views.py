@@ -16,12 +16,12 @@ class SavedView:
     """A saved view.
 
     Attributes:
-        id: Stays the same when the view is saved again under its name.
-        name: Unique among the views of its project, or among those of nobody's project.
-        project: The project of the key that has saved it; None where the key reaches every project.
+        id: It stays the same when the view is saved again under its name.
+        name: Unique among the views of its project, or among the views without a project.
+        project: The project of the key that has saved it; None if the key may access every project.
         query: The settings, as the query of an address.
         saved_at: In seconds since the epoch.
-        saved_by: Who has saved it last.
+        saved_by: The person or key that saved it last.
     """
 
     id: str
@@ -44,12 +44,12 @@ class SavedViews:
         return None if row is None else _view(row)
 
     def count(self, project: str | None) -> int:
-        """Return how many views a project has, or how many have none."""
+        """Return the number of views of a project, or of those without a project."""
         query = select(func.count()).select_from(saved_views).where(saved_views.c.scope == _scope(project))
         return int(self._connection.execute(query).scalar_one())
 
     def find_name(self, name: str, *, project: str | None) -> SavedView | None:
-        """Return the view of a name among those of a project, or among those that have none; None where none has it."""
+        """Return the view with a name among those of a project, or among those without one; None if there is none."""
         here = (saved_views.c.scope == _scope(project)) & (saved_views.c.name == name)
         row = self._connection.execute(select(saved_views).where(here)).mappings().one_or_none()
         return None if row is None else _view(row)
@@ -59,7 +59,7 @@ class SavedViews:
         self._connection.execute(insert(saved_views), asdict(view) | {"scope": _scope(view.project)})
 
     def replace(self, view: SavedView) -> None:
-        """Write a view in the place of the one with its id."""
+        """Write a view, and replace the one with its id."""
         self._connection.execute(update(saved_views).where(saved_views.c.id == view.id), asdict(view))
 
     def remove(self, view_id: str) -> None:
@@ -71,7 +71,7 @@ class SavedViews:
         self._connection.execute(delete(saved_views).where(saved_views.c.project == project))
 
     def page(self, *, limit: int, before: int | None = None, project: str | None = None) -> list[dict[str, Any]]:
-        """Return views with their numbers, of one project or all, the newest first, before the one of a number."""
+        """Return views with their numbers, of one project or all, the newest first, before the view ``before``."""
         query = select(saved_views).order_by(saved_views.c.number.desc()).limit(limit)
         if project is not None:
             query = query.where(saved_views.c.project == project)
@@ -86,5 +86,5 @@ def _view(row: Mapping[Any, Any]) -> SavedView:
 
 
 def _scope(project: str | None) -> str:
-    """Return whose views those of a project are, as one text that is never NULL."""
+    """Return the project as a text that is never NULL, to make names unique within it."""
     return "all" if project is None else f"project:{project}"

@@ -1,4 +1,4 @@
-"""Silences: which alerts nobody is notified of, and for how long."""
+"""Silences: which alerts cause no notification, and for how long."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ _IS_RELEASED = and_(
     alerts.c.silence_id.is_not(None),
     alerts.c.silence_id.not_in(select(_SILENCE.id).where(_IN_FORCE)),
 )
-# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each tick executes them.
+# Built once: building these takes SQLAlchemy longer than SQLite takes to answer them, and each tick uses them.
 _DUE = (
     select(_SILENCE.id)
     .where(
@@ -45,14 +45,14 @@ _RELEASED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """A silence. What it does not name, it covers.
+    """A silence. It covers every value of the fields that it leaves out.
 
     Attributes:
-        severity: The most severe alerts that it covers.
+        severity: The highest severity that it covers.
         starts_at: In seconds since the epoch.
         ends_at: None for a silence of one alert that ends when the alert is resolved.
-        applied_at: When every alert that it covered at its start was silenced.
-        ended_by: Who ended it; None where its time, or its alert, did.
+        applied_at: The time at which every alert that it covered at its start was silenced.
+        ended_by: The person who ended it; None if its time ended, or its alert.
     """
 
     id: str
@@ -71,7 +71,7 @@ class Silence:
     ended_by: str | None = None
 
     def covers(self, alert: Alert) -> bool:
-        """Whether it covers an alert of a run that it concerns."""
+        """Whether it covers an alert of a run to which it applies."""
         return (
             self.alert_id in (None, alert.id)
             and self.kind in (None, alert.kind)
@@ -97,14 +97,14 @@ class Silences:
     def page(
         self, *, limit: int, now: float, state: str | None = None, project: str | None = None, before: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return silences of one project or of all, the newest first, before the one of a number.
+        """Return silences of one project or of all, the newest first, before the silence ``before``.
 
         Args:
-            limit: The most silences.
+            limit: The largest number of silences.
             now: Seconds since the epoch.
-            state: Only those that are ``scheduled``, ``active`` or ``ended``.
-            project: Only those of this project.
-            before: A number.
+            state: Only silences that are ``scheduled``, ``active`` or ``ended``.
+            project: Only silences of this project.
+            before: Only silences with a lower number.
         """
         conditions = {
             "scheduled": _IN_FORCE & (_SILENCE.starts_at > now),
@@ -121,7 +121,7 @@ class Silences:
         return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
     def of_run(self, run_id: str, *, now: float) -> list[Silence]:
-        """Return the silences in force that concern a run; the one that lasts longest is the first."""
+        """Return the silences in force that apply to a run, the one that lasts longest first."""
         project = select(runs.c.project).where(runs.c.id == run_id).scalar_subquery()
         query = select(silences).where(
             _IN_FORCE,
@@ -144,7 +144,7 @@ class Silences:
         self._connection.execute(update(silences).where(here), {"ended_at": now})
 
     def end(self, silence_id: str, *, by: str, now: float) -> None:
-        """End a silence that is in force; one that has ended stays as it is."""
+        """End a silence that is in force; a silence that has ended stays as it is."""
         here = _IN_FORCE & (_SILENCE.id == silence_id)
         self._connection.execute(update(silences).where(here), {"ended_at": now, "ended_by": by})
 
@@ -163,23 +163,23 @@ class Silences:
         self._connection.execute(delete(silences).where(_SILENCE.project == project))
 
     def remove_of_alerts(self, run_id: str) -> None:
-        """Remove the silences of single alerts of a run that is being deleted: they name no run, and never end."""
+        """Remove the silences of single alerts of a run that is being deleted: they have no run, and never end."""
         of_run = select(alerts.c.id).where(alerts.c.run_id == run_id)
         self._connection.execute(delete(silences).where(_SILENCE.alert_id.in_(of_run)))
 
     def limit_times(self, now: float) -> None:
-        """Let the silences that were made ahead of ``now`` be made now, and last as long as they were to last."""
+        """Move silences that were made after ``now`` to ``now``, without a change of their duration."""
         ahead = _SILENCE.created_at - now
         values = {"starts_at": _SILENCE.starts_at - ahead, "ends_at": _SILENCE.ends_at - ahead, "created_at": now}
         self._connection.execute(update(silences).where(_SILENCE.created_at > now).values(values))
 
     def end_of_alert(self, alert_id: str, *, now: float) -> None:
-        """End the silences of one alert, which is resolved."""
+        """End the silences of one alert, because it is resolved."""
         here = _IN_FORCE & (_SILENCE.alert_id == alert_id)
         self._connection.execute(update(silences).where(here), {"ended_at": now})
 
     def unapplied(self, *, now: float) -> list[Silence]:
-        """Return the silences that have begun and are not applied to every alert yet."""
+        """Return the silences that have begun and are not yet applied to every alert."""
         query = select(silences).where(_IN_FORCE, _SILENCE.applied_at.is_(None), _SILENCE.starts_at <= now)
         return [_silence(row) for row in self._connection.execute(query.order_by(_SILENCE.number)).mappings()]
 
@@ -208,7 +208,7 @@ class Silences:
         return self._alerts(_IS_RELEASED, limit=limit)
 
     def _alerts(self, condition: ColumnElement[bool], *, limit: int) -> list[Alert]:
-        # Nobody can lock a run that is being deleted, and so its alerts would be found again and again.
+        # A run that is being deleted cannot be locked, so its alerts would be found again and again.
         query = select(alerts).join(runs, runs.c.id == alerts.c.run_id).where(condition, runs.c.deleted_at.is_(None))
         query = query.order_by(alerts.c.run_id, alerts.c.number).limit(limit)
         return [alert_of(row) for row in self._connection.execute(query).mappings()]

@@ -1,7 +1,7 @@
-"""Chooses which steps of a run thinning keeps: the first of every so many numbers, whatever numbers a trainer uses.
+"""Chooses the steps of a run that thinning keeps: the first of every range of numbers, whatever numbers a trainer uses.
 
-A trainer may count samples, or log every tenth step from the fifth on, and one number may lie far beyond all others. So
-the ranges of numbers that hold a step are counted, and a range that holds one keeps it.
+A trainer may count samples, or log every tenth step from the fifth on, and one number may be far beyond all others. So
+the ranges of numbers that contain a step are counted, and each such range keeps one.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ __all__ = ["beyond_first", "first_of_newest", "steps_to_remove", "thinning_strid
 
 
 def first_of_newest(run_id: ColumnElement[str] | str, attempt: ColumnElement[int] | int, kept: int) -> Select[int]:
-    """Return the query of the first of an attempt's newest ``kept`` complete steps, which finds none of fewer."""
+    """Return the query of the first of an attempt's newest ``kept`` complete steps; it may find none."""
     here = (steps.c.run_id == run_id) & (steps.c.attempt == attempt)
     return select(steps.c.step).where(here).order_by(steps.c.step.desc()).offset(kept - 1).limit(1)
 
@@ -26,9 +26,10 @@ def beyond_first(numbers: Iterable[int], stride: int) -> list[int]:
 
 
 def thinning_stride(connection: Connection, run_id: str, *, thinned_to: int, last: int, most: int) -> int:
-    """Return the least power of two with which at most ``most`` ranges of so many numbers hold a step of a run.
+    """Return the least power of two for which at most ``most`` ranges of this many numbers contain a step of a run.
 
-    Where the run is thinned already, every second range is taken to have held one: else the stride would become less
+    If the run is already thinned, every second range is assumed to have contained a step. Otherwise the stride would
+    decrease from slice to slice.
     from slice to slice.
 
     Args:
@@ -36,7 +37,7 @@ def thinning_stride(connection: Connection, run_id: str, *, thinned_to: int, las
         run_id: The run.
         thinned_to: Every step below is thinned.
         last: Its highest step.
-        most: The most ranges.
+        most: The largest number of ranges.
     """
     stride = 1
     while last // stride >= most:
@@ -60,7 +61,7 @@ def steps_to_remove(connection: Connection, run_id: str, begin: int, end: int, *
 
 
 def _count_ranges(connection: Connection, run_id: str, stride: int, *, begin: int, end: int, most: int) -> int:
-    """Return how many ranges of numbers hold a step from ``begin`` on and before ``end``, at most ``most``.
+    """Return the number of ranges of numbers with a step from ``begin`` on and before ``end``, at most ``most``.
 
     Each is found by one look into the index, for which a step has one lower bound alone.
     """

@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 _COLUMNS = (steps.c.step, steps.c.attempt, steps.c.time, steps.c.policy_version, steps.c.data_version, steps.c.packed)
 
 _ADD_SIGNALS = Insertion(signals, columns=["run_id", "position", "name"])
-# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch or scrape asks them.
+# Built once: building these takes SQLAlchemy longer than SQLite takes to answer them, and each batch or scrape uses
+# them.
 _SIGNALS = select(signals.c.name).where(signals.c.run_id == bindparam("run")).order_by(signals.c.position)
 _KNOWN = select(steps.c.step).where(
     steps.c.run_id == bindparam("run"),
@@ -35,7 +36,7 @@ _REMOVE = delete(steps).where(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A complete step of one attempt; of one whose stored signals cannot be decoded there are none."""
+    """A complete step of one attempt; it has no signals if the stored ones cannot be decoded."""
 
     step: int
     attempt: int
@@ -48,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StepColumns:
-    """Steps, their times in seconds since the epoch, and the values of each signal, None where it is not observed."""
+    """Steps, their times in seconds since the epoch, and the values of each signal, None if it is not observed."""
 
     steps: list[int]
     times: list[float]
@@ -56,7 +57,7 @@ class StepColumns:
 
 
 class Steps:
-    """Reads and writes steps. Readers see the newest attempt's value at every step."""
+    """Reads and writes steps. Readers get the newest attempt's value at every step."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -88,7 +89,7 @@ class Steps:
         return sorted(self._connection.execute(query).scalars())
 
     def count(self, run_id: str, attempt: int, *, above: int, below: int) -> int:
-        """Return how many steps of an attempt lie between two numbers."""
+        """Return the number of steps of an attempt between two numbers."""
         query = (
             select(func.count())
             .select_from(steps)
@@ -97,7 +98,7 @@ class Steps:
         return int(self._connection.execute(query).scalar_one())
 
     def put(self, run_id: str, new: Iterable[Step], *, replace: bool, positions: Mapping[str, int]) -> None:
-        """Write steps; ``replace`` if they may be there already. What is compacted of them is removed."""
+        """Write steps; ``replace`` if they may exist already. Their compacted values are removed."""
         written = list(new)
         rows = [
             {
@@ -124,7 +125,7 @@ class Steps:
         return self._read(run_id, _newest(run_id).where(steps.c.step >= from_step).limit(limit))
 
     def of_attempt(self, run_id: str, attempt: int, *, from_step: int, limit: int) -> list[Step]:
-        """Return the steps of one attempt in ascending order, also those that a newer attempt repeats."""
+        """Return the steps of one attempt in ascending order, including those that a newer attempt repeats."""
         query = (
             select(*_COLUMNS)
             .where(steps.c.run_id == run_id, steps.c.attempt == attempt, steps.c.step >= from_step)
@@ -145,9 +146,9 @@ class Steps:
     def columns(
         self, run_id: str, attempt: int, names: Sequence[str], *, from_step: int, to_step: int, limit: int
     ) -> StepColumns:
-        """Return some signals of the steps of one attempt, in ascending order, without those that are not asked for."""
+        """Return some signals of the steps of one attempt, in ascending order; only the requested signals are read."""
         places = {name: place for place, name in enumerate(self.signals(run_id)) if name in names}
-        # One place of the packed row, which is empty where the row ends before it.
+        # One place of the packed row, which is empty if the row ends before it.
         parts = [
             func.substr(steps.c.packed, places[name] * FLOAT.itemsize + 1, FLOAT.itemsize, type_=LargeBinary)
             for name in names
@@ -174,9 +175,9 @@ class Steps:
         return StepColumns([row[0] for row in rows], [row[1] for row in rows], read)
 
     def values_at(self, run_id: str, name: str, numbers: Collection[int]) -> dict[int, float]:
-        """Return the values of one signal at some steps, by step, each of the newest attempt that made the step.
+        """Return the values of one signal at some steps, by step, each from the newest attempt that made the step.
 
-        Only the rows of these steps are read, so that the numbers bound what the answer costs.
+        Only the rows of these steps are read, so the cost depends on their number.
         """
         place = self._connection.execute(
             select(signals.c.position).where(signals.c.run_id == run_id, signals.c.name == name)
@@ -216,13 +217,13 @@ class Steps:
         return found
 
     def at(self, run_id: str, step: int) -> Mapping[str, float]:
-        """Return the signals at one step; empty where there is none."""
+        """Return the signals at one step; empty if there is no such step."""
         row = self._connection.execute(_AT, {"run": run_id, "of_step": step}).first()
         return {} if row is None else _unpack(run_id, step, row.packed, self.signals(run_id)) or {}
 
 
 def _unpack(run_id: str, step: int, packed: bytes, names: Sequence[str]) -> dict[str, float] | None:
-    """Return the signals of a stored step, or None where its bytes are damaged, which the log says."""
+    """Return the signals of a stored step, or None, with a log line, if its bytes are damaged."""
     try:
         return unpack(packed, names)
     except (ValueError, IndexError) as error:

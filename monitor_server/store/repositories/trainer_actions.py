@@ -1,4 +1,4 @@
-"""The actions that trainers took about alerts, as they reported them."""
+"""The actions that trainers reported to have taken about alerts."""
 
 import json
 from collections.abc import Sequence

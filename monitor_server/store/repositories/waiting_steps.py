@@ -1,4 +1,4 @@
-"""Steps of which not every rank has reported."""
+"""Steps that not every rank has reported."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ _REMOVE = delete(waiting).where(
 
 
 class Waiting:
-    """Steps of which not every rank has reported."""
+    """Steps that not every rank has reported."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -56,7 +56,7 @@ class Waiting:
             self._connection.execute(_REMOVE, rows)
 
     def first(self, run_id: str, *, after: tuple[int, int] = (-1, -1), limit: int) -> dict[tuple[int, int], float]:
-        """Return when each of the first steps after one was seen, in the order in which detection takes them."""
+        """Return the time at which each of the first steps after one was seen, in the order of detection."""
         attempt, step = after
         rows = self._connection.execute(_FIRST, {"run": run_id, "attempt": attempt, "step": step, "limit": limit})
         return {(attempt, step): first_seen for attempt, step, first_seen in rows}

@@ -1,1 +1,1 @@
-"""The version of a database's schema, and how it is brought to the newest."""
+"""The version of a database's schema, and its migration to the newest."""

@@ -1,4 +1,4 @@
-"""Brings a database to the newest schema, by Alembic."""
+"""Migrates a database to the newest schema, by Alembic."""
 
 from alembic import command
 from alembic.config import Config
@@ -11,17 +11,17 @@ __all__ = ["is_known", "migrate", "scripts"]
 
 
 def scripts() -> ScriptDirectory:
-    """Return the migrations that this version of rlvitals has; each is a module, which is imported."""
+    """Return the migrations of this version of rlvitals; each is a module, which is imported."""
     return ScriptDirectory.from_config(_config())
 
 
 def is_known(version: str) -> bool:
-    """Say whether this version of rlvitals has a migration."""
+    """Return whether this version of rlvitals has a migration."""
     return version in {script.revision for script in scripts().walk_revisions()}
 
 
 def migrate(connection: Connection) -> None:
-    """Run the migrations that a database has not had, within the transaction that is open."""
+    """Run the missing migrations of a database, in the open transaction."""
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")

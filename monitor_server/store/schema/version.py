@@ -1,6 +1,6 @@
-"""Which migrations a database has had, and which is the newest that this version knows.
+"""The migrations that a database has had, and the newest migration of this version.
 
-Both are read without Alembic, whose import is a twentieth of a start: most databases that are opened need no migration.
+Both are read without Alembic, whose import takes a twentieth of a start: most databases need no migration.
 """
 
 import functools
@@ -15,22 +15,22 @@ __all__ = ["MIGRATIONS", "OUR_TABLE", "newest_schema", "schema_version"]
 
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
 OUR_TABLE: Final = "detector_states"
-"""A table that every version has, and that other programs with migrations of Alembic have not, such as MLflow."""
+"""A table of every version, which other programs with migrations of Alembic, such as MLflow, do not have."""
 SQLITE_HAS_TABLE: Final = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name"
 POSTGRES_HAS_TABLE: Final = "SELECT count(to_regclass(:name))"
 
 
 @functools.cache
 def newest_schema() -> str:
-    """Return the newest migration that this version of rlvitals knows: the last by the names of the files."""
+    """Return the newest migration of this version of rlvitals: the last one by the names of the files."""
     return max(path.name for path in (MIGRATIONS / "versions").glob("0*.py")).partition("_")[0]
 
 
 def schema_version(connection: Connection) -> str | None:
-    """Return the newest migration that a database has had; None where none of our tables is there yet.
+    """Return the newest migration that a database has had; None if it has none of our tables yet.
 
     Raises:
-        DatabaseUnusable: If the migrations are those of another program.
+        DatabaseUnusable: If the migrations belong to another program.
     """
     if not _has_table(connection, "alembic_version"):
         return None

@@ -1,1 +1,1 @@
-"""What only SQLite needs: prepared connections, one writer at a time, and a file that must stay where it is."""
+"""The parts that only SQLite needs: prepared connections, one writer at a time, and checks of the file."""

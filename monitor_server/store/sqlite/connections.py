@@ -1,4 +1,4 @@
-"""How connections to a file of SQLite are made and prepared, so that it behaves as PostgreSQL does."""
+"""Makes and prepares connections to a SQLite file, so that it behaves as PostgreSQL does."""
 
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
@@ -13,7 +13,7 @@ BUSY_TIMEOUT_SECONDS: Final = 10.0
 
 
 def database_path(engine: Engine) -> Path | None:
-    """Return the file of a database; None where it is a server's, or where the address is an URI of SQLite."""
+    """Return the file of a database; None if it is on a server, or if the address is a URI of SQLite."""
     name = engine.url.database
     if engine.dialect.name != "sqlite" or not name or name.startswith("file:"):
         return None
@@ -21,44 +21,44 @@ def database_path(engine: Engine) -> Path | None:
 
 
 def is_in_memory(url: URL) -> bool:
-    """Say whether an address names no file: each connection would have a database of its own, without tables."""
+    """Return whether an address names no file: each connection would have a database of its own, without tables."""
     name = url.database or ""
     return name in ("", ":memory:") or name.startswith("file::memory:") or url.query.get("mode") == "memory"
 
 
 def prepare_sqlite(engine: Engine) -> None:
-    """Set how each connection waits, writes, begins a transaction, and reads text."""
+    """Set the rules by which each connection waits, writes, begins a transaction, and reads text."""
 
     @event.listens_for(engine, "connect")
     def on_connect(connection: SqliteConnection, _: object) -> None:
         # The driver would begin transactions late and break savepoints; on_begin does it instead.
         connection.isolation_level = None
-        # SQLite takes any bytes as text; what another program has written must not make a row unreadable.
+        # SQLite accepts any bytes as text; text from another program must not make a row unreadable.
         connection.text_factory = _decode
         connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}")
         connection.execute("PRAGMA journal_mode = WAL")
         # FULL, not NORMAL: in WAL mode NORMAL may lose acknowledged commits when the power fails.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        # In pages of 4 KB: a log of 16 MB is copied into the database at once, and each page of it only once.
+        # In pages of 4 KB: a log of 16 MB is copied into the database at once, and each of its pages only once.
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
-        # An insert of many rows keeps a copy of the pages that it changes, to undo it alone: in memory, and not in a
-        # temporary file for each commit.
+        # An insert of many rows keeps a copy of the changed pages, to undo this insert alone. The copy is in memory,
+        # and not in a temporary file for each commit.
         connection.execute("PRAGMA temp_store = MEMORY")
-        # What is deleted is overwritten with zeros, so that a deleted run leaves nothing in the file.
+        # Deleted data is overwritten with zeros, so that the file contains no part of a deleted run.
         connection.execute("PRAGMA secure_delete = ON")
-        # SQLite itself knows no letters but those of ASCII; PostgreSQL knows all.
+        # SQLite's own function changes only ASCII letters; PostgreSQL changes all letters.
         connection.create_function("lower", 1, _lower, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:
-        # IMMEDIATE takes the write lock at once, so that no transaction fails half way when upgrading its lock.
+        # IMMEDIATE takes the write lock at once, so that no transaction fails later when it upgrades its lock.
         writes = connection.get_execution_options().get("rlvitals_write", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def forbid_new_file(engine: Engine, path: Path) -> None:
-    """Let further connections fail where the file has gone; SQLite would make an empty one in its place."""
+    """Let further connections fail if the file is gone; SQLite would create an empty one in its place."""
 
     @event.listens_for(engine, "do_connect")
     def on_do_connect(_: object, __: object, arguments: list[Any], options: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ def forbid_new_file(engine: Engine, path: Path) -> None:
 
 
 def set_temporary_store(connection: Connection, where: str) -> None:
-    """Let SQLite keep what it sorts or may have to undo in a ``FILE`` or in ``MEMORY``; outside of a transaction."""
+    """Let SQLite keep its sort and undo data in a ``FILE`` or in ``MEMORY``; not allowed in a transaction."""
     if connection.dialect.name == "sqlite":
         connection.connection.cursor().execute(f"PRAGMA temp_store = {where}")
 

@@ -1,4 +1,4 @@
-"""Watches the files of a SQLite database: an open one outlives its name, and what is committed to it is then lost."""
+"""Checks the files of an open SQLite database: commits to a file that was removed or replaced would be lost."""
 
 import errno
 import os
@@ -10,17 +10,17 @@ from monitor_server.errors import Unavailable
 
 __all__ = ["DatabaseFile", "free_bytes"]
 
-# SQLite's smallest page: a database with a table is never shorter.
+# SQLite's smallest page: a database with a table is never smaller.
 SMALLEST_BYTES = 512
 
-# A file system that has no files without a name, or a system that has none.
+# The errors of a file system or an operating system without unnamed files.
 NO_UNNAMED_FILES: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT)
 
 Identity = tuple[int, int]
 
 
 class DatabaseFile:
-    """A database and its write-ahead log, as they were when they were opened."""
+    """A database and its write-ahead log, with the state in which they were opened."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -30,13 +30,13 @@ class DatabaseFile:
         self._log_bytes = 0
 
     def free_bytes(self) -> int:
-        """Return how many bytes are free on the disk of the database."""
+        """Return the free bytes on the disk of the database."""
         return free_bytes(self._path)
 
     def write_error(self) -> OSError | None:
-        """Return what the system says when a file is written beside the database; None where it says nothing.
+        """Return the operating system's error when a file is written beside the database; None if there is none.
 
-        SQLite calls it a disk I/O error, whatever it is.
+        SQLite reports every such error as a disk I/O error.
         """
         try:
             descriptor = os.open(self._path.parent, os.O_TMPFILE | os.O_WRONLY)
@@ -51,7 +51,7 @@ class DatabaseFile:
         return None
 
     def check_presence(self) -> None:
-        """Refuse to open a file that is not the one that was opened first; for any thread at any time.
+        """Refuse to open a file other than the one that was opened first; for any thread at any time.
 
         Raises:
             Unavailable: If the database file was removed or replaced.
@@ -59,14 +59,15 @@ class DatabaseFile:
         self._require_file()
 
     def check(self) -> None:
-        """Refuse to commit to files that the next start would not find, or not find whole.
+        """Refuse to commit to files that the next start would not find, or not find complete.
 
-        The log of a database that is open is never removed or cut by SQLite, only written again from its beginning.
+        SQLite never removes or shortens the log of an open database; it only overwrites the log from its beginning.
 
         Raises:
             Unavailable: If one of the files was removed, replaced or cut.
         """
-        # Only by stat: closing any descriptor of these files would drop the locks that SQLite holds in this process.
+        # Only stat is used: closing any descriptor of these files would drop the locks that SQLite holds in this
+        # process.
         if self._require_file() < SMALLEST_BYTES:
             raise _unavailable(f"the database file {self._path} was cut")
         log_identity, log_bytes = _stat(self._log)
@@ -97,5 +98,5 @@ def _stat(path: Path) -> tuple[Identity | None, int]:
 
 
 def free_bytes(file: Path) -> int:
-    """Return how many bytes are free on the disk of a file."""
+    """Return the free bytes on the disk of a file."""
     return shutil.disk_usage(file.parent).free

@@ -1,8 +1,8 @@
-"""A lock that is handed over in the order in which it was asked for, and is not waited for without end.
+"""A lock that is granted in the order of the requests, with a limited wait.
 
-SQLite lets one connection write at a time, and the others poll for it: a thread that writes in a loop would starve
-them. Threads of one process therefore queue here first. Where the disk does not answer, the thread that writes waits
-for the system, which nothing can end; the others are refused.
+SQLite lets one connection write at a time, and the others poll for the lock: a thread that writes in a loop would
+starve them. Threads of one process therefore queue here first. If the disk does not answer, the writing thread waits
+for the operating system, and this wait cannot be ended; the other threads are refused.
 """
 
 import threading
@@ -22,8 +22,7 @@ class Turns:
     """A fair lock, used as a context manager.
 
     Args:
-        limit_seconds: How long a turn is waited for, and how long one may last before those who come are refused at
-            once.
+        limit_seconds: The longest wait for a turn. If a turn lasts longer than this, new requests are refused at once.
         monotonic: A clock in seconds.
     """
 
@@ -45,7 +44,7 @@ class Turns:
         if turn.wait(self._limit_seconds):
             return
         with self._lock:
-            if turn.is_set():  # it came after the wait had ended
+            if turn.is_set():  # the turn came after the wait had ended
                 return
             self._waiting.remove(turn)
         raise TurnOverdueError(f"other writes have not ended within {self._limit_seconds:g} s, as on a slow disk")

@@ -1,4 +1,4 @@
-"""The tables. Their history is in ``migrations``; a test holds the two together."""
+"""The tables. Their history is in ``migrations``; a test compares the two."""
 
 from monitor_server.store.tables.access import api_keys, audit_entries, recorded_settings
 from monitor_server.store.tables.action_links import action_links, link_secrets

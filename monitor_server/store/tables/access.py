@@ -1,4 +1,4 @@
-"""API keys, and the audit of every change."""
+"""API keys, and the audit log of every change."""
 
 from sqlalchemy import Column, Float, Integer, LargeBinary, String, Table, Text
 
@@ -21,10 +21,10 @@ api_keys = Table(
     Column("last_used_at", Float),
     Column("expires_at", Float),
     Column("revoked_at", Float),
-    Column("subject", String),  # the person whom an OpenID Connect provider has named; NULL of other keys
+    Column("subject", String),  # the person from an OpenID Connect provider; NULL for other keys
 )
 
-audit_entries = Table(  # who changed what; retention removes old rows
+audit_entries = Table(  # the log of all changes; retention removes old rows
     "audit_entries",
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),
@@ -37,7 +37,7 @@ audit_entries = Table(  # who changed what; retention removes old rows
     Column("detail", Text, nullable=False),
 )
 
-recorded_settings = Table(  # with what settings a collector of a role was started last, without secrets
+recorded_settings = Table(  # the settings of the last start of a collector for each role, without secrets
     "recorded_settings",
     metadata,
     Column("role", String, primary_key=True),

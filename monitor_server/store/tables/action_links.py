@@ -6,7 +6,7 @@ from monitor_server.store.tables.columns import metadata
 
 __all__ = ["action_links", "link_secrets"]
 
-link_secrets = Table(  # one row for each rotation; of links that an ended secret has signed none holds
+link_secrets = Table(  # one row for each rotation; the links of an ended secret are invalid
     "link_secrets",
     metadata,
     Column("id", String, primary_key=True),

@@ -1,4 +1,4 @@
-"""Actions that people have asked trainers for."""
+"""Actions that people have requested from trainers."""
 
 from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, String, Table, Text, text
 
@@ -13,7 +13,7 @@ action_requests = Table(
     Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("alert_id", String, nullable=False),
     Column("action", String, nullable=False),
-    Column("attempt", BigInteger, nullable=False),  # the trainer of another attempt is not asked
+    Column("attempt", BigInteger, nullable=False),  # trainers of other attempts do not receive it
     Column("requested_at", Float, nullable=False),
     Column("requested_by", String, nullable=False),
     Column("note", Text, nullable=False),
@@ -23,8 +23,8 @@ action_requests = Table(
     Column("step", BigInteger),  # of the trainer's answer
     Column("phase", String),  # of the run, when the trainer answered
     Column("detail", Text, nullable=False),  # of the trainer's answer
-    Column("followed_at", Float),  # when it was written what came of it
-    Index(  # of one action one request at a time waits for its answer
+    Column("followed_at", Float),  # when the outcome was recorded
+    Index(  # at most one request for an action waits for its answer at a time
         "uq_action_requests_open",
         "run_id",
         "action",

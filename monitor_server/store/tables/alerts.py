@@ -1,4 +1,4 @@
-"""Alerts, what happened to them, what silences them, what trainers did about them, and the state of the detectors."""
+"""Alerts, their history, silences, the actions of trainers about them, and the state of the detectors."""
 
 from sqlalchemy import (
     BigInteger,
@@ -28,9 +28,9 @@ alerts = Table(
     Column("kind", String, nullable=False),
     Column("severity", String, nullable=False),
     Column("state", String, nullable=False),
-    Column("phase", String, nullable=False),  # of the run, when it opened
+    Column("phase", String, nullable=False),  # of the run, when the alert opened
     Column("opened_step", BigInteger, nullable=False),
-    Column("severity_step", BigInteger, nullable=False),  # since which it has its severity
+    Column("severity_step", BigInteger, nullable=False),  # since this step it has its severity
     Column("last_step", BigInteger, nullable=False),
     Column("resolved_step", BigInteger),
     Column("opened_at", Float, nullable=False),
@@ -38,7 +38,7 @@ alerts = Table(
     Column("evidence", LargeBinary, nullable=False),  # JSON
     Column("acknowledged_at", Float),
     Column("acknowledged_by", String),
-    Column("note", Text),  # of who acknowledged it
+    Column("note", Text),  # of the person who acknowledged it
     Column("stage", String, nullable=False, server_default="firing"),  # `alerts.stages` defines the stages
     Column("reopened_from", String),  # the alert of this run and kind that was resolved before
     Column("silence_id", String),  # the silence that covers it
@@ -46,7 +46,7 @@ alerts = Table(
     UniqueConstraint("run_id", "id"),
     Index(None, "number"),
     Index(None, "run_id", "state", "number"),
-    Index(  # few rows of many, which are looked for every second
+    Index(  # few rows of many, which are read every second
         "ix_alerts_silenced",
         "silence_id",
         sqlite_where=text("silence_id IS NOT NULL"),
@@ -62,7 +62,7 @@ alerts = Table(
     ),
 )
 
-alert_history = Table(  # what has happened to alerts, comments included; rows are appended
+alert_history = Table(  # the changes of alerts, including comments; rows are appended
     "alert_history",
     metadata,
     run_key(),
@@ -79,7 +79,7 @@ alert_history = Table(  # what has happened to alerts, comments included; rows a
     Index(None, "run_id", "alert_id"),
 )
 
-silences = Table(  # which alerts nobody is notified of, and for how long; what is NULL covers everything
+silences = Table(  # which alerts cause no notification, and for how long; NULL covers every value
     "silences",
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),
@@ -88,32 +88,32 @@ silences = Table(  # which alerts nobody is notified of, and for how long; what 
     Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), index=True),
     Column("kind", String),
     Column("alert_id", String),
-    Column("severity", String, nullable=False),  # the most severe that it covers
+    Column("severity", String, nullable=False),  # the highest severity that it covers
     Column("starts_at", Float, nullable=False),
-    Column("ends_at", Float),  # NULL: with the alert
+    Column("ends_at", Float),  # NULL: it ends with the alert
     Column("reason", Text, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("created_by", String, nullable=False),
     Column("applied_at", Float),  # when every alert that it covers at its start was silenced
     Column("ended_at", Float, index=True),
-    Column("ended_by", String),  # NULL: by its time, or with its alert
+    Column("ended_by", String),  # NULL: ended by its time, or with its alert
 )
 
-actions = Table(  # what trainers did about alerts, would have done, or could not do
+actions = Table(  # the actions that trainers took about alerts, would have taken, or could not take
     "actions",
     metadata,
     run_key(),
     arrival_number(),
     Column("attempt", BigInteger, nullable=False),
     Column("step", BigInteger, nullable=False),
-    Column("rank", Integer, nullable=False),  # that reported it
+    Column("rank", Integer, nullable=False),  # the rank that reported it
     Column("time", Float, nullable=False),
     Column("action", String, nullable=False),
     Column("outcome", String, nullable=False),
     Column("alert_id", String, nullable=False),
     Column("reason", Text, nullable=False),
     Column("detail", Text, nullable=False),
-    Column("forks", LargeBinary),  # JSON: what forks of the run were measured to do; NULL where there were none
+    Column("forks", LargeBinary),  # JSON: the measured results of forks of the run; NULL if there were none
 )
 
 detector_states = Table(
@@ -121,6 +121,6 @@ detector_states = Table(
     metadata,
     Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     Column("attempt", BigInteger, nullable=False),
-    Column("step", BigInteger, nullable=False),  # the last step the state has seen
+    Column("step", BigInteger, nullable=False),  # the last step that the state includes
     Column("state", LargeBinary, nullable=False),  # msgpack
 )

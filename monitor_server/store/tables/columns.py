@@ -15,10 +15,10 @@ metadata = MetaData(
 
 
 def run_key() -> Column[str]:
-    """Make the first part of a primary key, the run, so that a table can be distributed by run."""
+    """Make the run as the first part of a primary key, so that a table can be distributed by run."""
     return Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
 
 
 def arrival_number() -> Column[int]:
-    """Make a number in the order of arrival: of PostgreSQL's sequence, and on SQLite of `repositories.numbering`."""
+    """Make a number in the order of arrival, from PostgreSQL's sequence or, on SQLite, `repositories.numbering`."""
     return Column("number", Integer, primary_key=True, autoincrement=False, server_default=FetchedValue())

@@ -1,4 +1,4 @@
-"""The log of each run: what its ranks sent and what people acknowledged, in the order of commit."""
+"""The log of each run: the records of its ranks and people's acknowledgements, in the order of commit."""
 
 from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, String, Table, Text, UniqueConstraint
 
@@ -15,17 +15,17 @@ records = Table(  # the log: blocks of records in the order in which they were c
     Column("attempt", BigInteger, nullable=False),
     Column("rank", Integer, nullable=False),
     Column("seq", BigInteger, nullable=False),  # of its last record, the highest
-    Column("step", BigInteger, nullable=False),  # likewise
+    Column("step", BigInteger, nullable=False),  # of its last record, the highest
     Column("body", LargeBinary, nullable=False),  # msgpack of each wire.Record; empty once retention has removed it
     Column("record_count", Integer, nullable=False, server_default="1"),
     Column("seq_span", BigInteger, nullable=False, server_default="0"),  # from its first record to its last
     Column("step_span", BigInteger, nullable=False, server_default="0"),
-    Column("entries", LargeBinary),  # seq, step and length of each record; NULL for one of before there were blocks
+    Column("entries", LargeBinary),  # seq, step and length of each record; NULL for a row from a version without blocks
     UniqueConstraint("run_id", "attempt", "rank", "seq"),
     Index("ix_records_steps", "run_id", "attempt", "step", "step_span"),
 )
 
-waiting = Table(  # steps of which not every rank has reported
+waiting = Table(  # steps that not every rank has reported
     "waiting",
     metadata,
     run_key(),
@@ -34,7 +34,7 @@ waiting = Table(  # steps of which not every rank has reported
     Column("first_seen", Float, nullable=False, index=True),
 )
 
-acknowledgements = Table(  # of alerts, by people; entries of the log like records, and inputs of detection
+acknowledgements = Table(  # of alerts, by people; entries of the log like records, and input of detection
     "acknowledgements",
     metadata,
     run_key(),
@@ -42,8 +42,8 @@ acknowledgements = Table(  # of alerts, by people; entries of the log like recor
     Column("position", BigInteger, nullable=False, server_default="0"),
     Column("alert_id", String, nullable=False),
     Column("kind", String, nullable=False),
-    # The newest step that detection had seen, which is where a replay repeats it; NULL until projected, and where
-    # detection has no part in it.
+    # The newest step that detection had processed, at which a replay repeats it. NULL until it is projected, and for
+    # acknowledgements that do not concern detection.
     Column("attempt", BigInteger),
     Column("step", BigInteger),
     Column("at", Float, nullable=False),

@@ -1,4 +1,4 @@
-"""Messages to the channels, and the events of which they are made."""
+"""Messages to the channels, and their events."""
 
 from sqlalchemy import Column, Float, ForeignKey, Index, Integer, LargeBinary, String, Table, Text, text
 
@@ -6,10 +6,10 @@ from monitor_server.store.tables.columns import metadata, run_key
 
 __all__ = ["notification_events", "notification_messages"]
 
-notification_messages = Table(  # to one channel; of messages that wait the body holds names and summaries of runs
+notification_messages = Table(  # to one channel; the body of a waiting message contains names and summaries of runs
     "notification_messages",
     metadata,
-    Column("id", String, primary_key=True),  # by which a receiver recognises a repeat
+    Column("id", String, primary_key=True),  # a receiver recognises a repeat by it
     Column("channel", String, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("severity", String, nullable=False),  # the most severe of its alerts
@@ -23,7 +23,7 @@ notification_messages = Table(  # to one channel; of messages that wait the body
     Column("given_up_at", Float),
     Column("error", Text),  # of the newest attempt
     Index(None, "channel", "created_at"),
-    Index(  # few rows of many, which are looked for twice a second
+    Index(  # few rows of many, which are read twice a second
         "ix_notification_messages_open",
         "channel",
         sqlite_where=text("sent_at IS NULL AND given_up_at IS NULL"),
@@ -31,7 +31,7 @@ notification_messages = Table(  # to one channel; of messages that wait the body
     ),
 )
 
-notification_events = Table(  # what a channel is to be notified of; written with the alert's transition
+notification_events = Table(  # the events of a channel to notify; written with the alert's transition
     "notification_events",
     metadata,
     run_key(),
@@ -41,8 +41,8 @@ notification_events = Table(  # what a channel is to be notified of; written wit
     Column("channel", String, primary_key=True),
     Column("kind", String, nullable=False),
     Column("at", Float, nullable=False),
-    Column("due_at", Float, nullable=False),  # later than `at` where it is the escalation of an alert
-    Column("instead_of", String),  # the channel that failed, of what the fallback channel receives
+    Column("due_at", Float, nullable=False),  # for the escalation of an alert, later than `at`
+    Column("instead_of", String),  # the channel that failed, if this is the fallback channel
     Column("message_id", String, ForeignKey("notification_messages.id", ondelete="CASCADE"), index=True),
     Index(
         "ix_notification_events_waiting",

@@ -1,4 +1,4 @@
-"""Rules of the user's own, and what they have seen of each run."""
+"""The user's own rules, and their state for each run."""
 
 from sqlalchemy import (
     BigInteger,
@@ -22,13 +22,14 @@ rules = Table(
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),
     Column("id", String, nullable=False, unique=True),
-    Column("scope", String, nullable=False),  # what the rule concerns, as one text: names are unique in it
+    # The projects and runs to which the rule applies, as one text: names are unique in it.
+    Column("scope", String, nullable=False),
     Column("name", String, nullable=False),
     Column("project", String, index=True),  # NULL: every project
     Column("run_id", String, ForeignKey("runs.id", ondelete="CASCADE"), index=True),
     Column("enabled", Boolean, nullable=False),
-    Column("definition", LargeBinary, nullable=False),  # JSON of what the rule states
-    Column("file_set", String),  # the set of rules that a file states; NULL: a person has made it
+    Column("definition", LargeBinary, nullable=False),  # JSON of the rule's fields
+    Column("file_set", String),  # the set of a file of rules; NULL: a person has made it
     Column("version", BigInteger, nullable=False),  # the revision that changed it last
     Column("created_at", Float, nullable=False),
     Column("created_by", String, nullable=False),
@@ -48,7 +49,9 @@ rule_states = Table(
     "rule_states",
     metadata,
     run_key(),
-    Column("rules_revision", BigInteger, nullable=False, index=True),  # of the rules that the state follows
-    Column("due_at", Float, index=True),  # when a signal is absent for too long, unless it is recorded before
+    # The revision of the rules to which the state belongs.
+    Column("rules_revision", BigInteger, nullable=False, index=True),
+    # The time at which a signal is absent for too long, unless it is recorded before.
+    Column("due_at", Float, index=True),
     Column("state", LargeBinary, nullable=False),  # msgpack
 )

@@ -17,48 +17,50 @@ runs = Table(
     Column("capability", String, nullable=False),
     Column("world_size", Integer, nullable=False),
     Column("config", LargeBinary),  # JSON
-    Column("attempt", BigInteger, nullable=False),  # the newest, as the trainer numbers it
+    Column("attempt", BigInteger, nullable=False),  # the newest, in the trainer's numbering
     Column("phase", String, nullable=False),
-    Column("ended", String),  # finished or stopped, said by the trainer
+    Column("ended", String),  # finished or stopped, as the trainer reported
     Column("given_up_at", Float),  # when a person last acknowledged that its trainer is lost
     Column("announced", String, nullable=False),  # the status of the last `RunChanged` event
     Column("started_at", Float, nullable=False),
     Column("last_seen", Float, nullable=False),
     Column("last_step", BigInteger),
-    Column("last_attempt", BigInteger, nullable=False),  # which made the last step
+    Column("last_attempt", BigInteger, nullable=False),  # the attempt that made the last step
     Column("last_step_at", Float, nullable=False),  # when the newest step was completed here
     Column("step_seconds", Float),  # median, once two steps were seen
     Column("stall_seconds", Float, nullable=False),
     Column("recent", LargeBinary, nullable=False),  # msgpack of the last steps' times and rewards
     Column("log_end", BigInteger, nullable=False, server_default="0"),  # position of the newest entry in its log
     Column("signal_count", Integer, nullable=False, server_default="0"),  # rows of `signals`
-    Column("left_out_signals", Integer, nullable=False, server_default="0"),  # most that a record has lost
-    Column("left_out_step", BigInteger),  # the first step that has lost some
-    Column("left_out_name", String),  # one of them
-    # What the projector owns, beside phase, announced and what the steps say.
+    # The largest number that a record has lost.
+    Column("left_out_signals", Integer, nullable=False, server_default="0"),
+    Column("left_out_step", BigInteger),  # the first step that has lost signals
+    Column("left_out_name", String),  # the name of one lost signal
+    # The columns that the projector owns, beside phase, announced and the columns of the last step.
     Column("position", BigInteger, nullable=False, server_default="0"),  # up to which the log is projected
-    Column("projected_attempt", BigInteger, nullable=False, server_default="0"),  # the newest up to there
+    # The newest attempt up to that position.
+    Column("projected_attempt", BigInteger, nullable=False, server_default="0"),
     Column("revision", BigInteger, nullable=False, server_default="0"),  # counts commits of the projector
-    Column("owner", String),  # the projector that holds the run's state in memory: others leave it alone
+    Column("owner", String),  # the projector that has the run's state in memory: other projectors leave the run alone
     Column("owned_until", Float),
-    Column("compacted_to", BigInteger, nullable=False, server_default="0"),  # the end of the last chunk there was
-    Column("quarantined_at", Float),  # when the projector gave up on it
+    Column("compacted_to", BigInteger, nullable=False, server_default="0"),  # the end of the newest chunk
+    Column("quarantined_at", Float),  # when the projector quarantined it
     Column("quarantine_reason", Text),
-    # What `repositories.retention` owns.
+    # The columns that `repositories.retention` owns.
     Column("deleted_at", Float),  # when its deletion began; no reader and no writer sees the run any more
     Column("records_thinned_to", BigInteger, nullable=False, server_default="0"),  # position in its log
     Column("steps_thinned_to", BigInteger, nullable=False, server_default="0"),  # every step below is thinned
-    # What people write about the run.
+    # The columns that people write.
     Column("title", String),  # shown in place of its name
     Column("tags", LargeBinary),  # JSON, a list of texts
     Column("notes", Text),
     Column("archived_at", Float),
-    # By what lists are searched, grouped and sorted: `repositories.listed_columns` derives it.
+    # The columns for search, grouping and sorting of lists: `repositories.listed_columns` derives them.
     Column("search_text", Text, nullable=False, server_default=""),
     Column("setting", String, nullable=False, server_default=""),  # the name without its seed
     Column("tagged_owner", String),
     Column("first_tag", String),
-    Column("reward", Float),  # the newest one that is finite
+    Column("reward", Float),  # the newest finite one
     Column("reward_change", Float),
 )
 
@@ -67,11 +69,11 @@ attempts = Table(
     metadata,
     run_key(),
     Column("attempt", BigInteger, primary_key=True, autoincrement=False),
-    Column("world_size", Integer, nullable=False),  # 0 of a removed attempt, whose rows are removed in slices
+    Column("world_size", Integer, nullable=False),  # 0 for a removed attempt, whose rows are removed in slices
     Column("first_seen", Float, nullable=False),
-    Column("position", BigInteger, nullable=False),  # in the run's log, at which it began
+    Column("position", BigInteger, nullable=False),  # the position in the run's log at which it began
     Column("has_config", Boolean, nullable=False),  # whether the run's configuration was written in it
-    Column("config_change", Text),  # where it differs from the one before, in words; NULL without one before
+    Column("config_change", Text),  # its differences from the one before, in words; NULL if there is none before
 )
 
 signals = Table(
@@ -88,6 +90,6 @@ phases = Table(
     metadata,
     run_key(),
     Column("from_step", BigInteger, primary_key=True, autoincrement=False),
-    Column("to_step", BigInteger),  # NULL while it lasts
+    Column("to_step", BigInteger),  # NULL for the current phase
     Column("phase", String, nullable=False),
 )

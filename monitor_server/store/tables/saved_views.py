@@ -11,9 +11,9 @@ saved_views = Table(
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),
     Column("id", String, nullable=False, unique=True),
-    Column("scope", String, nullable=False),  # whose views it is among, as one text: names are unique in it
+    Column("scope", String, nullable=False),  # the project of the view, as one text: names are unique in it
     Column("name", String, nullable=False),
-    Column("project", String),  # NULL: saved by somebody who reaches every project
+    Column("project", String),  # NULL: saved by a key that may access every project
     Column("query", Text, nullable=False),
     Column("saved_at", Float, nullable=False),
     Column("saved_by", String, nullable=False),

@@ -20,7 +20,7 @@ steps = Table(
     Column("policy_version", BigInteger),
     Column("data_version", String),
     Column("packed", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,  # a run's steps lie beside each other on disk
+    sqlite_with_rowid=False,  # the steps of a run are stored side by side
 )
 
 chunks = Table(  # ranges of steps whose signals are compacted: first_step <= step < end_step
@@ -51,7 +51,7 @@ responses = Table(  # sampled responses; older steps are thinned
     Column("attempt", BigInteger, nullable=False),
     Column("step", BigInteger, nullable=False),
     Column("rank", Integer, nullable=False),
-    Column("kinds", String, nullable=False),  # what it was kept for, with blanks between
+    Column("kinds", String, nullable=False),  # the reasons for which it was kept, separated by blanks
     Column("correct", Boolean, nullable=False),
     Column("body", LargeBinary, nullable=False),  # msgpack of wire.Response
     Index(None, "run_id", "step"),

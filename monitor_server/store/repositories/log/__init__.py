@@ -1,1 +1,1 @@
-"""The log of records: how they are packed into blocks, appended, read and removed."""
+"""The log of records: packing into blocks, appending, reading and removal."""

@@ -1,8 +1,8 @@
 """Blocks of the log: successive records of one rank of one batch, which are stored in one row.
 
-A row and its entries in three indexes cost more than the records of a small step, so that a batch of ten steps is
-appended as one row. Each block is small in every direction, so that whoever looks for one step, or for one sequence
-number, reads few others beside it.
+A row and its entries in three indexes cost more than the records of a small step, so a batch of ten steps is appended
+as one row. Each block spans few steps, few sequence numbers and few bytes, so that a search for one step, or for one
+sequence number, reads few other records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,15 +22,15 @@ __all__ = [
     "pack_blocks",
 ]
 
-# The steps of a block, and its sequence numbers, lie in a range of so many numbers.
+# The steps of a block span a range of at most this many numbers, and so do its sequence numbers.
 SPAN: Final = 32
-# Of all bodies of a block, unless it has one record: what is read in vain beside a record that is wanted.
+# The limit for all bodies of a block, unless it has one record: these bytes are read in vain beside a wanted record.
 MAX_BLOCK_BYTES: Final = 16 * 1024
 _ENTRIES = msgspec.msgpack.Decoder(list[int])
 
 
 class StoredRecord(NamedTuple):
-    """One record of one rank in its run's log, its body in msgpack; ``batch`` is the position of its batch's end."""
+    """One record of one rank in its run's log, its body in msgpack; ``batch`` is the last position of its batch."""
 
     position: int
     batch: int
@@ -45,18 +45,18 @@ class RecordBlock(NamedTuple):
     """One row of the log, in the order of its columns.
 
     Attributes:
-        position: The position of its last record; the others have those before it.
-        batch: The position of the end of its batch.
+        position: The position of its last record; the earlier records have the positions before it.
+        batch: The last position of its batch.
         attempt: The attempt.
         rank: The rank.
         seq: The sequence number of its last record, the highest.
         step: The step of its last record, the highest.
-        body: The bodies of all records, one behind the other; empty once retention has removed them.
-        record_count: How many records it has.
-        seq_span: How much lower the sequence number of its first record is.
-        step_span: How much lower the step of its first record is.
-        entries: Sequence number, step and length of each record, in msgpack; None for a row that was written by a
-            version without blocks, which is one record.
+        body: The bodies of all records, one after the other; empty once retention has removed them.
+        record_count: The number of its records.
+        seq_span: The difference between the sequence numbers of its last and its first record.
+        step_span: The difference between the steps of its last and its first record.
+        entries: Sequence number, step and length of each record, in msgpack; None for a row of one record that a
+            version without blocks has written.
     """
 
     position: int
@@ -73,7 +73,7 @@ class RecordBlock(NamedTuple):
 
 
 class NewRecord(Protocol):
-    """What a block keeps of a record that is new."""
+    """The part of a new record that a block stores."""
 
     @property
     def seq(self) -> int:
@@ -91,14 +91,14 @@ class NewRecord(Protocol):
 def pack_blocks(records: Sequence[NewRecord], *, attempt: int, rank: int, begin: int) -> list[RecordBlock]:
     """Return the records of a batch as the blocks that follow a position of the log.
 
-    A record begins a block where its sequence number is not higher than that of the one before, or its step is lower,
-    or where the block would span too many of them, or hold too many bytes.
+    A record begins a new block if its sequence number is not higher than that of the record before, if its step is
+    lower, or if the block would span too many of them, or contain too many bytes.
 
     Args:
         records: The records, in the order of the batch.
         attempt: The attempt of the batch.
         rank: Its rank.
-        begin: The position that they follow.
+        begin: The position after which they come.
     """
     if not records:
         return []
@@ -146,8 +146,8 @@ def block_entries(entries: bytes | None, *, seq: int, step: int, length: int = 0
         entries: The column of this name.
         seq: The column of this name.
         step: The column of this name.
-        length: The bytes of all bodies. Where it is 0, because they are not read or retention has removed them, that of
-            each record is 0 as well.
+        length: The bytes of all bodies. If it is 0, because the bodies are not read or retention has removed them, the
+            length of each record is 0 as well.
     """
     if entries is None:
         return [(seq, step, length)]

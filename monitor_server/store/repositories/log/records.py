@@ -1,4 +1,4 @@
-"""The log of records as the ranks sent them."""
+"""The log of records in the form in which the ranks sent them."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ from monitor_server.store.tables import records
 
 __all__ = ["Records"]
 
-# Built once: SQLAlchemy takes longer to build these than SQLite to answer them, and each batch asks them.
+# Built once: building these queries takes SQLAlchemy longer than SQLite takes to answer them, and each batch uses them.
 _OF_RANK = (
     records.c.run_id == bindparam("run"),
     records.c.attempt == bindparam("attempt"),
@@ -40,7 +40,7 @@ _SEEN = select(records.c.entries, records.c.seq, records.c.step).where(
     records.c.seq - records.c.seq_span <= HIGH,
 )
 _SOME_OF_STEP = blocks_of_steps(*BLOCK_COLUMNS, up_to=False).limit(bindparam("limit"))
-# Lengths are read without the bodies, which may be many megabytes.
+# The lengths are read without the bodies, which may have many megabytes.
 _AHEAD = (
     select(records.c.batch, records.c.record_count, func.length(records.c.body))
     .where(
@@ -65,7 +65,7 @@ _LAST_SEQ = select(func.max(records.c.seq)).where(*_OF_RANK)
 _ADD = Insertion(records, columns=["run_id", *RecordBlock._fields])
 _RANKS = blocks_of_steps(records.c.rank, records.c.entries, records.c.seq, records.c.step, func.length(records.c.body))
 END = 2**62
-# Between sequence numbers that are looked up together: a statement costs as much as to read so many rows.
+# Sequence numbers at most this far apart are looked up together: a statement costs as much as reading that many rows.
 SEQS_BETWEEN = 256
 
 
@@ -76,7 +76,7 @@ class Records:
         self._connection = connection
 
     def seen(self, run_id: str, attempt: int, rank: int, seqs: Collection[int]) -> set[int]:
-        """Return those of ``seqs`` that are stored already."""
+        """Return those of ``seqs`` that are already stored."""
         stored: set[int] = set()
         for some in in_ranges(seqs, gap=SEQS_BETWEEN):
             asked = {"run": run_id, "attempt": attempt, "rank": rank, "low": some[0], "high": some[-1]}
@@ -91,24 +91,24 @@ class Records:
         return -1 if last is None else int(last)
 
     def add(self, run_id: str, new: Iterable[RecordBlock]) -> None:
-        """Append blocks of records, none of which is stored."""
+        """Append blocks of new records."""
         self.add_to_runs((run_id, block) for block in new)
 
     def add_to_runs(self, new: Iterable[tuple[str, RecordBlock]]) -> None:
-        """Append blocks of records of several runs, none of which is stored."""
+        """Append blocks of new records of several runs."""
         rows = [(run_id, *block) for run_id, block in new]
         _ADD.execute(self._connection, rows)
 
     def of_steps(
         self, run_id: str, attempt: int, steps: Collection[int], *, bounds: StepBounds, up_to: int = END
     ) -> Iterator[tuple[int, StoredStep]]:
-        """Yield what is merged of some steps of an attempt, in ascending order; a step without records is left out.
+        """Yield the merged records of some steps of an attempt, in ascending order; a step without records is left out.
 
         Args:
             run_id: The run.
             attempt: The attempt.
             steps: The steps.
-            bounds: How much of each step is merged.
+            bounds: The bounds on the merge of each step.
             up_to: The last position of the log that is read.
         """
         return read_steps(self._connection, run_id, attempt, steps, bounds=bounds, up_to=up_to)
@@ -121,7 +121,7 @@ class Records:
         return found[:limit]
 
     def ranks(self, run_id: str, attempt: int, step: int, *, up_to: int) -> set[int]:
-        """Return the ranks of which the log has a step, up to a position, without what retention has removed."""
+        """Return the ranks whose record of a step is in the log up to a position, without removed records."""
         asked = {"run": run_id, "attempt": attempt, "low": step, "high": step, "up_to": up_to}
         return {
             rank
@@ -130,9 +130,9 @@ class Records:
         }
 
     def after(self, run_id: str, position: int, *, limit: int, max_bytes: int) -> tuple[list[StoredRecord], bool]:
-        """Return whole batches that follow a position of the log, and whether these are the last.
+        """Return whole batches after a position of the log, and whether they are the last ones.
 
-        There is at least one, if any follows, and then about ``limit`` records of about ``max_bytes`` in all.
+        If any batch follows, there is at least one, and then about ``limit`` records of about ``max_bytes`` in all.
         """
         ahead = self._connection.execute(_AHEAD, {"run": run_id, "after": position, "limit": limit + 1}).all()
         if not ahead:
@@ -143,12 +143,12 @@ class Records:
 
 
 def _end_of_batches(ahead: Sequence[Any], *, limit: int, max_bytes: int) -> tuple[int, bool]:
-    """Return the end of the batches that are read, and whether none follows.
+    """Return the end of the batches to read, and whether no batch follows.
 
     Args:
         ahead: Batch, number of records and bytes of the next blocks, at most ``limit + 1``.
-        limit: About how many records are read.
-        max_bytes: About how many bytes.
+        limit: The approximate number of records to read.
+        max_bytes: The approximate number of bytes to read.
     """
     end = records_read = bytes_read = 0
     is_last = len(ahead) <= limit

@@ -29,7 +29,7 @@ class LogRetention:
         self._connection = connection
 
     def position_of(self, run_id: str, attempt: int, step: int) -> int:
-        """Return a position before which the log has no record of the first step from ``step`` on; 0 without one.
+        """Return a position before which the log has no record of the first step from ``step`` on; 0 if there is none.
 
         It is the first position of the blocks that may have such a record.
         """
@@ -42,16 +42,16 @@ class LogRetention:
         return int(self._connection.execute(query).scalar_one())
 
     def thin(self, run_id: str, *, after: int, up_to: int, limit: int) -> tuple[int, int, bool]:
-        """Remove the bodies of the first records of a part of the log; a step that waits for ranks ends it.
+        """Remove the bodies of the first records in a part of the log; the part ends at a step that waits for ranks.
 
         Args:
             run_id: The run.
-            after: The position behind which the part begins.
-            up_to: The position with which it ends.
-            limit: The most records, unless one block has more.
+            after: The position after which the part begins.
+            up_to: The position at which it ends.
+            limit: The largest number of records, unless one block has more.
 
         Returns:
-            How many records have lost their bodies, up to which position all have, and whether there are more.
+            The number of records that lost their bodies, the position up to which all have, and whether there are more.
         """
         blocks = select(*_BLOCKS).where(
             records.c.run_id == run_id, records.c.position > after, records.c.position <= up_to
@@ -75,15 +75,15 @@ class LogRetention:
         return number, thinned[-1].position if has_more else up_to, has_more
 
     def remove(self, run_id: str, *, limit: int) -> int:
-        """Remove the first records of a run, and return how many were removed."""
+        """Remove the first records of a run, and return their number."""
         found, _ = self._first(select(*_BLOCKS).where(records.c.run_id == run_id).order_by(records.c.position), limit)
         return self._delete(run_id, found)
 
     def remove_attempt(self, run_id: str, attempt: int, *, limit: int) -> int:
-        """Remove the first records of an attempt, with their steps: the key of a step begins with its number.
+        """Remove the first records of an attempt, with their steps, because the key of a step begins with its number.
 
         Returns:
-            How many records were removed.
+            The number of removed records.
         """
         of_attempt = (records.c.run_id == run_id) & (records.c.attempt == attempt)
         found, _ = self._first(select(*_BLOCKS).where(of_attempt).order_by(records.c.step), limit)

@@ -1,4 +1,4 @@
-"""Reads what the log has of some steps, which lies in blocks of many steps and of many ranks."""
+"""Reads the records of some steps from the log, whose blocks contain many steps of many ranks."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,21 +22,21 @@ __all__ = ["BLOCK_COLUMNS", "HIGH", "StepBounds", "StoredStep", "blocks_of_steps
 BLOCK_COLUMNS: Final = [records.c[name] for name in RecordBlock._fields]
 
 
-# As it is written here, SQLite does not look for it by the key of the log, which would read the whole log of a run.
+# This form keeps SQLite from using the key of the log, with which it would read the whole log of a run.
 _POSITION: Final = records.c.position + 0
-# PostgreSQL would add to a parameter of no type in as many bytes as its value has.
+# For a parameter without a type, PostgreSQL would calculate in as many bytes as its value has.
 HIGH: Final = bindparam("high", type_=BigInteger)
 
 
 def blocks_of_steps(*columns: ColumnElement[Any], up_to: bool = True) -> CompoundSelect[*tuple[Any, ...]]:
-    """Select columns of the blocks that reach into a range of steps, from ``low`` to ``high``, of an attempt of a run.
+    """Select columns of the blocks that overlap a range of steps, from ``low`` to ``high``, of an attempt of a run.
 
-    A block ends in the range, or less than `SPAN` steps behind it. The second kind has several steps, which the index
-    knows: where thousands of ranks send each step by itself, blocks of later steps are not looked at.
+    A block ends in the range, or less than `SPAN` steps after it. The index shows which blocks of the second kind have
+    several steps. So if thousands of ranks send each step on its own, blocks of later steps are not read.
 
     Args:
-        columns: What is selected.
-        up_to: Whether only what the log has up to a position of this name is selected.
+        columns: The columns.
+        up_to: Whether to select only the log up to the position of this name.
     """
     here = [records.c.run_id == bindparam("run"), records.c.attempt == bindparam("attempt")]
     if up_to:
@@ -52,7 +52,7 @@ def blocks_of_steps(*columns: ColumnElement[Any], up_to: bool = True) -> Compoun
     return inside.union_all(behind)
 
 
-# Lengths are read without the bodies, which may be many megabytes.
+# The lengths are read without the bodies, which may have many megabytes.
 _FOUND = blocks_of_steps(
     _POSITION.label("position"), records.c.entries, records.c.seq, records.c.step, func.length(records.c.body)
 ).order_by("position")
@@ -60,35 +60,35 @@ _FIRST_FOUND = _FOUND.limit(bindparam("limit"))
 _AT = select(*BLOCK_COLUMNS).where(
     records.c.run_id == bindparam("run"), records.c.position.in_(bindparam("positions", expanding=True))
 )
-# Of several steps that are read together; one step is read as a whole.
+# The limit for several steps that are read together; one step is read as a whole.
 BYTES_READ_AT_ONCE = 8 * 1024 * 1024
 ROWS_READ_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBounds:
-    """How much of one step of one attempt is merged: the first records of it in the log, up to either bound.
+    """The bounds on the merge of one step of one attempt: its first records in the log, up to either bound.
 
     Attributes:
-        records: The most records.
-        body_bytes: The most bytes of their bodies; the first record is merged whatever its size.
+        records: The largest number of records.
+        body_bytes: The largest number of bytes in their bodies; the first record is merged whatever its size.
     """
 
     records: int
     body_bytes: int
 
     def allow(self, *, records: int, body_bytes: int) -> bool:
-        """Whether so many records of so many bytes are merged."""
+        """Whether this many records of this many bytes are merged."""
         return records <= 1 or (records <= self.records and body_bytes <= self.body_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredStep:
-    """What is merged of a step.
+    """The merged part of a step.
 
     Attributes:
         records: Its records in the order in which `wire.merge` takes them.
-        left_out: How many others it has, beyond the bounds.
+        left_out: The number of its records beyond the bounds.
         end: The position of the last record that is merged.
     """
 
@@ -98,7 +98,7 @@ class StoredStep:
 
 
 class _Place(NamedTuple):
-    """Where a record stands: its position and length, and those of its block."""
+    """The place of a record: its position and length, and those of its block."""
 
     position: int
     length: int
@@ -108,7 +108,7 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _FoundStep:
-    """The first records of a step, and how many it has."""
+    """The first records of a step, and the number of its records."""
 
     places: list[_Place] = field(default_factory=list)
     count: int = 0
@@ -117,16 +117,16 @@ class _FoundStep:
 def read_steps(
     connection: Connection, run_id: str, attempt: int, steps: Collection[int], *, bounds: StepBounds, up_to: int
 ) -> Iterator[tuple[int, StoredStep]]:
-    """Yield what is merged of some steps of an attempt, in ascending order; a step without records is left out.
+    """Yield the merged records of some steps of an attempt, in ascending order; a step without records is left out.
 
-    Bodies are read for as many steps at once as stay below `BYTES_READ_AT_ONCE`, and only those within the bounds.
+    Bodies are read for several steps at once, up to `BYTES_READ_AT_ONCE`, and only within the bounds.
 
     Args:
         connection: The database.
         run_id: The run.
         attempt: The attempt.
         steps: The steps.
-        bounds: How much of each step is merged.
+        bounds: The bounds on the merge of each step.
         up_to: The last position of the log that is read.
     """
     together: dict[int, tuple[list[_Place], int]] = {}
@@ -148,13 +148,13 @@ def read_steps(
 def _find(
     connection: Connection, asked: Mapping[str, Any], steps: Sequence[int], bounds: StepBounds
 ) -> Iterator[tuple[int, _FoundStep]]:
-    """Yield where the first records of steps stand that lie close together, in ascending order."""
+    """Yield the places of the first records of steps that are close together, in ascending order."""
     limit = bounds.records + 1
     asked = {**asked, "low": steps[0], "high": steps[-1], "limit": limit}
     first = connection.execute(_FIRST_FOUND, asked).all()
     rows: Iterable[Any] = first
     if len(first) == limit:
-        if len(steps) > 1:  # together they have too many: each by itself
+        if len(steps) > 1:  # together they have too many records, so each is read on its own
             for step in steps:
                 yield from _find(connection, asked, [step], bounds)
             return
@@ -177,7 +177,7 @@ def _find(
 def _read(
     connection: Connection, run_id: str, wanted: Mapping[int, tuple[list[_Place], int]]
 ) -> Iterator[tuple[int, StoredStep]]:
-    """Yield steps, given where their records stand and how many are left out."""
+    """Yield steps, given the places of their records and the number of records that are left out."""
     found: dict[int, list[StoredRecord]] = {step: [] for step in wanted}
     places = [place for places, _ in wanted.values() for place in places]
     positions = {place.position for place in places}
@@ -192,7 +192,7 @@ def _read(
 
 
 def _parts(blocks: Mapping[int, int]) -> Iterator[list[int]]:
-    """Yield the positions of blocks in parts of as many as are read at once, given the length of each."""
+    """Yield the positions of blocks in parts that are read at once, given the length of each block."""
     part: list[int] = []
     size = 0
     for position, length in blocks.items():

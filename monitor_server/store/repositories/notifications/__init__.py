@@ -1,1 +1,1 @@
-"""What channels are to be notified of, the messages to them, and how each channel is."""
+"""The events that channels are notified of, the messages about them, and the status of each channel."""

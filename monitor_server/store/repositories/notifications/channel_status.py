@@ -1,4 +1,4 @@
-"""How each channel is: what waits for it, how its messages went, and whether it fails."""
+"""The status of each channel: the events and messages that wait, the results of its messages, and whether it fails."""
 
 from collections.abc import Collection
 from typing import Any, Final
@@ -10,7 +10,7 @@ from monitor_server.store.repositories.notifications.messages import IS_OPEN, ME
 
 __all__ = ["FAILING_ATTEMPTS", "ChannelStatuses"]
 
-# One failure may be a receiver that is restarted.
+# A single failure may be a restart of the receiver.
 FAILING_ATTEMPTS: Final = 3
 
 
@@ -21,7 +21,7 @@ class ChannelStatuses:
         self._connection = connection
 
     def statuses(self, *, now: float) -> dict[str, dict[str, Any]]:
-        """Return by channel what waits, since when, and how its messages went; channels without rows are left out."""
+        """Return the waiting events and the results of messages, by channel; channels without rows are left out."""
         query = (
             select(EVENT.channel, func.count(), func.min(EVENT.due_at))
             .where(EVENT.due_at <= now, or_(IN_NO_MESSAGE, EVENT.message_id.in_(select(MESSAGE.id).where(IS_OPEN))))
@@ -42,7 +42,7 @@ class ChannelStatuses:
         return found
 
     def failing(self, channels: Collection[str]) -> set[str]:
-        """Return those of some channels that have not accepted a message several times, or whose last was given up."""
+        """Return those of some channels that have refused a message several times, or whose last one was given up."""
         tried = select(MESSAGE.channel).where(IS_OPEN, MESSAGE.attempts >= FAILING_ATTEMPTS)
         outcome = (
             select(MESSAGE.channel)

@@ -1,4 +1,4 @@
-"""Events: what happened to an alert, one row for each channel that is to be notified, until a message holds them.
+"""Events: changes of alerts, one row for each channel to notify, until a message contains them.
 
 An event is written in the transaction of an alert's transition.
 """
@@ -20,13 +20,13 @@ IN_NO_MESSAGE: Final = EVENT.message_id.is_(None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationEvent:
-    """One change of an alert that a channel is to be notified of.
+    """One change of an alert of which a channel will be notified.
 
     Attributes:
         change: ``opened``, ``raised``, ``unacknowledged`` or ``resolved``.
-        at: When it happened, in seconds since the epoch.
-        due_at: When it may be sent: later than ``at`` for an escalation.
-        instead_of: The channel that failed, where this one is the fallback.
+        at: The time of the change, in seconds since the epoch.
+        due_at: The earliest time at which it may be sent: later than ``at`` for an escalation.
+        instead_of: The channel that failed, if this one is the fallback.
     """
 
     run_id: str
@@ -41,20 +41,20 @@ class NotificationEvent:
 
 
 class NotificationEvents:
-    """Writes events, and removes those that nobody needs any more."""
+    """Writes events, and removes those that are no longer needed."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, events: Sequence[NotificationEvent]) -> None:
-        """Write events; one that is there already stays as it is."""
+        """Write events; an event that exists already stays as it is."""
         if events:
             dialect = sqlite if self._connection.dialect.name == "sqlite" else postgresql
             rows = [asdict(event) for event in events]
             self._connection.execute(dialect.insert(notification_events).on_conflict_do_nothing(), rows)
 
     def informed_channels(self, run_id: str, alert_id: str, *, now: float) -> set[str]:
-        """Return the channels that were notified of an alert, or are about to be."""
+        """Return the channels that were notified of an alert, or will be."""
         here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & (EVENT.change != "resolved")
         return set(self._connection.execute(select(EVENT.channel).where(here, EVENT.due_at <= now)).scalars())
 
@@ -64,12 +64,12 @@ class NotificationEvents:
         self._connection.execute(delete(notification_events).where(here))
 
     def remove_waiting(self, run_id: str, alert_id: str) -> None:
-        """Remove what is in no message yet of an alert that was silenced, escalations included."""
+        """Remove the events of a silenced alert that no message contains yet, including escalations."""
         here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & IN_NO_MESSAGE
         self._connection.execute(delete(notification_events).where(here))
 
     def remove_answered_escalations(self, *, now: float) -> None:
-        """Remove the escalations that are due on alerts that somebody has acknowledged, or that have changed since."""
+        """Remove the due escalations of alerts that somebody has acknowledged, or that have changed since."""
         unanswered = exists().where(
             alerts.c.run_id == EVENT.run_id,
             alerts.c.id == EVENT.alert_id,
@@ -81,5 +81,5 @@ class NotificationEvents:
         self._connection.execute(delete(notification_events).where(due, ~unanswered))
 
     def count(self, channel: str) -> int:
-        """Return how many events a channel has, in messages or not."""
+        """Return the number of a channel's events, in messages or not."""
         return int(self._connection.execute(select(func.count()).where(EVENT.channel == channel)).scalar_one())

@@ -1,7 +1,7 @@
 """Messages to channels: waiting, sent or given up.
 
-A message gathers the events that wait for one channel. At most one message of a channel is open at a time; what happens
-meanwhile waits for the next.
+A message gathers the events that wait for one channel. At most one message of a channel is open at a time; later events
+wait for the next one.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,10 +22,10 @@ from monitor_server.store.tables import alerts, notification_events, notificatio
 
 __all__ = ["FORMER", "IS_OPEN", "MESSAGE", "NotificationMessages", "OpenMessage", "WaitingEvents"]
 
-# More than are named in any message, so that an alert with several changes is named once.
+# More rows than any message names, so that an alert with several changes is named once.
 ROWS_READ = 400
 REMOVED_AT_ONCE = 1_000
-# Stands between the name of a channel and the version of the document that had it; no name of a channel holds it.
+# Separates the name of a channel from the version of its document; no name of a channel contains it.
 FORMER = "@"
 
 MESSAGE: Final = notification_messages.c
@@ -35,7 +35,7 @@ _RANK = case((EVENT.severity == "critical", 2), (EVENT.severity == "warning", 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingEvents:
-    """The events that are due on a channel and in no message yet; ``rank`` is that of the most severe."""
+    """The due events of a channel that no message contains yet; ``rank`` is that of the most severe one."""
 
     channel: str
     since: float
@@ -55,17 +55,17 @@ class OpenMessage:
 
 
 class NotificationMessages:
-    """Forms messages of the events that wait, hands them out for delivery, and records what came of it."""
+    """Forms messages from the waiting events, claims them for delivery, and records the results."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def lock(self) -> bool:
-        """Return whether this transaction may form and claim messages; of several collectors one at a time may."""
+        """Return whether this transaction may form and claim messages; one collector at a time may."""
         return try_lock(self._connection, AdvisoryLock.NOTIFICATION_PLANNING)
 
     def waiting(self, *, now: float) -> list[WaitingEvents]:
-        """Return what is due on each channel that has no open message."""
+        """Return the due events of each channel that has no open message."""
         busy = select(MESSAGE.channel).where(IS_OPEN)
         query = (
             select(EVENT.channel, func.min(EVENT.due_at), func.max(_RANK), func.count())
@@ -78,43 +78,43 @@ class NotificationMessages:
         ]
 
     def has_due(self, channels: Collection[str], *, now: float) -> bool:
-        """Return whether a message could be formed or delivered on any of some channels."""
+        """Return whether a message could be formed or delivered for any of some channels."""
         events = select(EVENT.alert_id).where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.in_(channels)).limit(1)
         is_due = IS_OPEN & (MESSAGE.next_attempt_at <= now) & MESSAGE.channel.in_(channels)
         messages = select(MESSAGE.id).where(is_due).limit(1)
         return any(self._connection.execute(query).first() is not None for query in (events, messages))
 
     def recent(self, channel: str, *, since: float) -> list[tuple[float, str]]:
-        """Return when the messages of a channel were formed since a time, with their severities, the oldest first."""
+        """Return the times and severities of a channel's messages since a time, the oldest first."""
         query = select(MESSAGE.created_at, MESSAGE.severity).where(
             MESSAGE.channel == channel, MESSAGE.created_at > since
         )
         return [(at, severity) for at, severity in self._connection.execute(query.order_by(MESSAGE.created_at))]
 
     def form(self, message_id: str, channel: str, *, severity: str, now: float) -> int:
-        """Put all events that are due on a channel into a new message, and return their number; 0 if there is none.
+        """Put all due events of a channel into a new message, and return their number; 0 if there is none.
 
-        Its body follows by `set_body` in the same transaction.
+        `set_body` writes its body in the same transaction.
         """
         self._insert(message_id, channel, b"", severity=severity, now=now)
         due = IN_NO_MESSAGE & (EVENT.channel == channel) & (EVENT.due_at <= now)
         number = self._connection.execute(update(notification_events).where(due), {"message_id": message_id}).rowcount
-        if not number:  # another transaction has removed meanwhile what waited
+        if not number:  # another transaction has removed the waiting events meanwhile
             self._connection.execute(delete(notification_messages).where(MESSAGE.id == message_id))
         return number
 
     def add_notice(self, message_id: str, channel: str, body: bytes, *, severity: str, now: float) -> None:
-        """Write a message that is about no alert, with its body."""
+        """Write a message with its body that is not about an alert."""
         self._insert(message_id, channel, body, severity=severity, now=now)
 
     def notices_since(self, channel: str, *, severity: str, since: float) -> int:
-        """Return how many messages of a severity were written since a time for a channel of any earlier version."""
+        """Return the number of messages of a severity since a time for the earlier versions of a channel."""
         is_notice = MESSAGE.channel.startswith(f"{channel}{FORMER}", autoescape=True)
         here = is_notice & (MESSAGE.severity == severity) & (MESSAGE.created_at > since)
         return int(self._connection.execute(select(func.count()).where(here)).scalar_one())
 
     def former_channels(self) -> list[str]:
-        """Return the channels of earlier versions, as they stand in the queue, that have an open message."""
+        """Return the channels of earlier versions, by their names in the queue, that have an open message."""
         query = select(MESSAGE.channel).where(IS_OPEN, MESSAGE.channel.contains(FORMER, autoescape=True)).distinct()
         return list(self._connection.execute(query).scalars())
 
@@ -123,7 +123,7 @@ class NotificationMessages:
         self._update(message_id, {"body": body, "events": events})
 
     def counts(self, message_id: str) -> dict[str, Any]:
-        """Count what a message is about.
+        """Count the subjects of a message.
 
         Returns:
             ``alerts`` and ``runs`` as numbers; ``changes``, ``kinds`` and ``projects`` as numbers of alerts by name.
@@ -169,16 +169,16 @@ class NotificationMessages:
         return found
 
     def release(self, message_id: str | None = None) -> None:
-        """End the claim on a message, or all claims where no other collector uses the database."""
+        """End the claim on a message, or all claims if no other collector uses the database."""
         here = IS_OPEN if message_id is None else MESSAGE.id == message_id
         self._connection.execute(update(notification_messages).where(here), {"claimed_until": None})
 
     def mark_sent(self, message_id: str, *, now: float) -> None:
-        """Record that a receiver has accepted a message; what it held of runs is removed."""
+        """Record that a receiver has accepted a message; the data of runs in it is removed."""
         self._update(message_id, {"sent_at": now, "claimed_until": None, "body": b"", "error": None})
 
     def mark_failed(self, message_id: str, *, error: str, attempts: int, next_attempt_at: float) -> None:
-        """Record that an attempt has failed, and when the next is due."""
+        """Record that an attempt has failed, and the time of the next one."""
         values = {"error": error, "attempts": attempts, "next_attempt_at": next_attempt_at, "claimed_until": None}
         self._update(message_id, values)
 
@@ -187,10 +187,10 @@ class NotificationMessages:
         self._update(message_id, {"given_up_at": now, "claimed_until": None, "body": b"", "error": error})
 
     def pass_on(self, message: OpenMessage, *, to: str, now: float) -> int:
-        """Write the events of a message, and those that wait behind it, for another channel as well.
+        """Write the events of a message, and the events that wait after it, for another channel as well.
 
         Returns:
-            How many the other channel did not have yet.
+            The number of events that are new to the other channel.
         """
         own = (EVENT.message_id == message.id) | (IN_NO_MESSAGE & (EVENT.due_at <= now))
         columns = [column for column in notification_events.c if column.name != "message_id"]
@@ -204,7 +204,7 @@ class NotificationMessages:
         return events.count(to) - before
 
     def remove_unknown_channels(self, known: Collection[str], *, now: float) -> int:
-        """Remove what waits for channels that the file no longer has; return the number of events."""
+        """Remove the events of channels that the file no longer has; return their number."""
         gone = IS_OPEN & MESSAGE.channel.not_in(known)
         values = {"given_up_at": now, "body": b"", "error": "the channel is no longer set up"}
         self._connection.execute(update(notification_messages).where(gone), values)
@@ -214,7 +214,7 @@ class NotificationMessages:
     def remove_old(self, *, before: float) -> int:
         """Remove some messages that were sent or given up before a time, with their events; return their number.
 
-        Messages that wait and whose runs were all deleted are removed as well.
+        Waiting messages whose runs were all deleted are removed as well.
         """
         held = exists().where(EVENT.message_id == MESSAGE.id)
         is_notice = MESSAGE.channel.contains(FORMER, autoescape=True)
@@ -227,7 +227,7 @@ class NotificationMessages:
         return len(found)
 
     def limit_times(self, now: float) -> None:
-        """Set every time to ``now`` that lies ahead of it and that a delay counts from; what was delayed stays so."""
+        """Set every time from which a delay counts to ``now`` if it lies in the future; the delays stay."""
         begun_later = {"due_at": EVENT.due_at - (EVENT.at - now), "at": now}
         self._connection.execute(update(notification_events).where(EVENT.at > now).values(begun_later))
         for name in ("created_at", "next_attempt_at", "claimed_until", "sent_at", "given_up_at"):

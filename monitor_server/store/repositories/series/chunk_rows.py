@@ -1,7 +1,7 @@
-"""The rows of a run's chunks, numbered through: which step each has, and where the rows of a chunk begin.
+"""The rows of a run's chunks, with consecutive numbers: the step of each row, and the first row of each chunk.
 
-A chart of a long run reads the summaries of blocks, which name a few rows of each chunk. Their steps follow from the
-chunk's first step and stride where these are regular, so that nothing is decoded for all rows.
+A chart of a long run reads the summaries of blocks, which name a few rows of each chunk. If the steps are regular,
+these rows' steps follow from the chunk's first step and stride, so that the other rows are not decoded.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ _TIMES = (
 )
 
 
-class DamagedChunks(Exception):  # noqa: N818 - what was found, and nobody's error
-    """Some chunks cannot be decoded; ``first_steps`` are those at which they begin."""
+class DamagedChunks(Exception):  # noqa: N818 - a state that is handled, and not an error
+    """Some chunks cannot be decoded; ``first_steps`` are their first steps."""
 
     def __init__(self, first_steps: set[int]) -> None:
         super().__init__(first_steps)
@@ -43,9 +43,9 @@ class ChunkRows:
     """The chunks in a range of steps.
 
     Attributes:
-        first_steps: Where the range of each chunk begins, ascending.
-        end_steps: Where it ends.
-        numbers: The steps of each chunk's rows: a range where they are regular, otherwise int64 [rows].
+        first_steps: The first step of the range of each chunk, ascending.
+        end_steps: The end of each range.
+        numbers: The steps of each chunk's rows: a range if they are regular, otherwise int64 [rows].
         offsets: The place of the first row of each chunk among the rows of all, and the number of all, int64
             [chunks + 1].
     """
@@ -57,7 +57,7 @@ class ChunkRows:
 
     @classmethod
     def read(cls, connection: Connection, run_id: str, low: int, high: int, damaged: set[int]) -> "ChunkRows":
-        """Read the chunks that hold a step from ``low`` to ``high``, without the damaged ones.
+        """Read the chunks that contain a step from ``low`` to ``high``, without the damaged ones.
 
         Chunks whose steps cannot be decoded are added to ``damaged``.
         """
@@ -82,11 +82,11 @@ class ChunkRows:
 
     @property
     def count(self) -> int:
-        """How many rows all chunks have."""
+        """The number of rows of all chunks."""
         return int(self.offsets[-1])
 
     def gaps(self, low: int, high: int) -> list[tuple[int, int]]:
-        """Return the ranges of steps from ``low`` to ``high``, both ends included, that no chunk holds."""
+        """Return the ranges of steps from ``low`` to ``high``, both ends included, that no chunk contains."""
         begin, gaps = low, []
         for first_step, end_step in zip(self.first_steps, self.end_steps, strict=True):
             if first_step > begin:
@@ -111,7 +111,7 @@ class ChunkRows:
         return found
 
     def read_times(self, connection: Connection, run_id: str) -> NDArray[np.float64]:
-        """Read when each row was recorded, Unix seconds, float64 [rows].
+        """Read the time at which each row was recorded, Unix seconds, float64 [rows].
 
         Raises:
             DamagedChunks: If a chunk does not have a time for each of its steps.

@@ -1,4 +1,4 @@
-"""One signal of a run over its steps, in the form in which it is read."""
+"""One signal of a run over its steps, as readers receive it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Column:
         signal: Its name.
         steps: int64 [n], ascending.
         values: float64 [n].
-        times: Unix seconds, float64 [n]; None where they were not asked for.
+        times: Unix seconds, float64 [n]; None if they were not requested.
     """
 
     signal: str
@@ -32,7 +32,7 @@ class Column:
 
 
 def join_columns(name: str, pieces: Sequence[Column], *, first_step: int, last_step: int, with_times: bool) -> Column:
-    """Join the pieces of a signal in the order of their steps, without the steps outside of a range."""
+    """Join the pieces of a signal in the order of their steps, without steps outside of a range."""
     numbers = np.concatenate([np.array([], dtype=np.int64), *(piece.steps for piece in pieces)])
     nothing = np.array([], dtype=np.float64)
     times = [piece.times for piece in pieces if piece.times is not None]

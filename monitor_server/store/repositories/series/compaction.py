@@ -16,17 +16,17 @@ from monitor_server.store.tables import chunk_values, chunks, runs, signals, ste
 __all__ = ["CHUNK_STEPS", "Chunk", "Compaction"]
 
 CHUNK_STEPS = 1_000
-# The newest steps are not compacted: late shards correct them, and each would remove its chunk.
+# The newest steps are not compacted, because late shards correct them, and each correction would remove its chunk.
 TAIL_STEPS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Steps of a range, first_step <= step < end_step, as they are stored.
+    """The stored steps of a range, first_step <= step < end_step.
 
     Attributes:
-        first_step: Where the range begins.
-        end_step: Where it ends.
+        first_step: The first step of the range.
+        end_step: The end of the range.
         steps: The encoded step numbers.
         times: The encoded times.
         values: The summary and the encoded values of each signal that was observed, by its position.
@@ -46,17 +46,17 @@ class Compaction:
         self._connection = connection
 
     def compact(self, run_id: str, *, newest_step: int) -> bool:
-        """Compact the first steps that are not, unless they are among the newest; return whether there were any."""
+        """Compact the first steps that are not compacted, except the newest ones; return whether there were any."""
         chunk = self.next_chunk(run_id, newest_step=newest_step)
         if chunk is not None:
             self.add(run_id, chunk)
         return chunk is not None
 
     def next_chunk(self, run_id: str, *, newest_step: int) -> Chunk | None:
-        """Encode the first steps that are not compacted, unless they are among the newest.
+        """Encode the first steps that are not compacted, except the newest ones.
 
-        A gap that a removed chunk has left is filled whatever its size; behind the last chunk a whole chunk is needed.
-        Nothing is compacted while rows of a removed attempt are stored.
+        The gap of a removed chunk is filled whatever its size; after the last chunk, a whole chunk is needed. Nothing
+        is compacted while rows of a removed attempt are stored.
         """
         if self._connection.execute(removed_attempts(run_id).limit(1)).first() is not None:
             return None
@@ -75,7 +75,7 @@ class Compaction:
         return self._encode_range(run_id, ends[-1][1], limit, least=CHUNK_STEPS)
 
     def add(self, run_id: str, chunk: Chunk) -> None:
-        """Write a chunk, in place of what a removed one may have left."""
+        """Write a chunk, and replace any rows that a removed one has left."""
         self._remove(run_id, chunk.first_step)
         key = {"run_id": run_id, "first_step": chunk.first_step}
         encoded = {"end_step": chunk.end_step, "steps": chunk.steps, "times": chunk.times}
@@ -90,7 +90,7 @@ class Compaction:
         self._connection.execute(update(runs).where(here), {"compacted_to": chunk.end_step})
 
     def remove_at(self, run_id: str, written: Iterable[int]) -> None:
-        """Remove the chunks whose range holds a step that was written."""
+        """Remove the chunks whose range contains a step that was written."""
         end = self._connection.execute(select(runs.c.compacted_to).where(runs.c.id == run_id)).scalar()
         inside = sorted(number for number in written if end is not None and number < end)
         if not inside:
@@ -106,7 +106,7 @@ class Compaction:
                 self._remove(run_id, first)
 
     def remove_range(self, run_id: str, begin: int, end: int) -> None:
-        """Remove the chunks that hold a step from ``begin`` on and before ``end``."""
+        """Remove the chunks that contain a step from ``begin`` on and before ``end``."""
         here = (chunks.c.run_id == run_id) & (chunks.c.first_step < end) & (chunks.c.end_step > begin)
         for first_step in list(self._connection.execute(select(chunks.c.first_step).where(here)).scalars()):
             self._remove(run_id, first_step)
@@ -117,12 +117,12 @@ class Compaction:
         self._connection.execute(update(runs).where(runs.c.id == run_id), {"compacted_to": 0})
 
     def count(self, run_id: str) -> int:
-        """Return how many chunks a run has."""
+        """Return the number of chunks of a run."""
         query = select(func.count()).select_from(chunks).where(chunks.c.run_id == run_id)
         return int(self._connection.execute(query).scalar_one())
 
     def _encode_range(self, run_id: str, begin: int, end: int, *, least: int) -> Chunk | None:
-        """Encode a chunk of the first steps in a range, and let it end where the range ends if it has them all."""
+        """Encode a chunk of the first steps in a range. If it contains all of them, it ends where the range ends."""
         query = (
             select(steps.c.step)
             .where(steps.c.run_id == run_id, steps.c.step >= begin, steps.c.step < end)

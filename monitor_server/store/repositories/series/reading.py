@@ -1,4 +1,4 @@
-"""Reads whole signals of a run: what is compacted from chunks, and the rest from the rows of steps."""
+"""Reads whole signals of a run: the compacted part from chunks, and the rest from the rows of steps."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ __all__ = ["Series"]
 
 log = logging.getLogger(__name__)
 
-# Summaries are read where they hold at least as many points as are asked for: two of each 64 rows.
+# Summaries are read if they have at least the requested number of points: two for each 64 rows.
 ROWS_PER_POINT = 32
 
 _POSITIONS = select(signals.c.name, signals.c.position).where(
@@ -59,9 +59,9 @@ class Series:
             names: Its signals.
             from_step: The first step.
             to_step: The last step.
-            max_points: How many points of a signal a chart shows. Where a run has many times more, the extremes and
-                NaNs of every 64 steps are returned instead of all values.
-            with_times: Whether to read when each step was recorded, which costs as much as one more signal.
+            max_points: The number of points of a signal that a chart shows. If a run has many times more, the extremes
+                and NaNs of every 64 steps are returned instead of all values.
+            with_times: Whether to read the time of each step, which costs as much as one more signal.
         """
         asked = {"run": run_id, "names": list(names)}
         positions: dict[str, int] = dict(fetch_tuples(self._connection, _POSITIONS, asked))
@@ -131,7 +131,7 @@ class Series:
     def _not_compacted(
         self, run_id: str, positions: dict[str, int], gaps: Sequence[tuple[int, int]], *, with_times: bool
     ) -> dict[str, Column]:
-        """Read from the rows of steps what no chunk holds."""
+        """Read the values that no chunk contains from the rows of steps."""
         rows = read_step_rows(self._connection, run_id, gaps)
         parts: dict[str, Column] = {}
         for name, (values, observed) in zip(positions, columns(rows.packed, list(positions.values())), strict=True):

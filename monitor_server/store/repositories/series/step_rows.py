@@ -1,4 +1,4 @@
-"""Rows of steps in a range, each in the newest attempt that made the step."""
+"""Rows of steps in a range, each from the newest attempt that made the step."""
 
 import logging
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def read_step_rows(connection: Connection, run_id: str, ranges: Sequence[tuple[i
     """Read the steps of some ascending ranges, both ends included; a row that cannot be decoded is left out."""
     rows: list[tuple[int, float, bytes]] = []
     damaged = 0
-    for first, last in ranges:  # one query each: SQLite walks over the whole run where ranges are joined by OR
+    for first, last in ranges:  # one query for each range: with ranges joined by OR, SQLite would read the whole run
         fetched = fetch_tuples(connection, _ROWS, {"run": run_id, "first": first, "last": last})
         whole = [row for row in fetched if len(row[2]) % FLOAT.itemsize == 0]
         damaged += len(fetched) - len(whole)
