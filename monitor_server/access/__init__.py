@@ -1,1 +1,1 @@
-"""Decides who may do what: API keys, scopes, sessions of the dashboard, and the one check of every request."""
+"""Decides which callers may do what: API keys, scopes, sessions of the dashboard, and the check of every request."""

@@ -1,4 +1,4 @@
-"""Scopes, and who sends a request."""
+"""Scopes, and the sender of a request."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,16 +8,16 @@ __all__ = ["ANYBODY", "Caller", "Scope"]
 
 
 class Scope(StrEnum):
-    """What a key may do. Which scopes a scope includes is in `INCLUDED`; docs/keys.md lists the routes of each."""
+    """The permission of a key. `INCLUDED` states the scopes that each includes; docs/keys.md lists their routes."""
 
     INGEST = "ingest"
-    """Send batches, and read the receipts. A trainer needs no more."""
+    """Send batches, and read the receipts. A trainer needs only this."""
     READ = "read"
     """Read runs, alerts, the live stream, metrics and the dashboard."""
     OPERATE = "operate"
     """Read, acknowledge alerts and reset runs."""
     ADMIN = "admin"
-    """Everything, also delete, make and revoke keys, and read the audit log."""
+    """Everything, which includes deleting, creating and revoking keys, and reading the audit log."""
 
 
 INCLUDED: Final = {
@@ -30,13 +30,13 @@ INCLUDED: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who sends a request, and what they may do.
+    """The sender of a request, with its permissions.
 
     Attributes:
-        name: The name of the key, or of the user that a trusted proxy names; None where no keys are in use.
-        scope: What the caller may do.
-        project: The only project that the caller reaches; None for all.
-        key_id: The key; None for a user of a proxy, and where no keys are in use.
+        name: The name of the key, or of the user that a trusted proxy names; None if no keys are in use.
+        scope: The caller's permission.
+        project: The only project that the caller may access; None for all.
+        key_id: The key; None for a user of a proxy, and if no keys are in use.
     """
 
     name: str | None
@@ -49,14 +49,14 @@ class Caller:
         return scope in INCLUDED[self.scope]
 
     def reaches(self, project: str | None) -> bool:
-        """Whether the caller may know of something that belongs to a project."""
+        """Whether the caller may see that something of a project exists."""
         return self.project is None or self.project == project
 
     def signature(self, given: str = "") -> str:
-        """Return who is recorded as the author of a change; nobody can record another one than themselves.
+        """Return the recorded author of a change; a caller cannot record another author than itself.
 
         Args:
-            given: What the author calls themselves. Where no keys are in use nothing else is known.
+            given: The name that the author gives. If no keys are in use, nothing else is known about the author.
         """
         if self.name is None:
             return given or "somebody"
@@ -64,4 +64,4 @@ class Caller:
 
 
 ANYBODY: Final = Caller(name=None, scope=Scope.ADMIN)
-"""Everybody who can open a connection, where no keys are in use."""
+"""Everybody who can open a connection, if no keys are in use."""

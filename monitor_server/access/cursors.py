@@ -1,7 +1,7 @@
-"""Hides the numbers behind cursors and ids from keys of one project, which would learn how much all projects hold.
+"""Hides the numbers behind cursors and ids from keys of one project, because they show the size of all projects.
 
-A number of 56 bits goes through four rounds of a Feistel network whose function is keyed by a secret of the key. That
-is a permutation: each number has one cursor and back, and nothing is stored. All collectors of a database know the
+A number of 56 bits goes through four rounds of a Feistel network whose function is keyed by a secret of the key. This
+is a permutation: each number has exactly one cursor, and nothing is stored. All collectors of a database have the
 secret.
 """
 
@@ -12,15 +12,15 @@ from typing import Final
 __all__ = ["CURSOR_SECRET", "hide", "reveal"]
 
 CURSOR_SECRET: Final[ContextVar[bytes | None]] = ContextVar("rlvitals_cursor_secret", default=None)
-"""Of the key that asks, where it reaches one project only; None for everybody else, whose cursors are plain numbers."""
+"""The secret of the requesting key if it may access one project only; otherwise None, and cursors are plain numbers."""
 
 HALF_BITS: Final = 28  # two halves fit the 18 digits of a cursor
 MASK: Final = (1 << HALF_BITS) - 1
-ROUNDS: Final = 4  # with a random function for each, nobody can tell the permutation from a random one
+ROUNDS: Final = 4  # with a random function for each round, the permutation cannot be told from a random one
 
 
 def hide(number: int) -> int:
-    """Return the cursor of a number for the one who asks."""
+    """Return the cursor of a number for the current request."""
     secret = CURSOR_SECRET.get()
     if secret is None:
         return number
@@ -31,7 +31,7 @@ def hide(number: int) -> int:
 
 
 def reveal(cursor: int) -> int:
-    """Return the number of a cursor for the one who asks."""
+    """Return the number of a cursor for the current request."""
     secret = CURSOR_SECRET.get()
     if secret is None:
         return cursor

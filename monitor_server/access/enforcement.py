@@ -1,8 +1,8 @@
-"""Checks every request before its body is read: who sends it, whether they may, and how much they have sent.
+"""Checks every request before its body is read: the sender, its permission, and the amount that it has sent.
 
-This is the only place that does so. A route says nothing about keys: `route_scopes` does, and what stands in none of
-its rows is closed. Routes that concern several projects read the caller, whom this module puts into the
-request's scope.
+This is the only place with such checks. A route does not mention keys: `route_scopes` does, and a route without a row
+there is closed. Routes that concern several projects read the caller, which this module puts into the request's
+scope.
 """
 
 import asyncio
@@ -36,21 +36,22 @@ __all__ = ["CALLER", "ENFORCEMENT", "Enforcement"]
 
 CALLER: Final = "rlvitals.caller"
 ENFORCEMENT: Final = "rlvitals.enforcement"
-# A proxy that has signed a user out tells nobody: a long answer ends then, and the next request passes the proxy again.
+# A proxy does not report that a user has signed out. So a long answer ends after this time, and the next request passes
+# the proxy again.
 PROXY_USER_SECONDS: Final = 600.0
 SIGN_IN: Final = "/sign-in"
-# Where the dashboard answers, which asks the API on behalf of the browser.
+# The dashboard answers below this path, and sends requests to the API on behalf of the browser.
 DASHBOARD_UPDATES: Final = "/_dash-"
 
 
 class Enforcement:
-    """Wraps the application, and lets only those requests through whose sender may send them.
+    """Wraps the application, and passes on only those requests whose sender has the permission.
 
     Args:
         app: The application.
         identification: Recognises callers.
-        limits: How much each key may send.
-        store: Where the projects of runs and alerts are.
+        limits: The amount that each key may send.
+        store: The database with the projects of runs and alerts.
     """
 
     def __init__(self, app: ASGIApp, *, identification: Identification, limits: RateLimits, store: Store) -> None:
@@ -74,7 +75,8 @@ class Enforcement:
             if counted is not None:
                 self._limits.count_request(counted)
             if access is UNKNOWN:
-                # Not passed on: whatever serves it, such as a route of Dash's own, was not declared.
+                # The request is not passed on: another part, such as a route of Dash, could answer it without a
+                # declared scope.
                 raise UnknownPath.at(scope["path"])
         except KeyRequired as error:
             await (_redirect(scope, send) if opens_page(scope) else refuse(error, send, scope=scope))
@@ -92,11 +94,11 @@ class Enforcement:
             CURSOR_SECRET.reset(token)
 
     def rechecking(self, scope: Scope, *, is_stream: bool = True) -> Callable[[], str | None]:
-        """Return what tells, during a long answer, why its request would not be let in any more, or None.
+        """Return a function that gives the reason if the request would now be refused, during a long answer, or None.
 
-        The reason is that the key or the session has ended, that the rights of its holder have changed, that keys are
-        needed by now, or that a user of a proxy was let in more than `PROXY_USER_SECONDS` ago. The latter does not
-        concern an answer that is no stream, which nobody could open again where it ended.
+        The reasons are that the key or the session has ended, that the rights of its holder have changed, that keys are
+        now required, or that a user of a proxy was admitted more than `PROXY_USER_SECONDS` ago. The last reason does
+        not apply to an answer that is not a stream, because the client could not resume it.
         """
         access, _ = find_access(scope["method"], scope["path"])
         caller: Caller = scope[CALLER]
@@ -140,7 +142,7 @@ class Enforcement:
         return caller
 
     async def _check_project(self, caller: Caller, access: Access, parameters: Mapping[str, Any], scope: Scope) -> None:
-        """Keep a key of one project from all others; what it may not see is answered like what does not exist."""
+        """Restrict a key of one project to it; it is answered as if other projects did not exist."""
         if caller.project is None:
             return
         if access.reach is Reach.COLLECTOR:
@@ -163,7 +165,7 @@ class Enforcement:
             return reading.runs.project(id_) if is_run else reading.alerts.project(id_)
 
     def _delegated(self, scope: Scope, caller: Caller) -> Scope:
-        """Return a scope in which the browser's own credentials are replaced by what the API takes for them."""
+        """Return a scope in which a delegation for the API replaces the browser's own credentials."""
         scope = {
             **scope,
             "headers": [each for each in scope["headers"] if each[0] not in (b"cookie", b"authorization")],

@@ -1,4 +1,4 @@
-"""Recognises who sends a request: by a key, by the header of a trusted proxy, or by the cookie of a sign-in."""
+"""Recognises the sender of a request: by a key, by the header of a trusted proxy, or by the cookie of a sign-in."""
 
 import ipaddress
 from collections.abc import Callable, Sequence
@@ -35,8 +35,8 @@ class TrustedProxies:
 
     Attributes:
         header: The header's name.
-        networks: The addresses that are believed; the header of anybody else is not looked at.
-        scope: What the users may do.
+        networks: The trusted addresses; the header from any other address is ignored.
+        scope: The permission of the users.
     """
 
     header: str
@@ -45,10 +45,10 @@ class TrustedProxies:
 
     @classmethod
     def of(cls, settings: Settings) -> "TrustedProxies | None":
-        """Return what the settings say, or None if no proxy is trusted.
+        """Return the proxies of the settings, or None if no proxy is trusted.
 
         Raises:
-            StartupError: If the settings lack one of the two, or an address is none.
+            StartupError: If the settings lack one of the two values, or an address is not valid.
         """
         names = [name.strip() for name in settings.trusted_proxies.split(",") if name.strip()]
         if not settings.trusted_header and not names:
@@ -67,7 +67,7 @@ class TrustedProxies:
         return cls(settings.trusted_header, networks, Scope(settings.trusted_scope))
 
     def user(self, headers: Headers, address: str) -> str | None:
-        """Return the user whom a proxy names, or None."""
+        """Return the user named by a proxy, or None."""
         try:
             peer = ipaddress.ip_address(address)
         except ValueError:
@@ -85,11 +85,11 @@ class Identification:
     """Recognises callers.
 
     Attributes:
-        keys: The keys that there are.
-        delegation: Reads what the dashboard sends for a browser.
+        keys: All keys.
+        delegation: Reads the dashboard's credentials for a browser.
         proxies: The proxies that name users, or None.
-        is_closed: Whether people sign in otherwise, so that keys are needed before there is one.
-        is_https: Whether browsers reach the collector by HTTPS, so that no other cookie than one for it is read.
+        is_closed: Whether people sign in another way, so that keys are required even if there is none yet.
+        is_https: Whether browsers reach the collector by HTTPS, so that only cookies for HTTPS are read.
         clock: Returns seconds since the epoch.
     """
 
@@ -102,19 +102,19 @@ class Identification:
 
     @property
     def is_needed(self) -> bool:
-        """Whether anybody needs to be recognised: as soon as there was a key, or people sign in otherwise."""
+        """Whether callers must be recognised: once there was a key, or if people sign in another way."""
         return self.is_closed or not self.keys.is_empty or self.proxies is not None
 
     def identify(self, headers: Headers, address: str, *, scheme: str = "http") -> Caller | None:
-        """Return who sends a request, or None if nothing in it says so.
+        """Return the sender of a request, or None if the request does not identify one.
 
         Args:
-            headers: Of the request.
-            address: The client's, of the connection itself.
-            scheme: Of the connection, likewise.
+            headers: The headers of the request.
+            address: The client's address, from the connection itself.
+            scheme: The scheme of the connection.
 
         Raises:
-            KeyRequired: If there is a key that is not valid.
+            KeyRequired: If the request has an invalid key.
         """
         if not self.is_needed:
             return ANYBODY
@@ -145,5 +145,5 @@ class Identification:
 
 
 def caller_of(key: StoredKey) -> Caller:
-    """Return who sends a request with a key."""
+    """Return the sender of a request with a key."""
     return Caller(name=key.name, scope=Scope(key.scope), project=key.project, key_id=key.id)

@@ -11,7 +11,7 @@ from monitor_server.errors import TooManyRequests
 
 __all__ = ["AddressLimits", "RateLimits"]
 
-BURST_SECONDS: Final = 10.0  # a trainer that was cut off sends what has piled up
+BURST_SECONDS: Final = 10.0  # a trainer that was disconnected sends its gathered batches
 MOST_CALLERS: Final = 10_000
 IPV6_NETWORK_BITS: Final = 64  # one client usually has all addresses of such a network
 
@@ -19,12 +19,12 @@ IPV6_NETWORK_BITS: Final = 64  # one client usually has all addresses of such a 
 class RateLimits:
     """A token bucket of requests and one of bytes for each caller.
 
-    The bytes of a body are counted while it arrives, because a client may announce any length. A caller whose bodies
-    were too many is refused before the next one.
+    The bytes of a body are counted while it arrives, because a client may announce any length. A caller that has
+    exceeded the limit of bytes is refused at its next request.
 
     Args:
-        requests: Requests per second, for ten seconds at once; 0 for any number.
-        bytes_: Bytes of bodies per second, likewise.
+        requests: Requests per second, for ten seconds at once; 0 for no limit.
+        bytes_: Bytes of bodies per second, for ten seconds at once; 0 for no limit.
         time: Returns seconds that never go back.
     """
 
@@ -33,7 +33,7 @@ class RateLimits:
         self._time = time
         self._levels: OrderedDict[str, list[float]] = (
             OrderedDict()
-        )  # what is left of requests, of bytes, and since when
+        )  # the rest of requests, the rest of bytes, and the time of this state
 
     def __len__(self) -> int:
         return len(self._levels)
@@ -42,7 +42,7 @@ class RateLimits:
         """Count a request.
 
         Raises:
-            TooManyRequests: If the caller has sent too many requests or bytes. The request is not counted then.
+            TooManyRequests: If the caller has sent too many requests or bytes. Then the request is not counted.
         """
         levels = self._refilled(caller)
         missing = (1.0 - levels[0], -levels[1])
@@ -73,13 +73,13 @@ class RateLimits:
 
 
 class AddressLimits:
-    """Bounds requests of one kind: from one address, or of one key where they need one, and altogether.
+    """Limits requests of one kind: from one address, or with one key if they need one, and in total.
 
     Args:
-        what: What is requested, in the plural, for the error message.
+        what: The requested objects, in the plural, for the error message.
         per_address: Requests per second from one address, for ten seconds at once. All IPv6 addresses that differ only
             in their last 64 bits count as one.
-        altogether: Requests per second from all addresses, likewise.
+        altogether: Requests per second from all addresses, for ten seconds at once.
         time: Returns seconds that never go back.
     """
 
@@ -97,7 +97,7 @@ class AddressLimits:
         """Count a request.
 
         Raises:
-            TooManyRequests: If there were too many.
+            TooManyRequests: If there were too many requests.
         """
         try:
             self._per_address.count_request(_network(address))

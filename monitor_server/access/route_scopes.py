@@ -1,7 +1,7 @@
-"""The table of routes: which scope each one needs, and how a key of one project is kept from the others.
+"""The table of routes: the scope that each one needs, and the part of the collector that it concerns.
 
-A route that is not here is closed: `check_routes` ends the start of a collector that serves a route without
-an entry. docs/keys.md shows this table.
+The part confines a key of one project to its project. A route without an entry is closed: `check_routes` ends the start
+of a collector that serves such a route. docs/keys.md shows this table.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,29 +18,29 @@ __all__ = ["OTHER_METHOD", "ROUTES", "UNKNOWN", "Access", "Reach", "check_routes
 
 
 class Reach(StrEnum):
-    """What a route concerns, by which a key of one project is confined to it."""
+    """The part of the collector that a route concerns. It confines a key of one project to its project."""
 
     NOTHING = "nothing"
-    """The answer holds nothing of any project."""
+    """The answer contains nothing of any project."""
     RUN = "run"
-    """The run in the path: one of another project is answered like one that does not exist."""
+    """The run in the path: a run of another project is answered like a run that does not exist."""
     ALERT = "alert"
-    """The alert in the path, likewise."""
+    """The alert in the path: an alert of another project is answered like an alert that does not exist."""
     PROJECT = "project"
-    """The project in the path or the query, likewise."""
+    """The project in the path or the query: another project is answered like a project that does not exist."""
     FILTERED = "filtered"
-    """The route itself takes the caller's project into account."""
+    """The route itself filters by the caller's project."""
     COLLECTOR = "collector"
     """The collector as a whole: a key of one project is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a route needs.
+    """The requirements of a route.
 
     Attributes:
-        scope: The scope that the caller needs; None if nobody needs a key.
-        reach: What the route concerns.
+        scope: The scope that the caller needs; None if no key is required.
+        reach: The part of the collector that the route concerns.
     """
 
     scope: Scope | None
@@ -51,7 +51,7 @@ _INGEST = Access(Scope.INGEST, Reach.FILTERED)
 _LIST = Access(Scope.READ, Reach.FILTERED)
 _RUN = Access(Scope.READ, Reach.RUN)
 _ALERT = Access(Scope.READ, Reach.ALERT)
-_PAGE = Access(Scope.READ, Reach.NOTHING)  # the frame of a page; what it shows comes from the API
+_PAGE = Access(Scope.READ, Reach.NOTHING)  # the frame of a page; its content comes from the API
 _PUBLIC = Access(None, Reach.NOTHING)
 _ADMIN = Access(Scope.ADMIN, Reach.FILTERED)
 
@@ -133,7 +133,7 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/api/v1/session/oidc"): _PUBLIC,
     ("GET", "/api/v1/session/oidc/callback"): _PUBLIC,
     ("GET", "/healthz"): _PUBLIC,
-    ("GET", "/readyz"): _PUBLIC,  # only a caller who may read everything learns more than ready or not
+    ("GET", "/readyz"): _PUBLIC,  # only a caller with permission to read everything learns more than ready or not
     ("GET", "/metrics"): Access(Scope.READ, Reach.COLLECTOR),
     ("GET", "/docs"): _PAGE,
     ("GET", "/openapi.json"): _PAGE,
@@ -156,17 +156,17 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/_favicon.ico"): _PUBLIC,
 }
 UNKNOWN: Final = Access(Scope.READ, Reach.NOTHING)
-"""What a path in no row needs: without a key nobody learns which paths there are, and with one it is not served."""
+"""The requirement of a path without a row: without a key nobody learns which paths exist; with one it is not served."""
 OTHER_METHOD: Final = Access(Scope.READ, Reach.NOTHING)
-"""What a path of the table needs with a method that no row has; the application answers which methods there are."""
+"""The requirement of a known path with a method without a row; the application answers with the allowed methods."""
 
 _COMPILED = [(method, *compile_path(path)[::2], access) for (method, path), access in ROUTES.items()]
 
 
 def find_access(method: str, path: str) -> tuple[Access, Mapping[str, Any]]:
-    """Return what a request needs, and the parameters in its path."""
+    """Return the requirement of a request, and the parameters in its path."""
     found = UNKNOWN
-    for candidate in (path, path.removesuffix("/")):  # the dashboard serves its pages with a slash at the end as well
+    for candidate in (path, path.removesuffix("/")):  # the dashboard also serves its pages with a slash at the end
         for declared, pattern, parsers, access in _COMPILED:
             if match := pattern.fullmatch(candidate):
                 if declared == method:
@@ -179,7 +179,7 @@ def check_routes(served: Iterable[tuple[str, str]]) -> None:
     """Check that each route, a method with a path, has an entry.
 
     Raises:
-        UndeclaredRoute: If one has none.
+        UndeclaredRoute: If a route has none.
     """
     missing = sorted(f"{method} {path}" for method, path in served if (method, path) not in ROUTES)
     if missing:

@@ -1,4 +1,4 @@
-"""Signed texts that stand for a caller: the cookie of a browser, and what the dashboard shows to the API for it."""
+"""Signed texts that represent a caller: the cookie of a browser, and the dashboard's text for the API."""
 
 import hashlib
 import hmac
@@ -34,42 +34,42 @@ DELEGATION_SECONDS: Final = 60.0  # longer than the dashboard takes for one answ
 
 
 def sign_session(key: StoredKey, *, until: float) -> str:
-    """Return the value of a cookie. It names the key, by whose revocation it ends, and holds nothing secret."""
+    """Return the value of a cookie. It names the key, ends with the key's revocation, and contains no secret."""
     return _signer(key).sign(f"{key.id}~{int(until)}").decode()
 
 
 def set_session_cookie(
     answer: Response, request: Request, key: StoredKey, *, now: float, seconds: float, is_https: bool
 ) -> None:
-    """Sign a browser in: its cookie ends after so many seconds, or with the key; ``is_https`` is of the settings."""
+    """Sign a browser in: its cookie ends after ``seconds``, or with the key; ``is_https`` comes from the settings."""
     secure = is_encrypted(request.headers, scheme=request.url.scheme, is_https=is_https)
     answer.set_cookie(
         host_cookie(COOKIE, secure=secure),
         sign_session(key, until=now + seconds),
         max_age=int(seconds),
         httponly=True,
-        samesite="lax",  # a link in a message opens the dashboard; what changes something also needs our own Origin
+        samesite="lax",  # a link in a message opens the dashboard; changes also need our own Origin
         secure=secure,
     )
 
 
 def delete_session_cookie(answer: Response) -> None:
-    """Sign a browser out, by whichever name its cookie has."""
+    """Sign a browser out, under both possible names of its cookie."""
     for secure in (False, True):
         answer.delete_cookie(host_cookie(COOKIE, secure=secure), httponly=True, samesite="lax", secure=secure)
 
 
 def host_cookie(name: str, *, secure: bool) -> str:
-    """Return the name of a cookie; browsers take one for TLS alone from this very host, and not from its siblings."""
+    """Return the name of a cookie; with the prefix, browsers accept it only over TLS and only from this very host."""
     return f"__Host-{name}" if secure else name
 
 
 def find_cookie(headers: Headers, name: str) -> str | None:
-    """Return the value of a cookie, or None; the last one counts where there are several.
+    """Return the value of a cookie, or None; if there are several, the last one is used.
 
-    A browser sends the cookies of every port of a host, and one that breaks the rules must not hide the others. Only
-    spaces and tabs are removed around a name, as browsers do: a sibling host may set ``__Host-...`` after the
-    byte A0, which Python takes for a space.
+    A browser sends the cookies of every port of a host, and an invalid one must not hide the others. Only spaces and
+    tabs are removed around a name, as browsers do: a sibling host may set ``__Host-...`` after the byte A0, which
+    Python treats as a space.
     """
     found = None
     for pair in "; ".join(headers.getlist("cookie")).split(";"):
@@ -80,24 +80,24 @@ def find_cookie(headers: Headers, name: str) -> str | None:
 
 
 def is_encrypted(headers: Headers, *, scheme: str, is_https: bool) -> bool:
-    """Whether a browser speaks TLS, to us or to a proxy before us; its cookies are then for TLS alone.
+    """Whether a browser uses TLS, to us or to a proxy before us. Its cookies are then for TLS only.
 
     Args:
-        headers: Of its request.
-        scheme: Of the connection to us.
-        is_https: Whether RLVITALS_PUBLIC_URL begins with https://. Many proxies do not say what they speak.
+        headers: The headers of its request.
+        scheme: The scheme of the connection to us.
+        is_https: Whether RLVITALS_PUBLIC_URL begins with https://. Many proxies do not state the scheme that they use.
     """
     forwarded = headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
     return is_https or "https" in (scheme, forwarded)
 
 
 def read_session(value: str, *, find: Callable[[str], StoredKey | None], now: float) -> StoredKey | None:
-    """Return the key that a cookie names; None if the key has ended, the time is over, or the signature is wrong."""
+    """Return the key that a cookie names; None if the key or the time has ended, or the signature is wrong."""
     key = find(value.partition("~")[0])
     if key is None:
         return None
     text = value.rpartition(".")[0]
-    # Signed anew and compared whole: base64 can be written in several ways.
+    # The text is signed again and compared as a whole, because base64 can be written in several ways.
     signed = _signer(key).sign(text.encode(errors="replace"))
     if not hmac.compare_digest(signed, value.encode(errors="replace")):
         return None
@@ -105,10 +105,10 @@ def read_session(value: str, *, find: Callable[[str], StoredKey | None], now: fl
 
 
 class Delegation:
-    """What the dashboard of this process sends to the API in place of the browser's own credentials.
+    """The text that the dashboard of this process sends to the API in place of the browser's own credentials.
 
-    A user whom a proxy has named is known by the proxy's address, which the dashboard's requests do not have. The
-    secret exists in this process only.
+    A user from a proxy is recognised by the proxy's address, which the dashboard's requests do not have. The secret
+    exists in this process only.
 
     Args:
         clock: Returns seconds since the epoch.
@@ -121,11 +121,11 @@ class Delegation:
         )
 
     def sign(self, caller: Caller) -> str:
-        """Return a text that stands for a caller for a minute."""
+        """Return a text that represents a caller for a minute."""
         return DELEGATED + str(self._serializer.dumps([asdict(caller), self._clock() + DELEGATION_SECONDS]))
 
     def read(self, text: str) -> Caller | None:
-        """Return the caller that a text stands for, or None."""
+        """Return the caller that a text represents, or None."""
         try:
             fields, until = self._serializer.loads(text.removeprefix(DELEGATED))
         except BadData:

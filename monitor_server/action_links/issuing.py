@@ -1,4 +1,4 @@
-"""Issues the links of a message: their hashes are stored with the message, and the links are computed as it is sent."""
+"""Issues the links of a message: their hashes are stored with the message; the links are computed when it is sent."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ __all__ = ["PATH", "LinkAction", "LinkIssuer"]
 log = logging.getLogger(__name__)
 
 PATH: Final = "/act/"  # of the pages of links, before the token
-MAX_LINKED_ALERTS: Final = 5  # of a message, the most urgent; more would make it unreadable
-KEPT_SECONDS: Final = 30 * DAY_SECONDS  # so long a link that is over says what became of its alert
+MAX_LINKED_ALERTS: Final = 5  # in a message, the most urgent ones; more would make it unreadable
+KEPT_SECONDS: Final = 30 * DAY_SECONDS  # for this time, an expired link shows the state of its alert
 
 
 class LinkAction(StrEnum):
-    """What a link does, in the order in which a message shows them."""
+    """The actions of links, in their order in a message."""
 
     ACKNOWLEDGE = "acknowledge"
     SILENCE = "silence_hour"
@@ -42,9 +42,9 @@ class LinkIssuer:
     """Issues links for the critical alerts of a message.
 
     Args:
-        secrets: What signs them.
+        secrets: The secrets that sign links.
         public_url: The address of the dashboard, without a slash at its end.
-        seconds: How long they hold.
+        seconds: The time for which they are valid.
     """
 
     def __init__(self, secrets: LinkSecrets, *, public_url: str, seconds: float) -> None:
@@ -90,7 +90,7 @@ class LinkIssuer:
         repositories.action_links.add(links)
 
     def add_links(self, repositories: Repositories, body: Mapping[str, Any], *, now: float) -> dict[str, Any]:
-        """Return the body of a message with the links of its alerts that hold; they stand in no stored body."""
+        """Return the body of a message with the valid links of its alerts; no stored body contains links."""
         found: dict[str, list[dict[str, Any]]] = {}
         order = list(LinkAction)
         stored = [link for link in repositories.action_links.of_message(body["id"]) if link.action in order]
@@ -111,7 +111,7 @@ class LinkIssuer:
 
     @staticmethod
     def remove_old(repositories: Repositories, *, now: float) -> None:
-        """Remove the links that have been over for a month."""
+        """Remove the links that expired at least a month ago."""
         repositories.action_links.remove_old(before=now - KEPT_SECONDS)
 
     def _token(self, repositories: Repositories, link: StoredLink) -> str | None:

@@ -1,4 +1,4 @@
-"""Looks up the links that browsers open: a few at once, and those that do not exist are counted."""
+"""Looks up the links that browsers open: a few at a time, with a limit on unknown links."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from monitor_server.store.database import Store
 
 __all__ = ["LinkLookup"]
 
-# Links that are looked up at once, so that guesses leave threads to everybody else.
+# The number of simultaneous look-ups, so that guesses do not use up the threads of other requests.
 LOOKUPS: Final = 2
 # Nobody can guess a link; the limits bound the work, in requests per second.
 UNKNOWN_PER_ADDRESS: Final = 5.0
@@ -23,7 +23,7 @@ class LinkLookup:
 
     Args:
         store: The database.
-        secrets: What signed the links.
+        secrets: The secrets that signed the links.
         clock: Returns seconds since the epoch.
     """
 
@@ -32,21 +32,21 @@ class LinkLookup:
         self._secrets = secrets
         self._clock = clock
         self._turns = asyncio.Semaphore(LOOKUPS)
-        # A genuine link is not counted: behind a proxy, a stranger who guesses would use up what others need.
+        # Valid links are not counted: behind a proxy, a stranger who guesses would use up the limit of other people.
         self._unknown = AddressLimits(
             "unknown links were opened", per_address=UNKNOWN_PER_ADDRESS, altogether=UNKNOWN_ALTOGETHER
         )
 
     @property
     def counted_addresses(self) -> int:
-        """How many addresses have opened unknown links lately."""
+        """The number of addresses that have opened unknown links lately."""
         return len(self._unknown)
 
     async def find(self, token: str, *, address: str) -> FoundLink | None:
-        """Return the link of a token, or None; an unknown one is counted for the address that it comes from.
+        """Return the link of a token, or None; an unknown one is counted for its address.
 
         Raises:
-            TooManyRequests: If too many unknown ones came from the address, or altogether.
+            TooManyRequests: If too many unknown ones came from the address, or in total.
             Unavailable: If the database cannot be read.
         """
         found = await self.read(token) if is_token(token) else None
@@ -55,7 +55,7 @@ class LinkLookup:
         return found
 
     async def read(self, token: str) -> FoundLink | None:
-        """Return the link of a token as it is now, or None.
+        """Return the current state of the link of a token, or None.
 
         Raises:
             Unavailable: If the database cannot be read.
@@ -69,7 +69,7 @@ class LinkLookup:
             return await asyncio.to_thread(read)
 
     async def check(self, token: str, confirmation: str) -> LinkUse:
-        """Return what an attempt to use a link would meet, and change nothing.
+        """Return the result that an attempt to use a link would have, without a change.
 
         Raises:
             Unavailable: If the database cannot be read.

@@ -1,6 +1,6 @@
-"""The page of a link: what it will do, to which run, until when it holds, and afterwards what became of it.
+"""The page of a link: its action, its run and its end, and after its use the result.
 
-It has no script, and loads nothing. Opening it changes nothing: programs open links before people do.
+It has no script, and loads nothing. Opening it changes nothing, because programs open links before people do.
 """
 
 import math
@@ -66,9 +66,9 @@ DONE: Final = {
 
 
 def draw_link(found: FoundLink, *, now: float) -> str:
-    """Draw the page of a link: with a form where it can be used, and else with the reason why not.
+    """Draw the page of a link: with a form if it can be used, and otherwise with the reason.
 
-    A link that was used, or that is over, shows nothing of the run: messages are kept for long, and are passed on.
+    A used or expired link shows nothing of the run, because messages are kept for long, and are forwarded.
     """
     action = LinkAction(found.link.action)
     if found.state is not LinkState.OPEN:
@@ -91,14 +91,14 @@ def draw_done(used: FoundLink, *, now: FoundLink | None) -> str:
 
     Args:
         used: The link.
-        now: The same with the alert as it is after it; None where that could not be read.
+        now: The link with the alert after its use; None if this could not be read.
     """
     shown = _address(used) if now is None else _alert(now)
     return _page("Done", f"<p>{text(DONE[LinkAction(used.link.action)])}</p>{shown}")
 
 
 def draw_unknown(found: FoundLink) -> str:
-    """Draw the page that follows a failure after which it is not known whether the link has acted."""
+    """Draw the page after a failure that leaves it unknown whether the link has acted."""
     unknown = UNKNOWN[LinkAction(found.link.action)]
     words = (
         f"The collector's database did not confirm the change. It is not known {unknown}. "
@@ -108,7 +108,7 @@ def draw_unknown(found: FoundLink) -> str:
 
 
 def draw_problem(heading: str, words: str) -> str:
-    """Draw a page without anything of a run."""
+    """Draw a page without data of a run."""
     return _page(heading, f"<p>{text(words)}</p>")
 
 
@@ -141,7 +141,7 @@ def _alert(found: FoundLink) -> str:
 
 
 def _address(found: FoundLink) -> str:
-    """Link to the alert on the dashboard, which shows it to those who may read it."""
+    """Link to the alert on the dashboard, which shows it to people with the permission."""
     alert = found.alert
     address = f"/runs/{quote(alert.run_id, safe='')}/alerts/{quote(alert.id, safe='')}"
     return f'<p><a href="{text(address)}">Open the alert on the dashboard</a></p>'

@@ -1,7 +1,7 @@
-"""The tokens of links: HMAC-SHA256 over what a link does, with a secret of the installation.
+"""The tokens of links: HMAC-SHA256 over the data of a link, with a secret of the installation.
 
-A token is the signature and nothing else. Only its hash is stored, with what was signed, so that neither a reader of
-the database without the secret can make a link, nor one who changes a row can make it do something else.
+A token is only the signature. Its hash is stored with the signed data. So a reader of the database without the secret
+cannot make a link, and a changed row does not change the action of a link.
 """
 
 import base64
@@ -26,7 +26,7 @@ TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # the 32 bytes of a signature i
 
 
 class LinkSecrets:
-    """The secrets that sign links: of a file, or of the database, which makes one when it is first needed.
+    """The secrets that sign links: from a file, or from the database, which creates one when it is first needed.
 
     Args:
         path: The file; None for the database.
@@ -39,13 +39,13 @@ class LinkSecrets:
         """Check that the file holds a secret.
 
         Raises:
-            StartupError: If not.
+            StartupError: If it does not.
         """
         if self._path is not None:
             self._of_file(self._path)
 
     def current(self, repositories: Repositories, *, now: float) -> StoredSecret:
-        """Return the secret that signs new links, in a transaction that may write.
+        """Return the secret that signs new links, in a transaction with write access.
 
         Raises:
             StartupError: If the file can no longer be read.
@@ -54,7 +54,7 @@ class LinkSecrets:
             return self._of_file(self._path)
         found = repositories.action_links.current_secret()
         if found is None:
-            # Two collectors that begin at once may each make one; the links of both hold.
+            # Two collectors that begin at the same time may each create one; the links of both are valid.
             found = StoredSecret(
                 id=secrets.token_hex(ID_DIGITS // 2), secret=secrets.token_bytes(SECRET_BYTES), created_at=now
             )
@@ -62,7 +62,7 @@ class LinkSecrets:
         return found
 
     def find(self, repositories: Repositories, secret_id: str) -> bytes | None:
-        """Return the secret that signed a link, or None where it has ended."""
+        """Return the secret that signed a link, or None if it has ended."""
         if self._path is None:
             stored = repositories.action_links.find_secret(secret_id)
             return None if stored is None else stored.secret
@@ -90,7 +90,7 @@ class LinkSecrets:
 def sign(
     secret: bytes, *, run_id: str, alert_id: str, action: str, channel: str, message_id: str, expires_at: float
 ) -> str:
-    """Return the token of a link: a signature over everything that it is bound to."""
+    """Return the token of a link: a signature over all data that the link depends on."""
     return _encoded(secret, "link", run_id, alert_id, action, channel, message_id, repr(float(expires_at)))
 
 
@@ -104,23 +104,23 @@ def is_signed(token: str, link: StoredLink, secret: bytes) -> bool:
 
 
 def is_token(given: str) -> bool:
-    """Whether a text has the form of a token; what has not need not be looked up."""
+    """Whether a text has the form of a token; any other text need not be looked up."""
     return TOKEN.fullmatch(given) is not None
 
 
 def hash_token(token: str) -> str:
-    """Return the SHA-256 of a token, which is all that is stored of it."""
+    """Return the SHA-256 of a token. Only this hash is stored."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def confirmation(secret: bytes, hashed: str, *, now: float) -> str:
-    """Return what the form of a confirmation page sends along: without the page nobody can act on a link."""
+    """Return the value in the form of a confirmation page: nobody can act on a link without opening the page."""
     issued_at = str(int(now))
     return f"{issued_at}.{_encoded(secret, 'confirmation', hashed, issued_at)}"
 
 
 def is_confirmed(given: str, secret: bytes, hashed: str, *, now: float) -> bool:
-    """Whether the form of a page that is at most 15 minutes old has sent this; compared in constant time."""
+    """Whether a value comes from the form of a page that is at most 15 minutes old; compared in constant time."""
     issued_at, _, signed = given.partition(".")
     if not (issued_at.isascii() and issued_at.isdigit() and len(issued_at) < ID_DIGITS):
         return False

@@ -1,4 +1,4 @@
-"""Reads a link and uses it: once, before its end, and only while its alert holds."""
+"""Reads a link and uses it: once, before its end, and only while its alert is open."""
 
 import uuid
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ class LinkState(StrEnum):
     USED = "used"
     EXPIRED = "expired"
     RESOLVED = "resolved"
-    """Its alert is resolved, so that nothing is left to do."""
+    """Its alert is resolved, so there is nothing left to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLink:
-    """A link whose token is genuine, with the alert as it is now.
+    """A link with a valid token, with the current state of its alert.
 
     Attributes:
-        confirmation: What the form of its page sends along.
+        confirmation: The value in the form of its page.
     """
 
     link: StoredLink
@@ -50,13 +50,13 @@ class FoundLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkUse:
-    """What came of an attempt to use a link.
+    """The result of an attempt to use a link.
 
     Attributes:
-        found: The link as it was before; None where the token is not genuine.
-        is_confirmed: Whether the form of its page has sent the request.
-        is_done: Whether this request has done what the link does.
-        position: Of the run's log, up to which detection should read; None where it has nothing to do.
+        found: The link before its use; None if the token is not valid.
+        is_confirmed: Whether the request came from the form of its page.
+        is_done: Whether this request has carried out the action.
+        position: The position of the run's log up to which detection should read; None if it has nothing to do.
     """
 
     found: FoundLink | None
@@ -66,7 +66,7 @@ class LinkUse:
 
 
 def read_link(repositories: Repositories, secrets: LinkSecrets, token: str, *, now: float) -> FoundLink | None:
-    """Return the link of a token, or None where the token is not genuine or its run is deleted."""
+    """Return the link of a token, or None if the token is not valid or its run is deleted."""
     link = repositories.action_links.find(hash_token(token)) if is_token(token) else None
     if link is None or link.action not in list(LinkAction):
         return None
@@ -88,13 +88,13 @@ def read_link(repositories: Repositories, secrets: LinkSecrets, token: str, *, n
 
 
 def check_link(repositories: Repositories, secrets: LinkSecrets, token: str, given: str, *, now: float) -> LinkUse:
-    """Return what an attempt to use a link would meet, and change nothing.
+    """Return the result that an attempt to use a link would have, without a change.
 
     Args:
-        repositories: A transaction that need not write.
-        secrets: What signed the link.
-        token: The link's.
-        given: What the form of the confirmation page has sent.
+        repositories: A transaction, for which read access is enough.
+        secrets: The secrets that signed the link.
+        token: The link's token.
+        given: The value from the form of the confirmation page.
         now: Seconds since the epoch.
     """
     found = read_link(repositories, secrets, token, now=now)
@@ -105,23 +105,23 @@ def check_link(repositories: Repositories, secrets: LinkSecrets, token: str, giv
 
 
 def use_link(repositories: Repositories, secrets: LinkSecrets, token: str, given: str, *, now: float) -> LinkUse:
-    """Do what a link does, in an open transaction; of several requests at once one does it.
+    """Carry out the action of a link, in an open transaction; of several simultaneous requests, one does it.
 
     Args:
         repositories: The transaction.
-        secrets: What signed the link.
-        token: The link's.
-        given: What the form of the confirmation page has sent.
+        secrets: The secrets that signed the link.
+        token: The link's token.
+        given: The value from the form of the confirmation page.
         now: Seconds since the epoch.
 
     Raises:
-        RequestNotPossible: If the trainer cannot be asked; the link can be used again.
+        RequestNotPossible: If the trainer cannot receive the request; the link can be used again.
     """
     checked = check_link(repositories, secrets, token, given, now=now)
     found = checked.found
     if found is None or not checked.is_confirmed:
         return checked
-    # The run is locked first, as by everything else that changes it.
+    # The run is locked first, as in every other change of a run.
     run = repositories.runs.lock(found.link.run_id)
     is_usable = run is not None and found.state is LinkState.OPEN
     if not is_usable or not repositories.action_links.use(found.link.hash, now=now):

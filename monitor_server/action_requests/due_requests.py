@@ -1,4 +1,4 @@
-"""Finds the requests that go with the receipt of a batch: almost always none, which costs a receipt nothing."""
+"""Finds the requests to send with the receipt of a batch. There is almost never one, and then this costs nothing."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,12 +14,13 @@ from trainer_hooks import wire
 
 __all__ = ["RequestDelivery", "end_requests_of_process"]
 
-READ_SECONDS: Final = 0.5  # how soon a request of another collector is found; a trainer sends every second
+# The longest delay until a request of another collector is found; a trainer sends every second.
+READ_SECONDS: Final = 0.5
 RESTARTED: Final = "the trainer was started again before it answered, and the new process is not asked"
 
 
 class RequestDelivery:
-    """Finds the requests that a trainer has to be sent.
+    """Finds the requests to send to a trainer.
 
     Args:
         store: The database.
@@ -35,13 +36,13 @@ class RequestDelivery:
         self._read_at = -READ_SECONDS
 
     def note(self, run_id: str) -> None:
-        """Note a run for which somebody has just asked something here."""
+        """Note a run for which a person has just made a request here."""
         self._runs |= {run_id}
 
     async def requests(self, run_id: str, attempt: int) -> list[wire.ActionRequest]:
         """Return the requests for the trainer of an attempt that wait for its answer."""
         if self._time() - self._read_at >= READ_SECONDS:
-            self._read_at = self._time()  # before the read, so that the receipts beside this one do not read as well
+            self._read_at = self._time()  # set before the read, so that concurrent receipts do not read as well
             self._runs = await asyncio.to_thread(self._read_runs)
         if run_id not in self._runs:
             return []
@@ -61,7 +62,7 @@ class RequestDelivery:
                     continue
                 fields = {name: getattr(alert, name) for name in wire.AlertNotice.__struct_fields__}
                 notice = msgspec.convert(fields, wire.AlertNotice)
-                # Of two collectors the one whose clock is behind must not lengthen the time.
+                # If the clock of one collector is behind, it must not lengthen the time.
                 left = min(request.expires_at - now, REQUEST_SECONDS)
                 found.append(
                     wire.ActionRequest(
@@ -72,6 +73,6 @@ class RequestDelivery:
 
 
 def end_requests_of_process(repositories: Repositories, run_id: str, *, now: float) -> None:
-    """End the requests of a process that is gone: its successor did not live when they were made."""
+    """End the requests to a process that is gone: they were not meant for its successor."""
     for request in repositories.action_requests.open_of_run(run_id):
         end_request(repositories, request, why=RESTARTED, now=now)

@@ -1,4 +1,4 @@
-"""Writes what came of requests: reward and phase some steps after the trainer acted, or that nobody answered."""
+"""Writes the results of requests: reward and phase some steps after the action, or that no trainer answered."""
 
 import math
 from collections.abc import Callable
@@ -18,17 +18,17 @@ from monitor_server.store.repositories.runs import Run
 __all__ = ["RequestOutcomes"]
 
 AFTER_STEPS: Final = 20
-LONGEST_SECONDS: Final = DAY_SECONDS  # then it is written what is known by now
+LONGEST_SECONDS: Final = DAY_SECONDS  # after this time the result is written with the data so far
 REWARD: Final = "reward/mean"
 
 
 class RequestOutcomes:
-    """Looks now and then at the requests that were answered, and at those that were not.
+    """Checks at intervals the requests that were answered, and those that were not.
 
     Args:
         store: The database.
         clock: Returns seconds since the epoch.
-        deadlines: When a silent run has ended.
+        deadlines: The times after which a silent run has ended.
     """
 
     def __init__(self, store: Store, *, clock: Callable[[], float], deadlines: Deadlines) -> None:
@@ -40,7 +40,7 @@ class RequestOutcomes:
         )
 
     def tick(self) -> None:
-        """Write what is due. Of several collectors one writes it."""
+        """Write the results that are due. Of several collectors, one writes a result."""
         try:
             now = self._clock()
             with self._store.read() as repositories:
@@ -48,7 +48,7 @@ class RequestOutcomes:
             if is_due:
                 with self._store.write() as repositories:
                     self._write(repositories, now)
-        except Exception as error:  # noqa: BLE001 - it is logged, and those who tick go on
+        except Exception as error:  # noqa: BLE001 - it is logged, and the other periodic work continues
             self._failures.failed(error)
         else:
             self._failures.succeeded()
@@ -73,7 +73,7 @@ class RequestOutcomes:
                 repositories.alert_history.add(alert, entry)
 
     def _over(self, repositories: Repositories, now: float) -> list[tuple[StoredRequest, str]]:
-        """Return the requests that wait for an answer which no longer comes, and why each ends."""
+        """Return the requests whose answer can no longer arrive, and the reason for which each ends."""
         late = repositories.action_requests.unanswered(requested_until=now, received_until=now - ANSWER_SECONDS)
         over = [
             (each, f"the trainer has not answered within {(now - each.requested_at) / 60.0:.0f} minutes")
@@ -82,14 +82,14 @@ class RequestOutcomes:
         ended = {each.id for each in late}
         for run_id in repositories.action_requests.open_runs():
             run = repositories.runs.find(run_id)
-            # The answer may stand in a record that is not processed yet.
+            # The answer may be in a record that is not processed yet.
             if run is not None and run.ended is not None and run.position >= run.log_end:
                 waiting = repositories.action_requests.open_of_run(run_id)
                 over += [(each, f"the run is {run.ended}") for each in waiting if each.id not in ended]
         return over
 
     def _result(self, repositories: Repositories, request: StoredRequest, now: float) -> str | None:
-        """Return what came of an action in a sentence, or None where it is too early."""
+        """Return the result of an action in a sentence, or None if it is too early."""
         run = repositories.runs.find(request.run_id)
         if run is None or request.step is None:
             return None
@@ -109,11 +109,11 @@ class RequestOutcomes:
 
 
 def _steps_after(request: StoredRequest, run: Run, repositories: Repositories) -> tuple[int, int]:
-    """Return the first and the last step after an action; the first follows the last where there is none."""
+    """Return the first and the last step after an action; if there is none, the first is greater than the last."""
     step = request.step or 0
     if run.last_attempt <= request.attempt:
         return step + 1, max(step, run.last_step or 0)
-    # A rollback, or a resume: the newest attempt begins at an earlier step.
+    # After a rollback or a resume, the newest attempt begins at an earlier step.
     begun = repositories.steps.of_attempt(run.id, run.last_attempt, from_step=0, limit=1)
     return (begun[0].step, run.last_step or 0) if begun else (step + 1, step)
 

@@ -1,4 +1,4 @@
-"""Asks a trainer for an action, and writes down its answer, each with the alert that it is about."""
+"""Requests an action from a trainer, and records its answer, each in the history of the alert."""
 
 import uuid
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ __all__ = [
     "request_action",
 ]
 
-REQUEST_SECONDS: Final = 600.0  # a person who asks to stop a run does not mean the run of tomorrow
-# How long after its end a request that the trainer has received still waits for the answer, which comes with a step.
+REQUEST_SECONDS: Final = 600.0  # a person who requests the stop of a run does not mean the run of the next day
+# A request that the trainer has received waits this long after its end for the answer, which comes with a step.
 ANSWER_SECONDS: Final = HOUR_SECONDS
 UNKNOWN_OUTCOME: Final = "it is not known whether the trainer has carried it out"
 
 
 class RequestableAction(StrEnum):
-    """What people may ask a trainer for."""
+    """The actions that people may request from a trainer."""
 
     STOP = "stop"
     """End training after the current step."""
@@ -43,22 +43,22 @@ class RequestableAction(StrEnum):
 
 
 class RequestState(StrEnum):
-    """Where a request is."""
+    """The state of a request."""
 
     REQUESTED = "requested"
-    """It goes with the receipts of the trainer's batches."""
+    """It is sent with the receipts of the trainer's batches."""
     RECEIVED = "received"
-    """The trainer has it, and acts after a step that all its ranks agree on."""
+    """The trainer has received it, and acts after a step on which all its ranks agree."""
     DONE = "done"
     """The trainer has acted."""
     REFUSED = "refused"
-    """The trainer does not do it, and says why."""
+    """The trainer does not do it, and states the reason."""
     EXPIRED = "expired"
     """The trainer has not answered in time, was started again, or has ended."""
 
 
 OPEN: Final = (RequestState.REQUESTED, RequestState.RECEIVED)
-# The state that follows from what a trainer reports, and the states from which it follows: a late answer counts.
+# The state that follows from each report of a trainer, and the states before it: a late answer is accepted.
 ANSWERS: Final[Mapping[str, tuple[RequestState, tuple[RequestState, ...]]]] = {
     "received": (RequestState.RECEIVED, (RequestState.REQUESTED,)),
     "taken": (RequestState.DONE, (*OPEN, RequestState.EXPIRED)),
@@ -71,20 +71,20 @@ DRY_RUN: Final = "the trainer's policy is a dry run: ActionPolicy(dry_run=False)
 def request_action(
     repositories: Repositories, alert_id: str, action: RequestableAction, *, by: str, note: str, now: float
 ) -> StoredRequest:
-    """Ask the trainer of an alert's run for an action.
+    """Request an action from the trainer of an alert's run.
 
     Args:
         repositories: An open transaction.
         alert_id: The alert.
-        action: What is asked for.
-        by: Who asks.
-        note: Why.
+        action: The requested action.
+        by: The person who requests it.
+        note: The reason.
         now: Seconds since the epoch.
 
     Raises:
         UnknownAlert: If there is no such alert.
-        RequestNotPossible: If the alert is resolved, the run has ended, the same request waits for its answer, or the
-            run is to go back while it is asked to stop.
+        RequestNotPossible: If the alert is resolved, if the run has ended, if the same request waits for its answer, or
+            if the run has a request to stop and this one is a rollback.
     """
     alert = repositories.alerts.find(alert_id)
     run = None if alert is None else repositories.runs.lock(alert.run_id)
@@ -119,7 +119,7 @@ def request_action(
 
 
 def record_answer(repositories: Repositories, run_id: str, report: ActionReport, *, step: int, now: float) -> None:
-    """Write down what a trainer reports of a request; what is no request of this run, or no news, is passed over."""
+    """Record a trainer's report about a request; reports about unknown requests, and repeats, are ignored."""
     request = repositories.action_requests.find(report.request_id or "")
     if request is None or request.run_id != run_id or report.outcome not in ANSWERS:
         return

@@ -1,1 +1,1 @@
-"""The audit log: who changed what, and which settings a start has changed."""
+"""The audit log: who has changed what, and which settings a start has changed."""

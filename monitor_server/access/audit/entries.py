@@ -1,4 +1,4 @@
-"""Appends a change that somebody made to the audit log, with its author."""
+"""Appends a change to the audit log, with its author."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ LONGEST_WORDS: Final = 300
 
 
 def detail_of_alert(run_id: str, kind: str, words: str) -> str:
-    """Return the detail of an entry about an alert: its run and kind, and what was said, which go with the run."""
+    """Return the detail of an entry about an alert: run, kind and words; it is removed with the run."""
     said = f"{kind}: {words}" if words else kind
     return detail_of_run(run_id, printable(said, longest=LONGEST_WORDS))
 
@@ -32,13 +32,13 @@ def change_entry(
     """Return the entry of a change.
 
     Args:
-        author: Who makes the change.
-        action: What is done, such as ``run.delete``.
-        target: The id or the name of what is changed.
+        author: The author of the change.
+        action: The action, such as ``run.delete``.
+        target: The id or the name of the changed object.
         now: Seconds since the epoch.
-        project: The project that is changed; None where it is more than one.
-        by: What the author calls themselves.
-        detail: What else there is to know.
+        project: The project that is changed; None if there is more than one.
+        by: The name that the author gives.
+        detail: Further information.
     """
     return AuditEntry(
         at=now,
@@ -62,7 +62,7 @@ def record_change(
     by: str = "",
     detail: str = "",
 ) -> None:
-    """Append a change to the audit log, in the transaction that makes the change; for the rest see `change_entry`."""
+    """Append a change to the audit log, in the transaction of the change; for the arguments see `change_entry`."""
     entry = change_entry(author, action, target, now=now, project=project, by=by, detail=detail)
     repositories.audit_log.add([entry])
 

@@ -1,7 +1,7 @@
-"""Writes into the audit log which settings have changed since a collector of the same role was started last.
+"""Writes into the audit log which settings have changed since the last start of a collector of the same role.
 
-Settings come from the environment, so that nobody changes them over HTTP: what can be recorded is the difference at a
-start. Values are stored as they may be shown: an address without its password, and files by their names.
+Settings come from the environment and cannot be changed over HTTP, so the difference is recorded at each start. Values
+are stored in their form for display: an address without its password, and files by their names.
 """
 
 import socket
@@ -23,10 +23,10 @@ LONGEST_DETAIL: Final = 2_000
 
 
 def record_settings(store: Store, settings: Settings, *, now: float) -> list[str]:
-    """Record the settings of a start, with one audit entry if they differ from the last; return what has changed.
+    """Record the settings of a start, with one audit entry if they differ from the last; return the changes.
 
-    The first start of a role records its settings without an entry. A setting that the last start did not know, because
-    its version was older, counts as changed if it has not its default.
+    The first start of a role records its settings without an entry. A setting that an older version did not have counts
+    as changed if its value is not the default.
 
     Raises:
         Unavailable: If the store does not answer.
@@ -46,7 +46,7 @@ def record_settings(store: Store, settings: Settings, *, now: float) -> list[str
 
 
 def shown_settings(settings: Settings) -> dict[str, str]:
-    """Return the value of each setting as it may be shown to an administrator."""
+    """Return the value of each setting in a form that an administrator may see."""
     values = {name: str(getattr(settings, name)) for name in Settings.model_fields}
     values["database_url"] = shown_url(settings.database_url)
     for name in ("public_url", "oidc_issuer"):

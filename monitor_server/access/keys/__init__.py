@@ -1,1 +1,1 @@
-"""Keys: how they are made, recognised and revoked, and what must hold before a collector listens."""
+"""Keys: their creation, recognition and revocation, and the conditions before a collector listens."""

@@ -1,4 +1,4 @@
-"""Makes and revokes keys, and records every change with its author."""
+"""Creates and revokes keys, and records every change with its author."""
 
 import hashlib
 import secrets
@@ -14,12 +14,12 @@ from monitor_server.store.repositories.api_keys import StoredKey
 __all__ = ["PREFIX", "create_key", "hash_key", "revoke_key"]
 
 PREFIX: Final = "rlv_"  # lets secret scanners recognise a key
-KEY_BYTES: Final = 32  # 256 random bits cannot be guessed, so that a fast hash protects them as well as a slow one
+KEY_BYTES: Final = 32  # 256 random bits cannot be guessed, so a fast hash protects them as well as a slow one
 ID_DIGITS: Final = 16
 
 
 def hash_key(secret: str) -> bytes:
-    """Return the SHA-256 of a key, which is all that is stored of it."""
+    """Return the SHA-256 of a key. Only this hash is stored."""
     return hashlib.sha256(secret.encode()).digest()
 
 
@@ -38,11 +38,11 @@ def create_key(
     author: Caller,
     now: float,
 ) -> tuple[str, StoredKey]:
-    """Make a key, and return it with what is stored of it. The key itself cannot be read again.
+    """Create a key, and return it with its stored form. The key itself cannot be read again.
 
     Raises:
-        KeyNameTaken: If a key of this name is in use where the new one acts. Of others nothing is said: who makes keys
-            of one project must not learn what those of another are called.
+        KeyNameTaken: If a key of this name is in use in the project of the new one. Keys of other projects are not
+            mentioned, because an administrator of one project must not learn the names of other projects' keys.
     """
     folded = fold_name(name)
     beside = [key for key in repositories.api_keys.all() if None in (key.project, project) or key.project == project]
@@ -70,12 +70,12 @@ def create_key(
 
 
 def revoke_key(repositories: Repositories, named: str, *, author: Caller, now: float) -> StoredKey:
-    """End a key for ever, and return it as it was.
+    """End a key for ever, and return it in its state before.
 
     Args:
         repositories: An open transaction.
         named: The id of a key, or the name of one that is in use.
-        author: Who revokes it; keys of projects that the author does not reach are unknown.
+        author: The author of the revocation; keys of projects that the author may not access are unknown.
         now: Seconds since the epoch.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Keys that a first start writes to files, so that containers can be started without a person in between."""
+"""Keys that a first start writes to files, so that containers can be started without a person."""
 
 import os
 import re
@@ -20,15 +20,15 @@ KEY: Final = re.compile(rf"{PREFIX}[\w-]{{1,200}}", re.ASCII)
 
 
 def write_key_files(store: Store, setting: str, *, now: float) -> list[Path]:
-    """Make a key for each file that is missing or that holds a key unknown to the store; return what was written.
+    """Create a key for each file that is missing or contains a key unknown to the store; return the written files.
 
     Args:
         store: Where the keys are stored.
-        setting: ``scope:path`` for each file, separated by commas. The key is named after the file.
+        setting: ``scope:path`` for each file, separated by commas. The name of the file becomes the name of the key.
         now: Seconds since the epoch.
 
     Raises:
-        StartupError: If the setting cannot be read, or a file cannot be written or holds something else than a key.
+        StartupError: If the setting cannot be read, or a file cannot be written or contains something other than a key.
     """
     written = []
     author = Caller(name="first start", scope=Scope.ADMIN)
@@ -43,7 +43,7 @@ def write_key_files(store: Store, setting: str, *, now: float) -> list[Path]:
             secret, _ = create_key(
                 repositories, name=name, scope=scope, project=None, expires_at=None, author=author, now=now
             )
-            # Before the commit: a key that is stored and that nobody has would be of no use.
+            # The file is written before the commit: a stored key that nobody has would be useless.
             _write(path, secret, is_private=scope is Scope.ADMIN)
         written.append(path)
     return written
@@ -66,10 +66,10 @@ def _names(stem: str) -> Iterator[str]:
 
 
 def _read(path: Path) -> str:
-    """Return the key that a file holds; empty where there is no file, or an empty one.
+    """Return the key in a file; empty if there is no file, or an empty one.
 
     Raises:
-        StartupError: If it cannot be read, or holds what is no key and would be lost.
+        StartupError: If the file cannot be read, or contains other text, which would be lost.
     """
     if not path.exists():
         return ""
@@ -92,7 +92,7 @@ def _write(path: Path, secret: str, *, is_private: bool) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if is_private else 0o644)
         with os.fdopen(descriptor, "w") as file:
             if is_private:
-                os.fchmod(descriptor, 0o600)  # of an empty file that was there, the mode is its own
+                os.fchmod(descriptor, 0o600)  # an existing empty file keeps its own mode
             file.write(f"{secret}\n")
     except OSError as error:
         raise StartupError(f"RLVITALS_KEY_FILES: {path} cannot be written: {error.strerror}") from error

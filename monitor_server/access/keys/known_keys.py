@@ -1,6 +1,6 @@
 """The keys in memory, so that no request waits for the database to be recognised.
 
-A thread reads all keys every second: a key that another process has made or revoked is known that long after.
+A thread reads all keys every second, so a change by another process takes effect after this time.
 """
 
 import hmac
@@ -19,16 +19,16 @@ __all__ = ["KnownKeys"]
 log = logging.getLogger(__name__)
 
 READ_SECONDS: Final = 1.0
-USE_SECONDS: Final = 60.0  # how exactly the last use of a key is stored
+USE_SECONDS: Final = 60.0  # the precision with which the last use of a key is stored
 
 
 class KnownKeys:
     """All keys of the store.
 
     Args:
-        store: Where the keys are.
+        store: The database with the keys.
         clock: Returns seconds since the epoch.
-        on_changed: Called when keys were revoked, have expired, or may do something else than before.
+        on_changed: Called when keys were revoked, have expired, or have other permissions than before.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class KnownKeys:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there never was a key. A key that was revoked counts: revoking the last one opens nothing."""
+        """Whether there never was a key. A revoked key counts: revoking the last one must not open the collector."""
         return not self._keys
 
     def start(self) -> None:
@@ -54,7 +54,7 @@ class KnownKeys:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and write when each key was last used."""
+        """End, and write the last use of each key."""
         self._is_stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -75,12 +75,12 @@ class KnownKeys:
             self._on_changed()
 
     def find(self, id_: str) -> StoredKey | None:
-        """Return a key that is valid, by its id."""
+        """Return a valid key by its id."""
         key = self._keys.get(id_)
         return key if key is not None and key.is_valid(self._clock()) else None
 
     def recognise(self, secret: str) -> StoredKey | None:
-        """Return the valid key that a secret is, and note its use.
+        """Return the valid key with this secret, and note its use.
 
         The id is found by a part of the hash, and the whole hash is compared in constant time.
         """
@@ -94,11 +94,11 @@ class KnownKeys:
         return key
 
     def note_use(self, key: StoredKey) -> None:
-        """Note that a key is used now; it is written at most once a minute."""
+        """Note that a key is used now; this is written at most once a minute."""
         self._used[key.id] = self._clock()
 
     def save_uses(self) -> None:
-        """Write when keys were last used, where a minute has passed since the time that is stored.
+        """Write the last use of keys whose stored time is at least a minute old.
 
         Raises:
             Unavailable: If the store does not answer.
@@ -120,6 +120,6 @@ class KnownKeys:
                 self.read()
                 self.save_uses()
             except Unavailable:
-                pass  # what was read last stays; the store's failure is reported by those who need it
+                pass  # the last keys stay in force; the requests that need the store report its failure
             except Exception:
                 log.exception("the keys could not be read; it is tried again in a second")

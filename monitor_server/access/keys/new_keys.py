@@ -1,4 +1,4 @@
-"""States what a new key may be, for the command line and for the API."""
+"""Defines the fields of a new key, for the command line and for the API."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200), *SHOWN_IN_ONE_LINE]
 
 
 class NewKey(BaseModel):
-    """What a new key may do."""
+    """The name and the permissions of a new key."""
 
     model_config = ConfigDict(extra="forbid")
 

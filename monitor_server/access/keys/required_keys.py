@@ -1,4 +1,4 @@
-"""Checks what must hold before a collector listens."""
+"""Checks the conditions for keys before a collector listens."""
 
 import ipaddress
 import logging
@@ -21,10 +21,10 @@ ADVICE: Final = (
 
 
 def prepare_keys(store: Store, settings: Settings, *, now: float) -> None:
-    """Write the key files of the settings, and check that a server which others reach has keys.
+    """Write the key files of the settings, and check that a server has keys if other machines reach it.
 
     Raises:
-        KeysMissing: If other machines can reach it, nobody needs a key, and the settings do not say that this is meant.
+        KeysMissing: If other machines can reach it, no key is required, and the settings do not allow this explicitly.
         StartupError: If a key file cannot be written.
     """
     for path in write_key_files(store, settings.key_files, now=now):

@@ -1,4 +1,4 @@
-"""The settings of a sign-in by OpenID Connect, checked at the start; and what the groups of a person allow."""
+"""The settings of a sign-in by OpenID Connect, checked at the start, and the permissions of a person's groups."""
 
 import ipaddress
 from collections.abc import Collection
@@ -20,7 +20,7 @@ SIGN_IN_SCOPES: Final = (Scope.READ, Scope.OPERATE, Scope.ADMIN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRule:
-    """What the members of a group may do; ``project`` is the only one that they reach, or None for all."""
+    """The permission of a group's members; ``project`` is the only one that they may access, or None for all."""
 
     group: str
     scope: Scope
@@ -29,18 +29,18 @@ class GroupRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcConfiguration:
-    """One provider and what it is asked.
+    """One provider, and the data for the requests to it.
 
     Attributes:
-        issuer: The address that the provider calls itself by.
-        name: What the button of the sign-in page calls it.
+        issuer: The provider's own address, as in its tokens.
+        name: The name of the provider on the button of the sign-in page.
         client_id: The name under which the provider knows this collector.
         client_secret: The secret that goes with it.
-        redirect_uri: Where the provider sends the browser back to.
-        scopes: What is asked of the provider, separated by blanks.
+        redirect_uri: The address to which the provider sends the browser back.
+        scopes: The scopes that are requested from the provider, separated by blanks.
         name_claim: The claim whose text names a person.
         groups_claim: The claim that lists a person's groups.
-        rules: What groups allow; the first that matches counts.
+        rules: The permissions of groups; the first match applies.
     """
 
     issuer: str
@@ -55,7 +55,7 @@ class OidcConfiguration:
 
     @classmethod
     def of(cls, settings: Settings) -> "OidcConfiguration | None":
-        """Return what the settings say, or None if nobody signs in by OpenID Connect.
+        """Return the configuration of the settings, or None if no sign-in by OpenID Connect is set up.
 
         Raises:
             StartupError: If a setting is missing or cannot be used.
@@ -96,12 +96,12 @@ class OidcConfiguration:
         )
 
     def rule_for(self, groups: Collection[str]) -> GroupRule | None:
-        """Return the first rule for one of a person's groups, or None: the person may do nothing."""
+        """Return the first rule for one of a person's groups, or None if the person has no permission."""
         return next((rule for rule in self.rules if rule.group in groups), None)
 
 
 def is_safe_address(address: str) -> bool:
-    """Whether an address is one of HTTPS, or of HTTP on the loopback, where nobody listens in."""
+    """Whether an address uses HTTPS, or HTTP on the loopback, where no other machine can listen."""
     try:
         parts = urlsplit(address)
         host, _ = parts.hostname or "", parts.port
@@ -117,7 +117,7 @@ def is_safe_address(address: str) -> bool:
 
 
 def _read_rule(text: str) -> GroupRule:
-    """Read ``group=scope`` or ``group=scope:project``; a group's name may hold an equals sign, a project's a colon."""
+    """Read ``group=scope`` or ``group=scope:project``. Groups may contain an equals sign, projects a colon."""
     group, _, allowed = text.strip().rpartition("=")
     scope, colon, project = allowed.partition(":")
     if not group or scope not in SIGN_IN_SCOPES or (colon and not project):

@@ -26,14 +26,15 @@ def fetch_json(
 
     Raises:
         SignInRefused: If the provider cannot be reached, is too slow, or answers with anything but a JSON object of
-            at most 256 KiB. The message names no secret.
+            at most 256 KiB. The message contains no secret.
     """
     if not is_safe_address(address):
         raise _failure(f"an address of the provider must begin with https://, got {printable(address, longest=200)}")
     parts = urlsplit(address)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=SECONDS)
-    # Of their own: the connection forgets its socket where the provider says that the answer ends it.
+    # They are kept separately, because the connection forgets its socket if the provider announces that the answer ends
+    # it.
     sockets: list[socket.socket] = []
     is_late = threading.Event()
     deadline = threading.Timer(SECONDS, _end, (sockets, is_late))
@@ -44,17 +45,17 @@ def fetch_json(
         sent = {"Accept": "application/json", "User-Agent": "rlvitals", "Connection": "close"} | dict(headers or {})
         connection.connect()
         sockets.append(connection.sock)
-        if is_late.is_set():  # too soon for the deadline to find the socket
+        if is_late.is_set():  # the deadline passed before it could find the socket
             raise _failure(_too_slow())
         connection.request(method, target, body=body, headers=sent)
-        with connection.getresponse() as answer:  # the answer holds the socket, also where only a part of it is read
+        with connection.getresponse() as answer:  # the answer holds the socket, even if only a part of it is read
             status, data = answer.status, answer.read(MOST_BYTES + 1)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _failure(_too_slow() if is_late.is_set() else f"it cannot be reached: {type(error).__name__}") from None
     finally:
         deadline.cancel()
         connection.close()
-    if is_late.is_set():  # what was read until then may be a part
+    if is_late.is_set():  # the data that was read may be incomplete
         raise _failure(_too_slow())
     if len(data) > MOST_BYTES:
         raise _failure(f"an answer of the provider must have at most {MOST_BYTES} bytes, got more")

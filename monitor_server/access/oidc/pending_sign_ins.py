@@ -1,8 +1,8 @@
-"""A sign-in that is under way: what the browser keeps of it while the provider has the person.
+"""A pending sign-in: the state in the browser while the person is at the provider.
 
-The browser holds it in a signed cookie, so that any collector with the same client secret can finish what another has
-begun. A browser without such a cookie cannot finish a sign-in, so a foreign page cannot sign a browser in. The cookie
-holds the newest sign-ins of the browser, because each of its tabs may begin one.
+The browser has it in a signed cookie, so that any collector with the same client secret can finish a sign-in that
+another one has begun. A browser without such a cookie cannot finish a sign-in, so a foreign page cannot sign a browser
+in. The cookie contains the newest sign-ins of the browser, because each of its tabs may begin one.
 """
 
 import hashlib
@@ -28,21 +28,21 @@ PENDING_COOKIE: Final = "rlvitals_oidc"
 PENDING_SECONDS: Final = 600.0  # enough to type a password and a second factor
 LONGEST_PAGE: Final = 1_000
 MOST_PENDING: Final = 8
-LONGEST_COOKIE: Final = 3_800  # browsers take 4,096 bytes with the name and what else is said of it
-# "//elsewhere" and "/\elsewhere" lead to another site; browsers pass over control characters.
+LONGEST_COOKIE: Final = 3_800  # browsers accept 4,096 bytes with the name and the attributes
+# "//elsewhere" and "/\elsewhere" lead to another site; browsers ignore control characters.
 PAGE: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSignIn:
-    """One sign-in that is under way.
+    """One pending sign-in.
 
     Attributes:
-        state: Returned by the provider, so that an answer belongs to a question of this browser.
-        nonce: Stands in the ID token, so that a token belongs to this sign-in.
-        verifier: Proves to the provider that who redeems the code has asked for it (PKCE).
+        state: Returned by the provider. It shows that an answer belongs to a request of this browser.
+        nonce: Contained in the ID token. It shows that a token belongs to this sign-in.
+        verifier: Proves to the provider that the same party requested and redeems the code (PKCE).
         page: The page that opens afterwards.
-        until: When the sign-in is over, in seconds since the epoch.
+        until: The end of the sign-in, in seconds since the epoch.
     """
 
     state: str
@@ -57,7 +57,7 @@ class PendingSignIn:
 
     @classmethod
     def begin(cls, page: str, *, now: float) -> "PendingSignIn":
-        """Make a sign-in of random numbers."""
+        """Create a sign-in with random numbers."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         return cls(
             state=state, nonce=nonce, verifier=verifier, page=page_of_this_site(page), until=now + PENDING_SECONDS
@@ -77,13 +77,13 @@ class PendingSignInCookies:
         self._serializer = URLSafeSerializer(key, salt="rlvitals.oidc", signer_kwargs=options)
 
     def sign(self, pending: Sequence[PendingSignIn]) -> str:
-        """Return the value of the cookie, for the newest of some sign-ins, the oldest first."""
+        """Return the value of the cookie for the newest of the sign-ins, which are given with the oldest first."""
         held = pending[-MOST_PENDING:]
         value = str(self._serializer.dumps([asdict(each) for each in held]))
         return value if len(value) <= LONGEST_COOKIE or len(held) == 1 else self.sign(held[1:])
 
     def read(self, value: str | None, *, now: float) -> list[PendingSignIn]:
-        """Return the sign-ins of a cookie that are not over, the oldest first; none if it is not signed by us."""
+        """Return the unexpired sign-ins of a cookie, the oldest first; none if its signature is not ours."""
         try:
             held = [PendingSignIn(**each) for each in self._serializer.loads(value or "")]
         except (BadData, TypeError):
@@ -92,20 +92,20 @@ class PendingSignInCookies:
 
 
 class UsedSignIns:
-    """The sign-ins that this process has used, each until it is over, so that none is used twice.
+    """The sign-ins that this process has used, each until it expires, so that none is used twice.
 
-    Pending ones are held by browsers alone. Used ones are bounded by the rate at which sign-ins are finished.
+    Pending sign-ins are stored in browsers only. The number of used ones is bounded by the rate of finished sign-ins.
     """
 
     def __init__(self) -> None:
         self._used: dict[bytes, float] = {}  # in the order of use
 
     def __len__(self) -> int:
-        """Return how many are held."""
+        """Return the number of used sign-ins that are kept."""
         return len(self._used)
 
     def use(self, pending: PendingSignIn, *, now: float) -> bool:
-        """Use a sign-in up; return whether it was not used before."""
+        """Use up a sign-in; return whether this is its first use."""
         while self._used and next(iter(self._used.values())) <= now:
             del self._used[next(iter(self._used))]
         digest = hashlib.sha256(pending.state.encode()).digest()
@@ -116,5 +116,5 @@ class UsedSignIns:
 
 
 def page_of_this_site(page: str) -> str:
-    """Return the path of a page, or that of the first page where the text would lead to another site."""
+    """Return the path of a page, or that of the first page if the text would lead to another site."""
     return page if len(page) <= LONGEST_PAGE and PAGE.fullmatch(page) else "/"

@@ -1,7 +1,7 @@
-"""Persons whom the provider has named, and the key that stands for each of them.
+"""Persons from the provider, and the key that represents each of them.
 
-Such a key is a row among the keys that nobody has the secret of. Everything that holds for a key therefore holds for
-a person who has signed in: scope, project, limits, the end of streams, the audit log, and revocation.
+Such a key is a row among the keys, with a secret that nobody has. So every rule for keys also applies to a person who
+has signed in: scope, project, limits, the end of streams, the audit log, and revocation.
 """
 
 import hashlib
@@ -25,20 +25,20 @@ __all__ = ["Person", "end_sessions", "open_session"]
 
 LONGEST_NAME: Final = 200
 LONGEST_SUBJECT: Final = 255  # as OpenID Connect allows
-SUBJECT: Final = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_SUBJECT}}}")  # what every database can store
+SUBJECT: Final = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_SUBJECT}}}")  # text that every database can store
 CREATED_BY: Final = "OpenID Connect"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Who has signed in, and what they may do.
+    """A person who has signed in, with the permissions.
 
     Attributes:
         subject: The issuer and its own id of the person, which never changes.
-        name: What the audit log calls the person.
-        scope: What the person may do.
-        project: The only project that the person reaches; None for all.
-        group: The group that allows it.
+        name: The name of the person in the audit log.
+        scope: The permission of the person.
+        project: The only project that the person may access; None for all.
+        group: The group that grants the permission.
     """
 
     subject: str
@@ -52,8 +52,8 @@ class Person:
         """Read the claims of a checked ID token.
 
         Raises:
-            SignInRefused: If no group of the person may use this collector, a rule for an e-mail address or its domain
-                matches one that is not verified, or the person has no id.
+            SignInRefused: If no group of the person may use this collector, if a rule for an e-mail address or its
+                domain matches an unverified address, or if the person has no id.
         """
         subject = claims.get("sub")
         if not isinstance(subject, str) or not SUBJECT.fullmatch(subject):
@@ -89,13 +89,13 @@ class Person:
 
 
 def open_session(repositories: Repositories, person: Person, *, until: float, now: float) -> StoredKey:
-    """Make the key of a person, or renew it with what the person may do today; the audit log names the sign-in.
+    """Create the key of a person, or renew it with the current permissions; the audit log records the sign-in.
 
     Args:
         repositories: An open transaction.
-        person: Who has signed in.
-        until: When the session ends, in seconds since the epoch.
-        now: The time, likewise.
+        person: The person who has signed in.
+        until: The end of the session, in seconds since the epoch.
+        now: The time, in seconds since the epoch.
     """
     keys = [key for key in repositories.api_keys.all() if key.revoked_at is None]
     found = next((key for key in keys if key.subject == person.subject), None)
@@ -103,7 +103,7 @@ def open_session(repositories: Repositories, person: Person, *, until: float, no
     digest = _digest(person.subject)
     name = person.name if fold_name(person.name) not in others else f"{person.name} ({digest})"
     if found is None:
-        hashed = hashlib.sha256(secrets.token_bytes(KEY_BYTES)).digest()  # of a secret that nobody has
+        hashed = hashlib.sha256(secrets.token_bytes(KEY_BYTES)).digest()  # the hash of a secret that nobody has
         key = StoredKey(
             id=key_id(hashed),
             name=name,
@@ -129,7 +129,7 @@ def open_session(repositories: Repositories, person: Person, *, until: float, no
 
 
 def end_sessions(repositories: Repositories, subject: str, *, now: float) -> None:
-    """End the sessions of a person whom the provider has named and who may do nothing any more.
+    """End the sessions of a person from the provider who has no permission any more.
 
     Args:
         repositories: An open transaction.
@@ -142,9 +142,9 @@ def end_sessions(repositories: Repositories, subject: str, *, now: float) -> Non
 
 
 def _name(claims: Mapping[str, Any], configuration: OidcConfiguration) -> str:
-    """Return the claim that names the person; where it could be another one's, the provider's id of the person.
+    """Return the claim that names the person; if it could belong to another person, the provider's id.
 
-    An e-mail address that is not verified could be anybody's, and a reserved name would sign as the collector.
+    An unverified e-mail address could belong to anybody, and a reserved name could appear as the collector.
     """
     claim = configuration.name_claim
     name = claims.get(claim)
@@ -161,7 +161,7 @@ def _digest(subject: str) -> str:
 
 
 def _is_unverified(group: str, claims: Mapping[str, Any], configuration: OidcConfiguration) -> bool:
-    """Whether a group is the person's e-mail address or its domain, and the provider has not verified the address."""
+    """Whether a group is the person's e-mail address or its domain, and the provider has not verified it."""
     if claims.get("email_verified") is True:
         return False
     email = claims.get("email")

@@ -1,8 +1,8 @@
-"""Asks one OpenID Connect provider: its description, its keys, and who has signed in.
+"""Requests from one OpenID Connect provider: its description, its keys, and the person who has signed in.
 
 Authlib builds the requests and checks the claims; joserfc, its library for signatures, checks the signature. Only
-signatures by a private key are accepted, so that neither ``none`` nor a token that is signed with the public key as
-if it were a shared secret passes.
+signatures by a private key are accepted. So ``none`` is refused, and so is a token that is signed with the public key
+in place of a shared secret.
 """
 
 import contextlib
@@ -42,11 +42,11 @@ ALGORITHMS: Final = (
     "Ed25519",
 )
 ASYMMETRIC: Final = ("RSA", "EC", "OKP")
-LEEWAY_SECONDS: Final = 60  # by which the clocks of the provider and of this machine may differ
+LEEWAY_SECONDS: Final = 60  # the largest difference of the clocks of the provider and of this machine
 OK: Final = 200
-DESCRIPTION_SECONDS: Final = HOUR_SECONDS  # how long the provider's description and its keys are kept
-RETRY_SECONDS: Final = 5.0  # how long a failure is answered without another request
-KEYS_SECONDS: Final = 30.0  # how long an unknown key is not looked for again
+DESCRIPTION_SECONDS: Final = HOUR_SECONDS  # the time for which the provider's description and its keys are kept
+RETRY_SECONDS: Final = 5.0  # the time for which a failure is answered without another request
+KEYS_SECONDS: Final = 30.0  # the time for which an unknown key is not looked for again
 LONGEST_TOKEN: Final = 64 * 1024
 ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
@@ -55,9 +55,9 @@ class Provider:
     """One provider.
 
     Args:
-        configuration: Which, and as whom it is asked.
-        clock: Returns seconds since the epoch: the machine's clock, because it is compared with the provider's. The
-            collector's own stands still while its machine sleeps.
+        configuration: The provider, and the client's identity there.
+        clock: Returns seconds since the epoch from the machine's clock, because it is compared with the provider's. The
+            collector's own clock stops while its machine sleeps.
         monotonic: Returns seconds that no jump of the machine's clock moves.
     """
 
@@ -81,7 +81,7 @@ class Provider:
         """Return the address at which a person signs in.
 
         Raises:
-            SignInRefused: If the provider does not describe itself, or names no address that a browser may be sent to.
+            SignInRefused: If the provider has no valid description, or names no address that is safe for a browser.
         """
         given = self._configuration
         address = self._describe()["authorization_endpoint"]
@@ -105,10 +105,10 @@ class Provider:
         )
 
     def redeem(self, code: str, pending: PendingSignIn) -> Mapping[str, Any]:
-        """Exchange a code for an ID token, and return its claims once all of them are checked.
+        """Exchange a code for an ID token, and return its claims after all checks.
 
         Raises:
-            SignInRefused: If the provider refuses the code, or the token is not one for this sign-in.
+            SignInRefused: If the provider refuses the code, or the token does not belong to this sign-in.
         """
         given, description = self._configuration, self._describe()
         method = _client_authentication(description)
@@ -146,7 +146,7 @@ class Provider:
         return dict(claims)
 
     def _decoded(self, token: str) -> jwt.Token:
-        """Check the signature; a key that is not known may be new, so that the keys are read once more."""
+        """Check the signature; an unknown key may be new, so the keys are read once more."""
         described = self._describe().get("id_token_signing_alg_values_supported", ["RS256"])
         algorithms = [name for name in ALGORITHMS if name in described]
         try:
@@ -186,7 +186,7 @@ class Provider:
         return found
 
     def _known_keys(self) -> KeySet:
-        """Return the provider's keys, read anew after an hour."""
+        """Return the provider's keys, which are read again after an hour."""
         address = self._describe()["jwks_uri"]
         with self._lock:
             if self._keys is None or self._monotonic() - self._keys_at >= DESCRIPTION_SECONDS:
@@ -194,7 +194,7 @@ class Provider:
             return self._keys
 
     def _newer_keys(self) -> KeySet | None:
-        """Read the provider's keys anew; return None where that was done a moment ago."""
+        """Read the provider's keys again; return None if this happened a moment ago."""
         address = self._describe()["jwks_uri"]
         with self._lock:
             if self._monotonic() - self._keys_at < KEYS_SECONDS:
@@ -212,7 +212,7 @@ class Provider:
 
 
 def _usable_keys(found: Mapping[str, Any]) -> list[Key]:
-    """Return the keys of a set that can check a signature, and leave out all others, as RFC 7517 (section 5) says."""
+    """Return the keys of a set that can check a signature, and leave out all others, as in RFC 7517 (section 5)."""
     listed = found.get("keys")
     usable: list[Key] = []
     for each in listed if isinstance(listed, list) else ():

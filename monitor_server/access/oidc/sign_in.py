@@ -1,4 +1,4 @@
-"""Signs persons in by OpenID Connect: provider, pending sign-ins, rate limits, and threads that wait for answers."""
+"""Signs persons in by OpenID Connect: provider, pending sign-ins, rate limits, and the threads for its requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["OidcSignIn"]
 
-# Threads of their own: a provider that is slow must not take those that read for everybody else.
+# These threads are separate, so that a slow provider does not use up the threads that serve other requests.
 THREADS: Final = 2
 MOST_WAITING: Final = 16
-# Requests per second, of which a sign-in needs two. An organisation behind one proxy is one address.
+# Requests per second; a sign-in needs two. An organisation behind one proxy has one address.
 PER_ADDRESS: Final = 3.0
-ALTOGETHER: Final = 20.0  # with ten minutes for a sign-in, at most some 25,000 used ones are held, about 5 MB
+ALTOGETHER: Final = 20.0  # with ten minutes for a sign-in, at most about 25,000 used ones are kept, about 5 MB
 
 Result = TypeVar("Result")
 
@@ -31,7 +31,7 @@ class OidcSignIn:
     """Begins and finishes sign-ins.
 
     Args:
-        configuration: The provider, and what groups allow.
+        configuration: The provider, and the permissions of groups.
         provider: Asks the provider.
         clock: Returns seconds since the epoch.
     """
@@ -48,12 +48,12 @@ class OidcSignIn:
 
     @property
     def caches(self) -> dict[str, Callable[[], int]]:
-        """What returns the number of entries of each cache."""
+        """Functions that return the number of entries of each cache."""
         return {"sign_in_addresses": lambda: len(self.limits), "used_sign_ins": lambda: len(self._used)}
 
     @classmethod
     def of(cls, settings: Settings, *, clock: Callable[[], float]) -> "OidcSignIn | None":
-        """Return what the settings say, or None if nobody signs in by OpenID Connect.
+        """Return the sign-in of the settings, or None if no sign-in by OpenID Connect is set up.
 
         Raises:
             StartupError: If a setting cannot be used, or the library is missing.
@@ -68,24 +68,24 @@ class OidcSignIn:
         return cls(configuration, Provider(configuration), clock=clock)
 
     async def begin(self, page: str) -> tuple[str, PendingSignIn]:
-        """Return the address at which a person signs in, and what the browser keeps meanwhile.
+        """Return the address at which a person signs in, and the pending sign-in for the browser.
 
         Raises:
-            SignInRefused: If the provider does not answer as it must.
-            Unavailable: If too many wait for the provider.
+            SignInRefused: If the provider does not answer as required.
+            Unavailable: If too many requests wait for the provider.
         """
         pending = PendingSignIn.begin(page, now=self._clock())
         return await self._ask(lambda: self._provider.authorization_url(pending)), pending
 
     def pending(self, cookie: str | None) -> list[PendingSignIn]:
-        """Return the sign-ins of a browser that are under way, the oldest first."""
+        """Return the pending sign-ins of a browser, the oldest first."""
         return self.cookies.read(cookie, now=self._clock())
 
     def use(self, cookie: str | None, *, state: str) -> PendingSignIn:
-        """Use up the sign-in of a browser, whatever becomes of it, and return it.
+        """Use up the sign-in of a browser, whatever its result will be, and return it.
 
         Raises:
-            SignInRefused: If the cookie holds no sign-in with this state, or the sign-in was used before.
+            SignInRefused: If the cookie contains no sign-in with this state, or the sign-in was used before.
         """
         now = self._clock()
         pending = next((each for each in self.pending(cookie) if each.has_state(state)), None)
@@ -96,17 +96,17 @@ class OidcSignIn:
         return pending
 
     async def finish(self, code: str, pending: PendingSignIn) -> Person:
-        """Return who has signed in, for a sign-in that `use` has used up.
+        """Return the person who has signed in, for a sign-in that `use` has used up.
 
         Raises:
-            SignInRefused: If the provider refuses, its token is not valid, or the person may do nothing here.
-            Unavailable: If too many wait for the provider.
+            SignInRefused: If the provider refuses, its token is not valid, or the person has no permission here.
+            Unavailable: If too many requests wait for the provider.
         """
         claims = await self._ask(lambda: self._provider.redeem(code, pending))
         return Person.of(claims, self.configuration)
 
     def stop(self) -> None:
-        """End the threads; what waits for the provider is not waited for."""
+        """End the threads without waiting for requests to the provider."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, question: Callable[[], Result]) -> Result:
