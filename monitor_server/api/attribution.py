@@ -20,13 +20,13 @@ from monitor_server.store.repositories.responses import StoredResponse
 
 __all__ = ["Attribution", "ResponsePairs", "attribution", "response_pairs"]
 
-MAX_RESPONSES = 400  # the newest before the alert; eight steps of many ranks
+MAX_RESPONSES = 400  # the newest before the alert; these are eight steps of many ranks
 DENSE_STEPS = 2 * ROWS
 SPARSE_STEPS = 50 * DENSE_STEPS  # of a run that records few of its steps
 
 
 class RemedyItem(Schema):
-    """One change to make, and the source that found it to help."""
+    """A recommended change, and the source that found it to help."""
 
     change: str
     how: str
@@ -34,7 +34,7 @@ class RemedyItem(Schema):
 
 
 class Attribution(Schema):
-    """Why an alert fires, as far as observed; ``responses`` holds every response that another field names by id."""
+    """The explanation of an alert, as far as observed; ``responses`` has each response whose id another field has."""
 
     alert_id: str
     moved: list[Moved]
@@ -51,9 +51,10 @@ class Attribution(Schema):
 
 
 class ResponsePairs(Schema):
-    """Displaced correct responses, the worst first, each with the incorrect one of its group that is most alike.
+    """Displaced correct responses, the worst first, each with the most similar incorrect one of its group.
 
-    ``measure`` is what ranks them, null where nothing was sampled. ``responses`` holds every response of a pair.
+    ``measure`` is the measure of their order, null if nothing was sampled. ``responses`` contains every response of a
+    pair.
     """
 
     measure: Measure | None
@@ -136,7 +137,7 @@ def _observed(rows: Mapping[int, Sequence[float | None]], place: int) -> Signal:
 
 
 def _id(stored: StoredResponse) -> str:
-    """Return the id of a response as `response_item` states it to the one who asks."""
+    """Return the id of a response, in the form that `response_item` gives to the current caller."""
     return str(hide(stored.number))
 
 

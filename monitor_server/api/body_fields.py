@@ -10,7 +10,7 @@ from monitor_server.text_safety.patterns import WITHOUT_NUL
 __all__ = ["By", "Comment", "Note", "ShortNote", "ShownName", "Text"]
 
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=WITHOUT_NUL)]
-"""What something is chosen by, such as the name that a trainer has given to a project: whatever that may be."""
+"""The name of an object that exists already, such as a project that a trainer has named: it may be any text."""
 By = Annotated[str, Field(min_length=1, max_length=200), *IN_ONE_LINE]
 Note = Annotated[str, Field(max_length=2000), *IN_LINES]
 ShortNote = Annotated[str, Field(max_length=300), *IN_ONE_LINE, AfterValidator(str.strip)]

@@ -1,4 +1,4 @@
-"""The dependencies of routes: the collector behind the application, a read transaction, and who asks."""
+"""The dependencies of routes: the collector of the application, a read transaction, and the caller."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
@@ -32,7 +32,7 @@ Serving = Annotated[Collector, Depends(_collector)]
 
 
 async def _caller(request: Request) -> Caller:
-    caller: Caller = request.scope[CALLER]  # `access.enforcement` has put it there
+    caller: Caller = request.scope[CALLER]  # `access.enforcement` has stored it there
     return caller
 
 
@@ -46,7 +46,7 @@ async def _admitted(collector: Serving) -> AsyncIterator[None]:
         yield
 
 
-# The request is admitted before it waits for its turn, because `_reading` depends on it.
+# `_reading` depends on this, so the request is admitted before it waits for its turn.
 Admitted = Annotated[None, Depends(_admitted, scope="function")]
 
 
@@ -55,9 +55,9 @@ def _reading(collector: Serving, _admitted: Admitted) -> Iterator[Repositories]:
         yield repositories
 
 
-# A read has a connection of the store while it waits for a thread: with more at once than the store has connections,
-# threads would wait for connections that wait for threads. The transaction ends before the answer is sent, because a
-# client may not read it.
+# A read holds a connection of the store while it waits for a thread. With more reads at once than connections, threads
+# would wait for connections that wait for threads. The transaction ends before the answer is sent, because a client may
+# stop reading it.
 Reading = Annotated[Repositories, Depends(_reading, scope="function", max_concurrency=READS)]
 
 
@@ -74,12 +74,12 @@ def _dry_run_reading(collector: Serving, _only: OnlyDryRun) -> Iterator[Reposito
         yield repositories
 
 
-# A dry run may take seconds, so that it has a connection and a thread beside those of the other reads.
+# A dry run may take seconds, so it has its own connection and thread, separate from those of the other reads.
 DryRunReading = Annotated[Repositories, Depends(_dry_run_reading, scope="function", max_concurrency=1)]
 
 
 def client_address(request: Request) -> str:
-    """Return the address that a request comes from; it is empty where the server knows none."""
+    """Return the address of a request's client; it is empty if the server knows none."""
     return "" if request.client is None else request.client.host
 
 
@@ -90,7 +90,7 @@ def require_run(reading: Repositories, run_id: str) -> None:
 
 
 def require_alert(reading: Repositories, alert_id: str) -> dict[str, Any]:
-    """Return an alert as lists show it; raise `UnknownAlert` unless an alert has this id."""
+    """Return an alert in the form of lists; raise `UnknownAlert` unless an alert has this id."""
     row = reading.alerts.view(alert_id)
     if row is None:
         raise UnknownAlert.by_id(alert_id)

@@ -30,7 +30,7 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-NOBODY_LISTENS = 499  # the client has gone, so nobody receives the answer, and that is no error
+NOBODY_LISTENS = 499  # the client has disconnected, so nobody receives the answer; this is not an error
 _NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed"}
 
 
@@ -46,16 +46,16 @@ def _declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 GUARD_REFUSALS = _declared(401, 403, 421, 429, 503)
-"""Errors that every route may return: no key or one that may not, a foreign origin or name, too
+"""Errors that every route may return: a missing key or permission, a foreign origin or host name, too
 many requests of a key, and a store that does not answer."""
 REFUSALS = GUARD_REFUSALS | _declared(422)
-"""Errors that every route of the API may return beside these."""
+"""Errors that every route of the API may return in addition."""
 NOT_FOUND = _declared(404)
 """The error of a route for an unknown id."""
 CONFLICT = _declared(409)
 """The error of a route for a run whose trainer still sends."""
 CHANNEL_FAILED = _declared(502)
-"""The error of a route that sends a message to a channel which does not accept it."""
+"""The error of a route that sends a message to a channel, if the channel does not accept it."""
 BODY_REFUSALS = _declared(400, 413, 415)
 """Errors that a route which reads a body may return."""
 
@@ -90,7 +90,8 @@ def install_error_handlers(app: FastAPI) -> None:
 
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         path = request.url.path
-        shown = f"{LINKS}..." if path.startswith(LINKS) else path  # the rest of a link's address is the right to act
+        # The rest of a link's address grants the right to act.
+        shown = f"{LINKS}..." if path.startswith(LINKS) else path
         log.error("%s %s failed", request.method, shown, exc_info=error)
         return _response(500, "InternalError", "the collector failed; its log has the traceback")
 

@@ -1,7 +1,7 @@
-"""Writes runs as JSON lines or Parquet that `rlvitals check` and `replay` read back; `docs/export.md` describes both.
+"""Writes runs as JSON lines or Parquet, which `rlvitals check` and `replay` read; `docs/export.md` describes both.
 
-A page of steps is read and written at a time, each on a snapshot of its own, so that memory does not grow with the run
-and no long transaction holds the database. Where a run is deleted or reset meanwhile, its file ends with an error.
+One page of steps is read and written at a time, each on a snapshot of its own, so that memory does not grow with the
+run and no long transaction holds the database. If a run is deleted or reset meanwhile, its file ends with an error.
 """
 
 import json
@@ -23,13 +23,13 @@ __all__ = ["EXPORT_VERSION", "export_jsonl", "export_parquet"]
 EXPORT_VERSION = 1
 STEPS_PER_PAGE = 500
 ALERTS_PER_PAGE = 200
-# A Parquet file has a column for each signal of any of its runs, in each group of rows, and its writer holds a group
-# and a description of all columns of all groups.
+# A Parquet file has a column for each signal of any of its runs, in each group of rows. Its writer holds one group, and
+# a description of all columns of all groups.
 MAX_COLUMNS = 2_000
-VALUES_PER_GROUP = 250_000  # that were observed: some 20 MB as Python objects
+VALUES_PER_GROUP = 250_000  # observed values: about 20 MB as Python objects
 CELLS_PER_GROUP = 2_000_000  # observed or not: 16 MB
-MAX_HEADING_BYTES = 16 * 1024 * 1024  # what begins each run, its configuration above all, stands in the file's head
-# Fixed columns of Parquet begin so; the others are signals under their own names.
+MAX_HEADING_BYTES = 16 * 1024 * 1024  # the file's head contains the heading of each run, mostly its configuration
+# The fixed columns of Parquet have this prefix; the other columns are signals under their own names.
 PREFIX = "rlvitals."
 
 
@@ -51,8 +51,8 @@ def export_parquet(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
 
     Raises:
         MissingLibrary: If pyarrow is not installed.
-        InvalidField: If the runs have too many signals, or too large configurations, for one file, or a signal has a
-            name that columns of the file have.
+        InvalidField: If the signals or the configurations of the runs are too many for one file, or if a signal has the
+            name of a fixed column.
     """
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
@@ -79,7 +79,7 @@ def export_parquet(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
 
 
 def _columns_and_headings(store: Store, run_ids: Sequence[str]) -> tuple[set[str], dict[str, Any]]:
-    """Return the signals of some runs, and what begins each run, by its name."""
+    """Return the signals of some runs, and the heading of each run by its name."""
     names: set[str] = set()
     runs: dict[str, Any] = {}
     size = 0
@@ -128,7 +128,7 @@ def _row_groups(
 
 
 class _Sink:
-    """A file that keeps what was written until it is taken."""
+    """A file that keeps the written bytes until they are taken."""
 
     closed = False
 

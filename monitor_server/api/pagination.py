@@ -14,12 +14,12 @@ Item = TypeVar("Item")
 Row = TypeVar("Row")
 
 LARGEST_NUMBER = 2**31 - 1  # of a row; PostgreSQL refuses to compare a larger one
-# Some 4 MB of JSON: an answer is held as a whole, once for each client that is slow to read it.
+# About 4 MB of JSON: an answer is held as a whole, once for each client that reads slowly.
 MAX_NUMBERS = 50_000
 
 
 class ItemList(Schema, Generic[Item]):
-    """One part of a list; ``next`` is the cursor of the part that follows, or null at the end."""
+    """One part of a list; ``next`` is the cursor of the next part, or null at the end."""
 
     items: list[Item]
     next: str | None = None
@@ -33,14 +33,14 @@ def item_list(
     cursor: Callable[[Row], int],
     weight: Callable[[Row], int] = lambda _: 0,
 ) -> ItemList[Item]:
-    """Read one part of a list, and find out whether another part follows.
+    """Read one part of a list, and determine whether another part follows.
 
     Args:
-        read: Reads at most as many rows as its argument says. A generator is read as far as the answer has room.
-        limit: The most items in the answer. One row more is read, to see whether the list goes on.
+        read: Reads at most the given number of rows. A generator is read as far as the answer has room.
+        limit: The largest number of items in the answer. One more row is read, to see whether the list continues.
         item: Makes the item of a row.
         cursor: Returns the cursor that continues the list after a row.
-        weight: How many numbers a row's item holds. An answer has at most `MAX_NUMBERS` of them, or a single item.
+        weight: The number of numbers in a row's item. An answer has at most `MAX_NUMBERS` of them, or a single item.
     """
     fitting: list[Row] = []
     total, following = 0, None
@@ -56,7 +56,7 @@ def item_list(
 def _cursor(
     cursor: Annotated[str | None, Query(pattern="^[0-9]{1,18}$", description="`next` of the part before")] = None,
 ) -> int | None:
-    # 18 digits fit 63 bits. What another key was given reveals a number that no row has, and that columns cannot hold.
+    # 18 digits fit 63 bits. A cursor of another key reveals a number that no row has, and that columns cannot hold.
     return None if cursor is None else min(reveal(int(cursor)), LARGEST_NUMBER)
 
 

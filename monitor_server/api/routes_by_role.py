@@ -1,4 +1,4 @@
-"""Adds the routes that a collector's role serves, and answers at each path that none of them serves."""
+"""Adds the routes of a collector's role, and answers at each path that no route serves."""
 
 import functools
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def check_routes_of(role: str) -> None:
-    """Refuse routes of a role that have no entry in the table of access.
+    """Refuse routes of a role without an entry in the table of access.
 
     Raises:
         UndeclaredRoute: If there is one.
@@ -98,10 +98,10 @@ def check_routes_of(role: str) -> None:
 
 
 def serve_routes(app: FastAPI, role: str) -> None:
-    """Let an application serve the routes of a role, and refuse every other path below ``/api`` in words.
+    """Let an application serve the routes of a role, and refuse every other path below ``/api`` with a message.
 
     Raises:
-        UndeclaredRoute: If a route that the application has already has no entry in the table of access.
+        UndeclaredRoute: If an existing route of the application has no entry in the table of access.
     """
     check_routes(_methods_and_paths("", app.router))
     app.router.routes.extend(_routes(role))
@@ -110,7 +110,7 @@ def serve_routes(app: FastAPI, role: str) -> None:
 
 @functools.cache
 def _routes(role: str) -> tuple[BaseRoute, ...]:
-    """Include the routes of a role once for all applications of a process: FastAPI builds their schemas in 0.1 s."""
+    """Include the routes of a role once for all applications of a process: FastAPI takes 0.1 s for the schemas."""
     router = APIRouter()
     for module in ROUTES[role]:
         router.include_router(module.router, prefix=API, responses=REFUSALS)
@@ -130,7 +130,7 @@ async def _refuse_unknown_path(request: Request) -> None:
     """Refuse a path below /api that no route serves; otherwise the dashboard would answer it."""
     path = request.url.path
     served = [method for method in METHODS if _is_served(request, method)]
-    # A route with this very path comes before one whose path has a parameter that matches it.
+    # A route with exactly this path takes precedence over one whose path has a matching parameter.
     allowed = [method for method in served if (method, path) in KNOWN_ROUTES] or served
     if allowed:
         raise MethodNotAllowed(f"{request.method} is not served at {path}; see /docs", allowed)

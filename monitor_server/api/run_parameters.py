@@ -1,4 +1,4 @@
-"""The parameters of lists of runs: which runs, and in which order."""
+"""The parameters of lists of runs: the selection and the order."""
 
 import re
 from typing import Annotated, Final, Literal, cast
@@ -15,13 +15,13 @@ from monitor_server.store.repositories.run_order import NUMBERS, SORTED_BY, TEXT
 __all__ = ["Closed", "GroupedBy", "Offset", "Sort", "Wanted"]
 
 MAX_TEXT: Final = 200  # letters
-MAX_WORDS: Final = 10  # each is looked for in every run
+MAX_WORDS: Final = 10  # each is searched for in every run
 MAX_CONDITIONS: Final = 8
 MAX_SORTED: Final = 4
 MAX_CLOSED: Final = 100
-NUMBER: Final = r"-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?"  # each is finite
+NUMBER: Final = r"-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?"  # every such number is finite
 
-# For the OpenAPI document; what does not match is refused by the functions below, in words.
+# For the OpenAPI document; the functions below refuse other text with a message.
 SORTING: Final = f"({'|'.join(SORTED_BY)})(:(asc|desc)?)?"
 SORT: Final = f"^{SORTING}(,{SORTING}){{0,{MAX_SORTED - 1}}}$"
 WHERE: Final = rf"^(({'|'.join(TEXTS)}):contains:[^\x00]{{1,{MAX_TEXT}}}|({'|'.join(NUMBERS)}):(above|below):{NUMBER})$"
@@ -47,7 +47,7 @@ Closed = Annotated[list[str], Depends(_closed)]
 
 
 def read_sort(stated: str) -> str:
-    """Check that a text states an order; raise ValueError with what must hold."""
+    """Check that a text is a valid order; raise ValueError with the condition that must hold."""
     parts = stated.split(",")
     if len(parts) > MAX_SORTED:
         raise ValueError(f"at most {MAX_SORTED} columns can be sorted by, got {len(parts)}")
@@ -62,7 +62,7 @@ def read_sort(stated: str) -> str:
 
 
 def read_condition(stated: str) -> str:
-    """Check that a text states a condition; raise ValueError with what must hold."""
+    """Check that a text is a valid condition; raise ValueError with the requirement."""
     column, _, rest = stated.partition(":")
     operator, _, value = rest.partition(":")
     if column in TEXTS and operator == "contains" and 0 < len(value) <= MAX_TEXT:
@@ -77,7 +77,7 @@ def read_condition(stated: str) -> str:
 
 
 def read_words(stated: str) -> str:
-    """Check that a text has few words; raise ValueError with what must hold."""
+    """Check that a text has few words; raise ValueError with the requirement."""
     if len(words := stated.split()) > MAX_WORDS:
         raise ValueError(f"must have at most {MAX_WORDS} words, got {len(words)}")
     return stated
@@ -129,7 +129,7 @@ async def _wanted(
     ] = None,
     archived: Annotated[bool | None, Query(description="Left out: archived runs too")] = None,
 ) -> RunFilter | None:
-    """Return which runs are wanted among those that the key reaches; None where it reaches none of them."""
+    """Return the filter of the wanted runs among those that the key may access; None if it may access none of them."""
     if project is not None and not asking.reaches(project):
         return None
     return RunFilter(

@@ -1,1 +1,1 @@
-"""Recorded runs that come with rlvitals, as the dashboard shows them on request: a collapse, and an ablation."""
+"""Recorded runs that are part of rlvitals, and that the dashboard shows on request: a collapse, and an ablation."""

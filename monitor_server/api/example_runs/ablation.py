@@ -1,7 +1,7 @@
-"""Stores the recorded runs of an ablation that come with rlvitals, as an example for the comparison of runs.
+"""Stores the recorded runs of an ablation that are part of rlvitals, as an example for the comparison of runs.
 
-They are runs of the preset `stubborn` of docs/experiments, which lists how they were made: two seeds each without LLDS
-and with λ = 0.01 and 0.1. The signals are those that the comparison needs.
+They are runs of the preset `stubborn` of docs/experiments, which states how they were made: two seeds each without LLDS
+and with λ = 0.01 and 0.1. They contain the signals that the comparison needs.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from trainer_hooks import wire
 __all__ = ["store_ablation"]
 
 STEPS_PER_BATCH: Final = 100
-ATTEMPT: Final = 1  # always the same, so that batches that were stored before are duplicates
+ATTEMPT: Final = 1  # always the same, so that stored batches are duplicates
 
 
 async def store_ablation(collector: Collector) -> dict[str, int]:
-    """Store the runs, and return their last steps by id, in the order of λ and seed; stored ones stay as they are.
+    """Store the runs, and return their last steps by id, in the order of λ and seed; stored runs stay as they are.
 
     Raises:
-        CollectorError: If the collector does not accept them, as where their number of runs is used up.
+        CollectorError: If the collector does not accept them, for example because its limit of runs is reached.
     """
     recorded = await asyncio.to_thread(lambda: list(_read()))
     return {await _store(collector, name, steps): steps[-1].step for name, steps in recorded}

@@ -1,4 +1,4 @@
-"""Plays the recorded collapse that comes with rlvitals, as if its trainer sent it now."""
+"""Plays the recorded collapse that is part of rlvitals, as if its trainer sent it now."""
 
 import asyncio
 import contextlib
@@ -22,15 +22,15 @@ log = logging.getLogger(__name__)
 
 PROJECT, RUN = "samples", "recorded collapse"
 STEPS_PER_BATCH = 3
-BATCH_SECONDS = 0.25  # 12 steps a second: slow enough to be watched, the whole run in less than half a minute
+BATCH_SECONDS = 0.25  # 12 steps a second: slow enough to watch, and the whole run takes less than half a minute
 
 
 class SamplePlayer:
     """Plays the sample in the background, once at a time.
 
     Args:
-        collector: Whose run it becomes.
-        batch_seconds: How long to wait after each batch.
+        collector: The collector that receives the run.
+        batch_seconds: The wait after each batch.
     """
 
     def __init__(self, collector: Collector, *, batch_seconds: float = BATCH_SECONDS) -> None:
@@ -39,7 +39,7 @@ class SamplePlayer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
-        """Begin to play, and return the id of the run; a run that has been played to its end stays as it is."""
+        """Begin to play, and return the id of the run; a run that was played to its end stays as it is."""
         run_id = wire.run_id(PROJECT, RUN)
         if (self._task is None or self._task.done()) and not await asyncio.to_thread(self._is_played, run_id):
             self._task = asyncio.create_task(self._play())
@@ -60,7 +60,7 @@ class SamplePlayer:
 
     async def _play(self) -> None:
         steps = await asyncio.to_thread(_read_sample)
-        # A run that was cut off by the end of a collector is played anew, as a trainer that was restarted.
+        # A run that was interrupted by the end of a collector is played again, like a trainer that was restarted.
         attempt = int(self._collector.clock())
         try:
             for batch in batches(steps, name=RUN, project=PROJECT, size=STEPS_PER_BATCH, attempt=attempt):

@@ -1,1 +1,1 @@
-"""The incident report: what is known of an alert and its run, in one HTML file."""
+"""The incident report: the data about an alert and its run, in one HTML file."""

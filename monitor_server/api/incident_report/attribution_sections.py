@@ -9,12 +9,12 @@ from monitor_server.html_report.elements import text
 
 __all__ = ["explanation_sections"]
 
-MAX_CHARACTERS = 4000  # of a response that is shown; the data of the page holds it whole
-SHOWN_TOKENS = 8  # of a response, that fell or differ most
+MAX_CHARACTERS = 4000  # of a response on the page; the data of the page contains all of it
+SHOWN_TOKENS = 8  # of a response, those that fell or differ most
 
 
 def explanation_sections(found: Attribution, *, opened_step: int) -> str:
-    """Return a section for each part of the attribution that was observed, and one for what was not."""
+    """Return a section for each part of the attribution that was observed, and one for the missing parts."""
     return "".join(
         [_moved(found, opened_step), _actions(found), _remedies(found), _responses(found), _tokens(found), _gaps(found)]
     )
@@ -89,7 +89,7 @@ def _falls(response: ResponseItem) -> str:
     """Return the tokens of a response whose likelihood fell most, the deepest fall first."""
     if response.displacements is None:
         return "not observed"
-    # Before they are sorted, because NaN has no place in an order.
+    # Negative values are selected first, because NaN has no place in an order.
     falls = sorted(pair for pair in zip(response.displacements, _places(response), strict=False) if pair[0] < 0)
     return _named(response, falls[:SHOWN_TOKENS]) or "none fell"
 

@@ -26,13 +26,13 @@ from monitor_server.store.repositories.alerts import alert_of
 __all__ = ["Incident", "read_incident"]
 
 MAX_SIGNALS = 24
-MAX_POINTS = 600  # of a signal: about one a pixel of its drawing
+MAX_POINTS = 600  # of a signal: about one for each pixel of its drawing
 MAX_LISTED = 200  # other alerts, and actions of the trainer
 REWARDS = ("reward/mean", "reward/correct_frac")
 
 
 class Incident(Schema):
-    """An alert, the run around it, and what explains it; `schema_version` counts the versions of this shape."""
+    """An alert, the run around it, and its explanation; `schema_version` is the version of this shape."""
 
     schema_version: int = 2
     written_at: float
@@ -55,12 +55,12 @@ def read_incident(
         reading: An open read transaction.
         alert_id: The alert.
         now: The time at which the report is written, Unix seconds.
-        deadlines: After how long a silent run counts as stalled, and as lost.
+        deadlines: The times after which a silent run counts as stalled, and as lost.
         texts: Whether the sampled responses keep their texts and the texts of their tokens.
-        max_signals: How many signals a run may have beside those that are always stored.
+        max_signals: The largest number of signals of a run beside those that are always stored.
 
     Raises:
-        UnknownAlert: If there is no such alert, or no such run any more.
+        UnknownAlert: If there is no such alert, or its run is deleted.
     """
     row = reading.alerts.view(alert_id)
     run_id = "" if row is None else row["run_id"]

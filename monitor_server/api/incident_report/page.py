@@ -1,4 +1,4 @@
-"""An incident report as one HTML page that opens anywhere; the page also carries all its data as JSON."""
+"""An incident report as one self-contained HTML page, which also contains all its data as JSON."""
 
 import json
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def _head(incident: Incident) -> str:
 
 
 def _life(alert: AlertItem) -> str:
-    """Return when the alert opened, became more severe, was acknowledged and resolved."""
+    """Return the times at which the alert opened, became more severe, was acknowledged and resolved."""
     parts = [f"Opened at step {alert.opened_step} ({_moment(alert.opened_at)}) in phase {alert.phase}"]
     if alert.severity_step > alert.opened_step:
         parts.append(f"{alert.severity} since step {alert.severity_step}")
@@ -60,7 +60,7 @@ def _is_taken_back(alert: AlertItem) -> bool:
 
 
 def _forecast(incident: Incident) -> str:
-    """Return how probable a collapse was when the report was written, beside the base rate."""
+    """Return the probability of a collapse at the time of the report, beside the base rate."""
     found = incident.forecast
     if found is None:
         return ""
@@ -107,7 +107,7 @@ def _note_on_curves(alert: AlertItem) -> str:
 
 
 def _last_step(phase: PhaseItem, run: RunDetail) -> int:
-    """Return the last step of a phase. After a rewind, the run has not reached again all steps that are drawn."""
+    """Return the last step of a phase. After a rewind, the run may not have reached all drawn steps again."""
     return max(phase.from_step, run.last_step or 0) if phase.to_step is None else phase.to_step
 
 
@@ -178,5 +178,5 @@ def _words(name: str) -> str:
 def _moment(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (ValueError, OverflowError, OSError):  # a trainer's clock may state any number
+    except (ValueError, OverflowError, OSError):  # a trainer's clock may send any number
         return f"{seconds:g} s after 1970"

@@ -1,6 +1,6 @@
-"""Hands events to the subscribers of the stream, on the event loop.
+"""Passes events to the subscribers of the stream, on the event loop.
 
-The queue of each subscriber is bounded, so a slow reader loses events and slows down nobody else.
+The queue of each subscriber is bounded, so a slow reader loses events and delays no other reader.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from monitor_server.step_processing.events import Event
 
 __all__ = ["Broadcast", "Subscription"]
 
-CHECK_SECONDS: Final = 2.0  # how long a stream goes on, at most, when its subscriber may no longer read it
+CHECK_SECONDS: Final = 2.0  # the longest time for which a stream continues after its subscriber has lost the permission
 
 
 class _QueuedEvent:
@@ -36,7 +36,7 @@ class _QueuedEvent:
 class Subscription:
     """The events of one subscriber, as an asynchronous iterator that ends when the broadcast is closed.
 
-    It also ends when the subscriber may no longer read them; the last event, ``ended``, then gives the reason.
+    It also ends when the subscriber has lost the permission; the last event, ``ended``, then states the reason.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Subscription:
 
     @property
     def queued_events(self) -> int:
-        """How many events wait for this subscriber, at most ``size``."""
+        """The number of events that wait for this subscriber, at most ``size``."""
         return len(self._events)
 
     def offer(self, event: _QueuedEvent) -> None:
@@ -74,7 +74,7 @@ class Subscription:
         self._dropped += 1
 
     def recheck(self) -> None:
-        """Ask at once whether the subscriber may still read the events."""
+        """Check at once whether the subscriber may still read the events."""
         self._check_at = 0.0
         self._has_news.set()
 
@@ -102,7 +102,7 @@ class Subscription:
                 yield self._events.popleft().render()
 
     def _check(self) -> str | None:
-        """Return why the subscriber may not read on, or None; asked again no sooner than the next check is due."""
+        """Return why the subscriber may not read further, or None; the answer is kept until the next check."""
         now = asyncio.get_running_loop().time()
         if now < self._check_at:
             return None
@@ -111,7 +111,7 @@ class Subscription:
 
 
 class Broadcast:
-    """Hands every event to every subscriber, in order, until `close`."""
+    """Passes every event to every subscriber, in order, until `close`."""
 
     def __init__(self, *, queue_size: int, max_subscriptions: int = 500, max_per_client: int = 100) -> None:
         self._queue_size = queue_size
@@ -122,7 +122,7 @@ class Broadcast:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self.on_subscribe: Callable[[], None] = lambda: None
-        """Called when somebody subscribes."""
+        """Called when a client subscribes."""
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Deliver on ``loop`` from now on."""
@@ -130,17 +130,17 @@ class Broadcast:
 
     @property
     def has_subscribers(self) -> bool:
-        """Whether anyone listens."""
+        """Whether there is any subscriber."""
         return bool(self._subscriptions)
 
     @property
     def subscriptions(self) -> int:
-        """How many listen, at most ``max_subscriptions``."""
+        """The number of subscribers, at most ``max_subscriptions``."""
         return len(self._subscriptions)
 
     @property
     def queued_events(self) -> int:
-        """How many events wait for their subscribers, at most ``queue_size`` for each."""
+        """The number of events that wait for their subscribers, at most ``queue_size`` for each."""
         return sum(each.queued_events for each in tuple(self._subscriptions))
 
     def publish(self, events: Iterable[Event]) -> None:
@@ -169,18 +169,19 @@ class Broadcast:
         refusal: Callable[[], str | None] = lambda: None,
         client: str | None = None,
     ) -> Iterator[Subscription]:
-        """Subscribe to the events of one run, or of all runs, from now on; what concerns no run comes to everybody.
+        """Subscribe to the events of one run, or of all runs, from now on; events without a run go to every subscriber.
 
         If the subscriber is too slow, an event ``dropped`` states how many events it has missed.
 
         Args:
             run_id: The only run whose events are wanted.
-            project: The only project whose events the subscriber may see; an event of none is not for them.
-            refusal: Returns why the subscriber may not read on, or None; asked every `CHECK_SECONDS`.
-            client: Whose subscriptions are counted together.
+            project: The only project whose events the subscriber may see; events without a project are then left out.
+            refusal: Returns the reason for which the subscriber may not read further, or None; called every
+                `CHECK_SECONDS`.
+            client: The client whose subscriptions are counted together.
 
         Raises:
-            Unavailable: If there are too many subscriptions, in all or of the client.
+            Unavailable: If there are too many subscriptions, in total or of the client.
         """
         if len(self._subscriptions) >= self._max_subscriptions:
             raise Unavailable(
@@ -207,7 +208,7 @@ class Broadcast:
                 del self._clients[client]
 
     def recheck(self) -> None:
-        """Ask at once whether the subscribers may read on; may be called from any thread, and never waits."""
+        """Check at once whether the subscribers may read further; may be called from any thread, and never waits."""
         if self._loop is not None and not self._closed:
             self._loop.call_soon_threadsafe(self._recheck)
 

@@ -30,7 +30,7 @@ class RenderedEvent:
 
 
 def render(event: Event) -> RenderedEvent:
-    """Render a domain event as the stream sends it."""
+    """Render a domain event in the form of the stream."""
     match event:
         case StepCompleted():
             return RenderedEvent(kind="step", data=_step(event).model_dump_json())

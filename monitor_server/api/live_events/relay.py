@@ -1,6 +1,6 @@
-"""Takes events to the subscribers of the other collectors on the same database, and brings theirs here.
+"""Sends events to the subscribers of other collectors on the same database, and receives theirs.
 
-A collector that has subscribers says so every few seconds; while none does, nothing is sent.
+A collector with subscribers announces them every few seconds; while no collector does, no events are sent.
 """
 
 import json
@@ -20,16 +20,16 @@ __all__ = ["Relay"]
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 3.0
-# A collector whose last word is older has no subscribers any more, or is gone.
+# A collector whose last announcement is older has no subscribers any more, or is gone.
 WATCHED_SECONDS = 10.0
 
 
 class Channel(Protocol):
-    """What carries messages between collectors."""
+    """The transport of messages between collectors."""
 
     @property
     def is_listening(self) -> bool:
-        """Whether messages of others arrive now."""
+        """Whether messages of other collectors arrive now."""
 
     @property
     def dropped(self) -> int:
@@ -42,14 +42,14 @@ class Channel(Protocol):
         """End."""
 
     def send(self, message: Callable[[], str]) -> None:
-        """Queue a message to all others."""
+        """Queue a message to all other collectors."""
 
 
 OpenChannel = Callable[[Callable[[str], None], Callable[[], None]], Channel | None]
 
 
 class Relay:
-    """Publishes events here and on all other collectors; on SQLite, whose collector is alone, only here."""
+    """Publishes events here and on all other collectors; on SQLite there is only one collector, and only this one."""
 
     def __init__(
         self,
@@ -62,7 +62,8 @@ class Relay:
 
         Args:
             broadcast: The subscribers of this collector.
-            open_channel: Called with the receivers of messages and of gaps; returns None where there are no others.
+            open_channel: Called with the receivers of messages and of gaps; returns None if there are no other
+                collectors.
             on_relayed: Called with ``sent`` or ``received``, and the number of events.
         """
         self._broadcast = broadcast
@@ -80,7 +81,7 @@ class Relay:
             self._thread.start()
 
     def stop(self) -> None:
-        """End, and send nothing that waits."""
+        """End without sending the messages that wait."""
         self._is_stopping.set()
         if self._channel is not None and self._thread.ident is not None:
             self._thread.join()
@@ -88,7 +89,7 @@ class Relay:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody, here or at another collector, wants an event for each step."""
+        """Whether any subscriber, here or at another collector, wants an event for each step."""
         return self._broadcast.has_subscribers or self.is_watched_elsewhere
 
     @property
@@ -120,7 +121,7 @@ class Relay:
 
     def _receive(self, message: str) -> None:
         try:
-            fields = dict(json.loads(message).items())  # of an object, and an error of anything else
+            fields = dict(json.loads(message).items())  # an object; anything else is an error
             if "watching" in fields:
                 self._watched_until = time.monotonic() + WATCHED_SECONDS
                 return
@@ -136,7 +137,7 @@ class Relay:
 
 
 def _check(event: RenderedEvent) -> None:
-    """Raise ValueError unless a relayed event is one event of the stream, and not text that reads as several."""
+    """Raise ValueError unless a relayed event is one event of the stream, and not text with several."""
     if not event.kind.isidentifier() or "\n" in event.data or "\r" in event.data:
         raise ValueError(f"an event must have a kind and one line of data, got {event.kind[:40]!r}")
     json.loads(event.data)

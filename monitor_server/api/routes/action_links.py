@@ -1,4 +1,4 @@
-"""The links of notifications: a page that asks, and the form on it that acts. And the end of all links."""
+"""The links of notifications: a page with a question, a form on it that acts, and the end of all links."""
 
 import logging
 from collections.abc import Mapping
@@ -33,14 +33,14 @@ INVALID: Final = (
 
 
 class EndedLinks(Schema):
-    """How many links held until now, and no longer do."""
+    """The number of links that were valid until now."""
 
     ended: int
 
 
 @router.post("/end")
 async def end_links(collector: Serving, asking: Asking) -> EndedLinks:
-    """End all links that hold, and their secret; messages from now on are signed with a new one."""
+    """End all valid links, and their secret; later messages are signed with a new one."""
     now = collector.clock()
 
     def write(repositories: Repositories) -> int:
@@ -54,7 +54,7 @@ async def end_links(collector: Serving, asking: Asking) -> EndedLinks:
 
 @pages.get(f"{PATH}{{token:path}}", include_in_schema=False)
 async def open_link(token: str, request: Request, collector: Serving) -> HTMLResponse:
-    """Show what a link will do. Nothing is changed: mail scanners and chat programs open links by themselves."""
+    """Show the action of a link, without a change: mail scanners and chat programs open links by themselves."""
     try:
         found = await collector.links.find(_token(token), address=client_address(request))
     except (TooManyRequests, Unavailable) as error:
@@ -66,7 +66,7 @@ async def open_link(token: str, request: Request, collector: Serving) -> HTMLRes
 
 @pages.post(f"{PATH}{{token:path}}", include_in_schema=False)
 async def confirm_link(token: str, request: Request, collector: Serving) -> HTMLResponse:
-    """Do what a link does, where the form of its page asks for it."""
+    """Carry out the action of a link, at the request of the form on its page."""
     token = _token(token)
     try:
         found = await collector.links.find(token, address=client_address(request))
@@ -104,7 +104,7 @@ async def _answer(use: LinkUse, token: str, collector: Collector) -> HTMLRespons
 
 
 def _token(given: str) -> str:
-    """Return the token in an address, behind which some programs write a slash."""
+    """Return the token of an address; some programs write a slash after it."""
     return given.removesuffix("/")
 
 

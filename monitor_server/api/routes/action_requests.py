@@ -1,4 +1,4 @@
-"""Requests to the trainer of an alert's run: makes one, and lists those that were made."""
+"""Requests to the trainer of an alert's run: create one, and list those of an alert."""
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/alerts/{alert_id}/actions")
 
 
 class RequestBody(BaseModel):
-    """What the trainer is asked for, by whom and why."""
+    """The action that is requested from the trainer, the author and the reason."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,9 +29,9 @@ class RequestBody(BaseModel):
 
 @router.post("", responses=NOT_FOUND | CONFLICT | BODY_REFUSALS)
 async def request_action(alert_id: str, body: RequestBody, collector: Serving, asking: Asking) -> RequestItem:
-    """Ask the trainer of the alert's run for an action, with the receipt of its next batch.
+    """Request an action from the trainer of the alert's run, with the receipt of its next batch.
 
-    The trainer acts after a step, once, and only if its `ActionPolicy` takes such requests; else it refuses. The
+    The trainer acts after a step, once, and only if its `ActionPolicy` accepts such requests; otherwise it refuses. The
     request ends after ten minutes.
     """
     request = await request_trainer_action(collector, alert_id, body.action, by=body.by, note=body.note, author=asking)
@@ -40,7 +40,7 @@ async def request_action(alert_id: str, body: RequestBody, collector: Serving, a
 
 @router.get("", responses=NOT_FOUND)
 def requested_actions(alert_id: str, reading: Reading) -> ItemList[RequestItem]:
-    """List the newest 100 actions that the trainer was asked for about this alert, the newest first."""
+    """List the newest 100 actions that were requested from the trainer about this alert, the newest first."""
     require_alert(reading, alert_id)
     found = reading.action_requests.of_alert(alert_id, limit=100)
     return ItemList(items=[_request_item(request) for request in found], next=None)

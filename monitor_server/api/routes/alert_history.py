@@ -1,4 +1,4 @@
-"""The history of an alert: what has happened to it, and the comments of people."""
+"""The history of an alert: its changes, and the comments of people."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -23,13 +23,13 @@ __all__ = ["find_with_room", "router"]
 
 router = APIRouter(prefix="/alerts/{alert_id}")
 
-# Of a run and a kind; each has up to 2,000 characters.
+# For a run and a kind; each comment has up to 2,000 characters.
 MAX_COMMENTS = 1_000
 
 
 @router.get("/history", responses=NOT_FOUND)
 def history(alert_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[HistoryItem]:
-    """List what has happened to the alerts of this alert's run and kind, and what was said, the newest first."""
+    """List the changes of the alerts of this alert's run and kind, and the comments on them, the newest first."""
     row = require_alert(reading, alert_id)
     return item_list(
         lambda most: reading.alert_history.page(row["run_id"], row["kind"], limit=most, before=cursor),
@@ -55,7 +55,7 @@ def find_with_room(repositories: Repositories, alert_id: str) -> Alert:
 
 
 class CommentBody(BaseModel):
-    """Who comments, and what they say."""
+    """The author of a comment, and its text."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -44,7 +44,7 @@ def alerts(
     run_id: str | None = None,
     limit: Limit = 100,
 ) -> ItemList[AlertItem]:
-    """List alerts of all runs that the key reaches, the newest first."""
+    """List the alerts of all runs that the key may access, the newest first."""
     return _alerts(reading, asking, cursor, limit=limit, state=state, stage=stage, severity=severity, run_id=run_id)
 
 
@@ -56,11 +56,11 @@ def alert(alert_id: str, reading: Reading) -> AlertItem:
 
 @router.get("/alerts/{alert_id}/attribution", responses=NOT_FOUND)
 def alert_attribution(alert_id: str, reading: Reading) -> Attribution:
-    """Return what moved first, which actions, responses and tokens lead, known remedies, and what is missing."""
+    """Return what moved first, which actions, responses and tokens lead, known remedies, and the missing data."""
     return attribution(reading, alert_of(require_alert(reading, alert_id)))
 
 
-# Not `HTMLResponse`: FastAPI would describe errors as HTML as well.
+# `HTMLResponse` is not used here, because FastAPI would then describe errors as HTML as well.
 @router.get("/alerts/{alert_id}/incident", response_class=Response, responses={200: _PAGE, **NOT_FOUND})
 def alert_incident(
     alert_id: str,
@@ -83,7 +83,7 @@ def alert_incident(
 
 
 class AcknowledgeBody(BaseModel):
-    """Who acknowledges the alert, with a note."""
+    """The person who acknowledges the alert, with a note."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -95,7 +95,7 @@ class AcknowledgeBody(BaseModel):
 async def acknowledge(
     alert_id: str, collector: Serving, asking: Asking, body: AcknowledgeBody | None = None
 ) -> AlertItem:
-    """Acknowledge an alert: a person knows of it.
+    """Acknowledge an alert: a person has noticed it.
 
     A death spiral whose conditions no longer hold resolves at the next step. A run whose trainer is lost is stopped
     until its trainer sends again. Every other alert stays open until its cause is gone.
@@ -112,7 +112,7 @@ async def acknowledge(
 
 @router.get("/runs/{run_id}/acknowledgements", responses=NOT_FOUND)
 def acknowledgements(run_id: str, reading: Reading) -> ItemList[AcknowledgementItem]:
-    """List acknowledgements in order, each with the step that detection had seen: a replay needs both."""
+    """List acknowledgements in order, each with the newest step of detection at that time: a replay needs both."""
     require_run(reading, run_id)
     ordinals = reading.attempts.ordinals(run_id)
     given = [

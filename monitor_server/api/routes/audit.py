@@ -1,4 +1,4 @@
-"""`GET /api/v1/audit`: who changed what."""
+"""`GET /api/v1/audit`: the changes and their authors."""
 
 from fastapi import APIRouter
 
@@ -12,7 +12,7 @@ router = APIRouter()
 
 
 class AuditItem(Schema):
-    """One change; ``at`` is in seconds since the epoch, ``project`` is null where it is more than one."""
+    """One change; ``at`` is in seconds since the epoch, ``project`` is null if there is more than one."""
 
     at: float
     by: str

@@ -20,16 +20,16 @@ Force = Annotated[bool, Query(description="Delete also runs whose trainer sends"
 
 
 class DeletedRuns(Schema):
-    """The ids of the runs that nobody sees any more; their rows are removed in the background."""
+    """The ids of the runs, which are hidden from now on; their rows are removed in the background."""
 
     runs: list[str]
 
 
 @router.delete("/runs/{run_id}", responses=NOT_FOUND | CONFLICT)
 async def delete_one_run(run_id: str, collector: Serving, asking: Asking, *, force: Force = False) -> DeletedRuns:
-    """Delete a run with everything that is stored of it. It is hidden at once, and its rows are removed within seconds.
+    """Delete a run with all its stored data. It is hidden at once, and its rows are removed within seconds.
 
-    A trainer that goes on sending is answered 503 until they are, and then begins the run anew.
+    A trainer that continues to send is answered 503 until they are removed. Then its next batch begins the run anew.
     """
     now, deadlines = collector.clock(), collector.settings.deadlines
 
@@ -44,7 +44,7 @@ async def delete_one_run(run_id: str, collector: Serving, asking: Asking, *, for
 
 @router.delete("/projects/{name:path}", responses=NOT_FOUND | CONFLICT)
 async def delete_one_project(name: str, collector: Serving, asking: Asking, *, force: Force = False) -> DeletedRuns:
-    """Delete all runs of a project, or none where the trainer of one still sends."""
+    """Delete all runs of a project, or none if the trainer of one still sends."""
     now, deadlines = collector.clock(), collector.settings.deadlines
 
     def begin(repositories: Repositories) -> tuple[str | None, list[str]]:

@@ -16,20 +16,20 @@ router = APIRouter()
 
 
 class SampleItem(Schema):
-    """The run as which the recorded collapse is played."""
+    """The run in which the recorded collapse is played."""
 
     run_id: str
 
 
 class SampleRuns(Schema):
-    """The runs as which the recorded ablation is stored, with the last step of each: their charts are whole by then."""
+    """The runs in which the recorded ablation is stored, with their last steps, at which their charts are complete."""
 
     last_steps: dict[str, int]
 
 
 @router.post("/sample", status_code=status.HTTP_202_ACCEPTED)
 async def play_sample(request: Request, collector: Serving, asking: Asking) -> SampleItem:
-    """Play the recorded collapse that comes with rlvitals as a run of project `samples`, in half a minute."""
+    """Play the recorded collapse that is part of rlvitals as a run of project `samples`, in half a minute."""
     player: SamplePlayer = request.app.state.sample
     run_id = await player.start()
     now = collector.clock()
@@ -39,7 +39,7 @@ async def play_sample(request: Request, collector: Serving, asking: Asking) -> S
 
 @router.post("/sample/ablation")
 async def add_ablation(collector: Serving, asking: Asking) -> SampleRuns:
-    """Store the recorded ablation of λ that comes with rlvitals as six runs of project `samples`, two seeds each."""
+    """Store the recorded ablation of λ that is part of rlvitals as six runs of project `samples`, two seeds each."""
     last_steps = await store_ablation(collector)
     now = collector.clock()
     await asyncio.to_thread(commit_change, collector.store, asking, "sample.play", "ablation", now=now, project=PROJECT)

@@ -1,4 +1,4 @@
-"""The expected ranges of signals: where the values of healthy runs were, which charts draw behind a run."""
+"""The expected ranges of signals: the values of healthy runs, which charts draw behind a run."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -21,7 +21,7 @@ Signals = Annotated[
 
 @router.get("/{run_id}/expected-ranges", responses=NOT_FOUND)
 def expected_ranges(run_id: str, reading: Reading, collector: Serving, signals: Signals) -> ExpectedRanges:
-    """Return where the values of healthy runs were, by step, as `rlvitals calibrate` has learnt it.
+    """Return the range of the values of healthy runs, by step, as learnt by `rlvitals calibrate`.
 
     Without a calibration, and for a signal that fewer than five healthy runs logged, there is no item.
     """

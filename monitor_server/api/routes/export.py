@@ -88,7 +88,7 @@ async def _file(
 
 
 def _refusal(request: Request) -> Callable[[], str | None]:
-    """Return a function that gives the reason why the sender of a request may not read on, or None."""
+    """Return a function that gives the reason for which the sender of a request may not read further, or None."""
     refusal: Callable[[], str | None] = request.scope[ENFORCEMENT].rechecking(request.scope, is_stream=False)
     return refusal
 
@@ -99,7 +99,7 @@ async def _allowed(
     """Yield the parts of a file while its reader may have them.
 
     Raises:
-        KeyRequired: If not.
+        KeyRequired: If the reader has lost it.
     """
     yield first
     while (part := await exports.take_turn(lambda: next(others, None))) is not None:
@@ -109,10 +109,10 @@ async def _allowed(
 
 
 class _Download(StreamingResponse):
-    """A file whose transfer breaks off where an error ends it, so that nobody takes it for whole."""
+    """A file whose transfer breaks off after an error, so that a reader does not treat it as complete."""
 
     async def stream_response(self, send: Send) -> None:
-        """Send the file; the server closes the connection of an answer that has no end."""
+        """Send the file; the server closes the connection of an incomplete answer."""
         try:
             await super().stream_response(send)
         except CollectorError as error:

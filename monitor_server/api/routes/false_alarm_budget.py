@@ -1,4 +1,4 @@
-"""The ledger of a run: what its budget of false pages allows, and what it has spent."""
+"""The ledger of a run: its budget of false pages, and the part of it that is spent."""
 
 import msgspec
 from fastapi import APIRouter
@@ -22,7 +22,7 @@ class _SavedBudget(msgspec.Struct, frozen=True):
 
 
 class _SavedState(msgspec.Struct, frozen=True):
-    """The part of a saved engine state that holds the ledger; without a stated budget there is none."""
+    """The part of a saved engine state with the ledger; without a stated budget there is none."""
 
     page_budget: _SavedBudget | None = None
 
@@ -32,9 +32,9 @@ _DECODER = msgspec.msgpack.Decoder(_SavedState)
 
 @router.get("/{run_id}/warranty", responses=NOT_FOUND)
 def warranty(run_id: str, reading: Reading) -> WarrantyItem | None:
-    """Return what the budget of false pages allows this run, and what it has spent, after the newest detected step.
+    """Return the budget of false pages of this run, and the spent part, after the newest processed step.
 
-    The answer is null where no budget is stated, and before the first step.
+    The answer is null if no budget is stated, and before the first step.
     """
     require_run(reading, run_id)
     saved = reading.detector_states.load(run_id)

@@ -1,4 +1,4 @@
-"""The forecast of a run: how probable a collapse is, and what raises the probability."""
+"""The forecast of a run: the probability of a collapse, and the evidence that raises it."""
 
 from fastapi import APIRouter
 
@@ -13,7 +13,7 @@ router = APIRouter(prefix="/runs")
 
 @router.get("/{run_id}/forecast", responses=NOT_FOUND)
 def forecast(run_id: str, reading: Reading) -> ForecastItem | None:
-    """Return the probability of a collapse within the next 10, 25 and 50 recorded steps, and what raises it.
+    """Return the probability of a collapse within the next 10, 25 and 50 recorded steps, and the evidence for it.
 
     The answer is null before the first step, and once the run has collapsed.
     """

@@ -25,9 +25,9 @@ async def healthz() -> Health:
 
 @router.get("/readyz")
 def readyz(request: Request, collector: Serving) -> Readiness:
-    """Report that batches can be stored and are processed, how many runs cannot be, and how many channels fail.
+    """Report whether batches are stored and processed, the number of quarantined runs, and of failing channels.
 
-    Where keys are in use, the numbers and the reason need a key that reads every project; ready or not needs none.
+    If keys are in use, the numbers and the reason need a key that reads every project; the status alone needs none.
     """
     caller: Caller | None = request.scope[CALLER]
     is_informed = caller is not None and caller.may(Scope.READ) and caller.project is None
@@ -48,5 +48,5 @@ def metrics(collector: Serving) -> Response:
 
 @router.get("/docs", include_in_schema=False)
 def docs(request: Request) -> HTMLResponse:
-    """Draw the reference of the API, of what this process serves; nothing is loaded from elsewhere."""
+    """Draw the reference of the API for this process; nothing is loaded from elsewhere."""
     return HTMLResponse(draw_reference(request.app.openapi()), headers={"Content-Security-Policy": POLICY})

@@ -1,4 +1,4 @@
-"""`POST /api/v1/ingest`: takes one batch and returns its receipt after the commit."""
+"""`POST /api/v1/ingest`: stores one batch and returns its receipt after the commit."""
 
 import asyncio
 from time import perf_counter
@@ -50,7 +50,7 @@ _RECEIPT = {
     },
 )
 async def ingest(request: Request, collector: Serving) -> Response:
-    """Store a batch of records and return a receipt that counts what was accepted, refused and seen before."""
+    """Store a batch of records and return a receipt that counts the accepted, refused and repeated ones."""
     begin = perf_counter()
     asking: Caller = request.scope[CALLER]
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -65,8 +65,8 @@ async def ingest(request: Request, collector: Serving) -> Response:
         return read_any_batch(body, media_type=media_type, encoding=encoding, settings=settings, now=now)
 
     with collector.activity:
-        # A thread costs more than a small batch. Others are read and appended a few at a time, because many of them
-        # together would hold the memory, the threads and the writer that small ones need.
+        # A thread costs more than a small batch. Large batches are read and appended a few at a time, because many of
+        # them together would take the memory, the threads and the writer that small ones need.
         valid = read_known_batch(body, media_type=media_type, encoding=encoding, settings=settings, now=now)
         if valid is None and is_small(body, media_type=media_type, encoding=encoding):
             valid = read()
@@ -90,7 +90,7 @@ async def ingest(request: Request, collector: Serving) -> Response:
 
 
 def _reached(valid: ValidBatch, asking: Caller) -> ValidBatch:
-    """Return a batch of a project that its sender may write to."""
+    """Return a batch, if its sender may write to its project."""
     if not asking.reaches(valid.batch.project):
         raise ScopeTooSmall(
             f"this key is for the project {asking.project!r}, and the batch is of {valid.batch.project!r}; set the "

@@ -1,4 +1,4 @@
-"""The judgements of alarms: people say after a run whether each was right."""
+"""The judgements of alarms: people state after a run whether each was right."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -26,7 +26,7 @@ LARGEST_STEP = 1 << 53
 
 
 def _whole(value: object) -> object:
-    """Return a JSON number without a fraction as an integer: 12.0 is one, and true is none."""
+    """Return a JSON number without a fraction as an integer: 12.0 becomes 12, and true stays as it is."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -43,7 +43,7 @@ class JudgementBody(BaseModel):
 
 @router.post("/alerts/{alert_id}/judgement", responses=NOT_FOUND | BODY_REFUSALS)
 async def judge(alert_id: str, body: JudgementBody, collector: Serving, asking: Asking) -> JudgementItem:
-    """Say whether an alarm was right. The newest judgement of an alert counts; it changes no alert and no detector."""
+    """Judge whether an alarm was right. The newest judgement of an alert is used; no alert or detector changes."""
     now, by = collector.clock(), asking.signature(body.by)
     change = JUDGED_RIGHT if body.is_right else JUDGED_WRONG
     entry = HistoryEntry(at=now, change=change, step=body.failed_at, by=by, why=body.note)

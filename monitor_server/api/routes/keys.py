@@ -1,4 +1,4 @@
-"""API keys: list, make and revoke. A key of one project reaches the keys of that project only."""
+"""API keys: list, create and revoke. A key of one project may only access the keys of that project."""
 
 import asyncio
 from typing import Literal
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/keys")
 
 
 class KeyItem(Schema):
-    """A key, without the key itself; times are seconds since the epoch."""
+    """A key, without its secret; times are seconds since the epoch."""
 
     id: str
     name: str
@@ -45,14 +45,14 @@ class CreatedKey(KeyItem):
 
 @router.get("")
 def keys(collector: Serving, reading: Reading, asking: Asking) -> ItemList[KeyItem]:
-    """List the keys that there are and were, the oldest first."""
+    """List all keys, including revoked and expired ones, the oldest first."""
     now = collector.clock()
     return ItemList(items=[_item(key, now) for key in reading.api_keys.all() if asking.reaches(key.project)])
 
 
 @router.post("", responses=BODY_REFUSALS | CONFLICT)
 async def create(body: NewKey, collector: Serving, asking: Asking) -> CreatedKey:
-    """Make a key. The answer holds it, and only its hash is stored."""
+    """Create a key. Only this answer contains it; its hash is stored."""
     if asking is ANYBODY:
         raise KeyRequired("make the first key with `rlvitals keys create` where the database is; it needs no key")
     project = body.project or asking.project

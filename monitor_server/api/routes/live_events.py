@@ -18,7 +18,7 @@ router = APIRouter()
 async def _subscribe(
     request: Request, collector: Serving, asking: Asking, run_id: str | None = None
 ) -> AsyncIterator[Subscription]:
-    # A dependency, so that a subscription too many is answered with an error before the stream begins.
+    # This is a dependency, so that a subscription beyond the limit is answered with an error before the stream begins.
     with collector.broadcast.subscribe(
         run_id,
         project=asking.project,
@@ -32,9 +32,9 @@ async def _subscribe(
 async def stream(subscription: Annotated[Subscription, Depends(_subscribe)]) -> AsyncIterator[ServerSentEvent]:
     """Stream the events of one run, or of all runs; an idle stream carries a comment every few seconds.
 
-    When the caller may no longer read them, the event `ended` gives the reason, and the stream ends.
+    When the caller has lost the permission, the event `ended` states the reason, and the stream ends.
     """
-    # The first bytes show the client, and any proxy, that the stream is open: no event is missed from here on.
+    # The first bytes show the client, and any proxy, that the stream is open: no later event is missed.
     yield ServerSentEvent(comment="listening")
     async for event in subscription:
         yield ServerSentEvent(event=event.kind, raw_data=event.data)

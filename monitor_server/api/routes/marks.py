@@ -17,9 +17,9 @@ MAX_MARKS = 200  # of each kind; more of them hide a chart
 
 @router.get("/{run_id}/marks", responses=NOT_FOUND)
 def marks(run_id: str, reading: Reading) -> ItemList[MarkItem]:
-    """List what happened to a run at a step, in the order of steps: the newest 200 of each kind.
+    """List the events of a run at its steps, in the order of steps: the newest 200 of each kind.
 
-    An acknowledgement and a comment stand at the newest step that the run had when they were written.
+    An acknowledgement and a comment are placed at the newest step that the run had when they were written.
     """
     require_run(reading, run_id)
     acknowledged = [given for given in reading.alerts.acknowledgements(run_id) if given.step is not None]

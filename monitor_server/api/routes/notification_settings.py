@@ -1,4 +1,4 @@
-"""Channels and routes that people save: read, change, and go back to an earlier version. No secret is answered."""
+"""Saved channels and routes: read, change, and restore an earlier version. No answer contains a secret."""
 
 import asyncio
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ Version = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 class ChannelSettings(Schema):
-    """What a channel is set to; ``address`` is what may be shown of it. A field that its type lacks is null."""
+    """The settings of a channel; ``address`` is the part that may be shown. A field that its type lacks is null."""
 
     type: Literal["apprise", "webhook"]
     address: str
@@ -52,8 +52,8 @@ class ChannelSettings(Schema):
 class NotificationSettings(Schema):
     """The channels and routes in force, without secrets.
 
-    ``source`` is ``file`` where RLVITALS_NOTIFICATIONS names one, which alone counts then and is changed on the
-    machine; ``version`` is 0 where nothing was saved. ``problem`` says why the newest version cannot be used.
+    ``source`` is ``file`` if RLVITALS_NOTIFICATIONS names a file. Then only the file is used, and it is changed on the
+    machine. ``version`` is 0 if nothing was saved. ``problem`` is the reason for which the newest version is unusable.
     """
 
     source: Literal["file", "saved"]
@@ -72,7 +72,7 @@ class NotificationSettings(Schema):
 class SettingsBody(BaseModel):
     """The tables of the file of notifications, as JSON.
 
-    ``version`` is the one that was read. No channel and no route (``{"channels": {}, "routes": []}``) ends
+    ``version`` is the version that was read. No channels and routes (``{"channels": {}, "routes": []}``) end
     notifications. A secret that a channel leaves out is kept, unless its address changes.
     """
 
@@ -84,7 +84,7 @@ class SettingsBody(BaseModel):
 
 
 class RestoreBody(BaseModel):
-    """Which version is in force as far as the caller knows."""
+    """The version that is in force, as far as the caller knows."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -93,7 +93,7 @@ class RestoreBody(BaseModel):
 
 
 class VersionItem(Schema):
-    """A version of the channels and routes: who saved it, and what it changed."""
+    """A version of the channels and routes: its author, and its changes."""
 
     version: int
     saved_at: float
@@ -111,7 +111,7 @@ def settings(collector: Serving, reading: Reading) -> NotificationSettings:
 async def change(body: SettingsBody, collector: Serving, asking: Asking) -> NotificationSettings:
     """Put other channels and routes into force, within a second and without a restart.
 
-    The channels that were in force are told who has changed what.
+    The previous channels receive a message with the author and the changes.
     """
     async with collector.settings_turns:
         return await asyncio.to_thread(_save, collector, asking, body, lambda _, before: _filled(body.settings, before))
@@ -119,7 +119,7 @@ async def change(body: SettingsBody, collector: Serving, asking: Asking) -> Noti
 
 @router.get("/versions")
 def versions(*, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[VersionItem]:
-    """List what was saved, the newest first: the newest 20 versions, and all of the last seven days."""
+    """List the saved versions, the newest first: the newest 20 versions, and all of the last seven days."""
     return item_list(
         lambda most: reading.notification_documents.page(limit=most, before=cursor),
         limit=limit,
@@ -132,7 +132,7 @@ def versions(*, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemLis
 async def restore(
     version: Annotated[int, Path(ge=1, le=2**31 - 1)], body: RestoreBody, collector: Serving, asking: Asking
 ) -> NotificationSettings:
-    """Put an earlier version into force again, secrets included, as a new version."""
+    """Restore an earlier version, with its secrets, as a new version."""
 
     def wanted(reading: Repositories, _: NotificationFile) -> Mapping[str, Any]:
         stored = reading.notification_documents.find(version)
@@ -151,7 +151,7 @@ def _filled(given: Mapping[str, Any], before: NotificationFile) -> Mapping[str, 
 
 
 def _save(collector: Collector, author: Caller, body: SettingsBody | RestoreBody, wanted: Any) -> NotificationSettings:  # noqa: ANN401
-    """Check what is wanted beside the store, then save it; ``wanted`` returns the document."""
+    """Check the new document outside of the store, then save it; ``wanted`` returns the document."""
     current = collector.notifications
     if not isinstance(current, SavedDocument):
         raise SettingsConflict(
@@ -170,7 +170,7 @@ def _save(collector: Collector, author: Caller, body: SettingsBody | RestoreBody
         raise InvalidField("; ".join(error.problems[:MOST_PROBLEMS])) from None
     except StartupError as error:
         raise InvalidField(str(error)) from None
-    if after == before and current.is_newest:  # neither a version nor a message to the channels
+    if after == before and current.is_newest:  # a save without a change makes neither a version nor a message
         with collector.store.read() as reading:
             return _answer(collector, reading)
     saving = Saving(

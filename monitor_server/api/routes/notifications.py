@@ -1,4 +1,4 @@
-"""The channels of notifications: what waits for each and how it went, and a test of one. No secret is answered."""
+"""The channels of notifications: their status, and a test of one. No answer contains a secret."""
 
 import asyncio
 import json
@@ -28,10 +28,10 @@ router = APIRouter(prefix="/notifications")
 
 
 class ChannelItem(Schema):
-    """A channel, and its state; times are seconds since the epoch.
+    """A channel, and its status; times are seconds since the epoch.
 
-    ``waiting`` counts the changes of alerts that it has not received, ``waiting_since`` is when the oldest became due,
-    and ``is_failing`` says that it does not accept its messages.
+    ``waiting`` is the number of changes of alerts that it has not received, ``waiting_since`` the time at which the
+    oldest became due, and ``is_failing`` means that it does not accept its messages.
     """
 
     name: str
@@ -58,7 +58,7 @@ def channels(collector: Serving, reading: Reading) -> ItemList[ChannelItem]:
     """List the channels in force, without their secrets."""
     current = collector.notifications
     if isinstance(current, CurrentFile) and collector.notifier is None:
-        current.refresh()  # a process that does not notify has nobody else who looks
+        current.refresh()  # a process that does not notify has no thread for this
     file = collector.channels(reading)
     statuses = reading.channel_statuses.statuses(now=collector.clock())
     failing = reading.channel_statuses.failing(file.channels)
@@ -75,7 +75,7 @@ class ReloadedFile(Schema):
 
 @router.post("/reload", responses=NOT_FOUND)
 async def reload(collector: Serving, asking: Asking) -> ReloadedFile:
-    """Read the file of channels and routes anew. One that cannot be used is refused, and changes nothing."""
+    """Read the file of channels and routes again. An unusable file is refused, and changes nothing."""
     current = collector.notifications
     if not isinstance(current, CurrentFile):
         raise UnknownChannel("no file of notifications is set: RLVITALS_NOTIFICATIONS names it at the start")
@@ -101,9 +101,9 @@ class FileText(BaseModel):
 
 
 class CheckedFile(Schema):
-    """What must be changed in the text, or how many channels and routes it states.
+    """The problems of the text, or the number of its channels and routes.
 
-    The variables and files were not looked up; the collector needs them where the text is put in its place.
+    The variables and files were not read; the collector needs them when the text is put into force.
     """
 
     problems: list[str]
@@ -115,7 +115,7 @@ class CheckedFile(Schema):
 
 @router.post("/check", responses=BODY_REFUSALS)
 def check(body: FileText) -> CheckedFile:
-    """Check the text of a file of channels and routes. Nothing is stored, sent, or read of the collector's secrets."""
+    """Check the text of a file of channels and routes. Nothing is stored or sent, and no secret is read."""
     return CheckedFile.model_validate(check_text(body.text), from_attributes=True)
 
 
@@ -123,7 +123,7 @@ def check(body: FileText) -> CheckedFile:
 async def test_channel(name: Annotated[str, Path(max_length=40)], collector: Serving, asking: Asking) -> ChannelTest:
     """Send a test message to a channel now, and answer once its receiver has accepted it.
 
-    A collector does two tests at a time; others are answered with 503 and Retry-After.
+    A collector runs two tests at a time; further ones are answered with 503 and Retry-After.
     """
     if collector.channel_tests.locked():
         raise Unavailable("two channels are being tested, and a collector does two at a time; send it again later")

@@ -1,4 +1,4 @@
-"""Sign-in of a browser through an OpenID Connect provider; each answer sends the browser on to a page."""
+"""Sign-in of a browser through an OpenID Connect provider; each answer redirects the browser to a page."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ LONGEST_TEXT = 4_000
 
 
 class Answer(BaseModel):
-    """What the provider adds to the address to which it sends the browser back; it may add more."""
+    """The provider's parameters in the address to which it sends the browser back; there may be further ones."""
 
     state: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
     code: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
@@ -40,14 +40,14 @@ class Answer(BaseModel):
 
 
 class SignInMethods(Schema):
-    """How a browser may sign in beside with a key; ``oidc`` is the name of the provider, or null."""
+    """The ways for a browser to sign in other than with a key; ``oidc`` is the name of the provider, or null."""
 
     oidc: str | None
 
 
 @router.get("/methods")
 async def methods(collector: Serving) -> SignInMethods:
-    """Return how a browser may sign in beside with a key: the name of the OpenID Connect provider, or null."""
+    """Return the ways for a browser to sign in other than with a key: the OpenID Connect provider, or null."""
     return SignInMethods(oidc=None if collector.oidc is None else collector.oidc.configuration.name)
 
 
@@ -71,7 +71,7 @@ async def begin(
 
 @router.get("/oidc/callback", response_class=RedirectResponse, status_code=303, responses=REDIRECTS)
 async def finish(request: Request, collector: Serving, asked: Annotated[Answer, Query()]) -> Response:
-    """Receive the browser from the provider, sign it in and open the page that it came from."""
+    """Receive the browser from the provider, sign it in and open the page from which it came."""
     oidc = _required(collector.oidc)
     oidc.limits.count(client_address(request))
     secure = _is_encrypted(request, collector)
@@ -83,7 +83,8 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
     except SignInRefused as refusal:
         await _end_sessions(collector, refusal.subject)
         answer = _refused(refusal)
-        if refusal.reason != "expired":  # a sign-in of this browser that another answer was not for goes on
+        # Another sign-in of this browser, to which the answer does not belong, continues.
+        if refusal.reason != "expired":
             _keep_pending(answer, oidc, others, secure=secure)
         return answer
     now, seconds = collector.clock(), collector.settings.session_seconds
@@ -98,7 +99,7 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
 
 
 async def _end_sessions(collector: Collector, subject: str | None) -> None:
-    """End what a person may do in other browsers, where the provider says by now that they may do nothing."""
+    """End the sessions of a person in other browsers, if the provider now reports that the person has no permission."""
     if subject is not None:
         now = collector.clock()
         await collector.write("keys", lambda repositories: end_sessions(repositories, subject, now=now))
@@ -145,7 +146,7 @@ def _required(oidc: OidcSignIn | None) -> OidcSignIn:
 
 
 def _refused(refusal: SignInRefused) -> Response:
-    """Send the browser to the sign-in page, which says why in words of its own; the log has the details."""
+    """Send the browser to the sign-in page, which describes the reason in its own words; the log has the details."""
     log.warning("a sign-in by OpenID Connect was refused: %s", refusal)
     return _redirect(f"/sign-in?refused={refusal.reason}")
 

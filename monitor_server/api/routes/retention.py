@@ -1,4 +1,4 @@
-"""The limits of retention: lists those in force and what sets them, counts what others would remove, and saves them."""
+"""The limits of retention: list those in force, count what other limits would remove, and save limits."""
 
 from typing import Annotated, Any, Literal
 
@@ -19,9 +19,9 @@ __all__ = ["router"]
 router = APIRouter(prefix="/retention")
 
 
-def _number(given: Any) -> Any:  # noqa: ANN401 - whatever somebody has sent
+def _number(given: Any) -> Any:  # noqa: ANN401 - any value that a client sends
     if isinstance(given, bool):
-        raise ValueError("must be a number")  # noqa: TRY004 - what a validator may raise
+        raise ValueError("must be a number")  # noqa: TRY004 - validators may raise this
     return given
 
 
@@ -31,7 +31,7 @@ ThinnedSteps = Annotated[int, Field(ge=2, le=2**53), BeforeValidator(_number)]
 
 
 class LimitItem(Schema):
-    """A limit: null keeps for good. ``fixed`` says why it cannot be saved; empty where it can."""
+    """A limit: null keeps the data for good. ``fixed`` is the reason for which it cannot be saved; empty if it can."""
 
     name: str
     value: float | None
@@ -42,7 +42,7 @@ class LimitItem(Schema):
 
 
 class LimitValues(BaseModel):
-    """Limits by name, in days or in steps; null brings back the default. What is left out stays as it is."""
+    """Limits by name, in days or in steps; null restores the default. A limit that is left out stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -63,7 +63,7 @@ class PreviewBody(BaseModel):
 
 
 class RetentionBody(BaseModel):
-    """Limits to save, and what was in force of the same names when the author decided."""
+    """Limits to save, and the values of these limits that were in force when the author decided."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -73,7 +73,7 @@ class RetentionBody(BaseModel):
 
 
 class RemovalItem(Schema):
-    """What a limit would remove by now: rows of so many runs; at least as many where ``is_complete`` is false."""
+    """The removal by a limit: a number of rows and of runs; a lower bound if ``is_complete`` is false."""
 
     name: str
     removes: Literal["records", "responses", "steps", "runs"]
@@ -84,15 +84,15 @@ class RemovalItem(Schema):
 
 @router.get("")
 def limits(collector: Serving, reading: Reading) -> ItemList[LimitItem]:
-    """List how long data is kept, and what sets it."""
+    """List how long data is kept, with the origin of each limit."""
     return _items(collector.settings, reading)
 
 
 @router.post("/preview", responses=BODY_REFUSALS | CONFLICT)
 def preview(body: PreviewBody, collector: Serving, reading: DryRunReading) -> ItemList[RemovalItem]:
-    """Count what limits would remove if they were saved now, for ten seconds at most.
+    """Count the rows that limits would remove if they were saved now, for at most ten seconds.
 
-    Nothing is changed; a collector counts one at a time.
+    Nothing is changed; a collector runs one count at a time.
     """
     wanted = body.limits.model_dump(exclude_unset=True)
     refuse_fixed(collector.settings, wanted)
@@ -102,7 +102,7 @@ def preview(body: PreviewBody, collector: Serving, reading: DryRunReading) -> It
 
 @router.put("", responses=BODY_REFUSALS | CONFLICT)
 async def save(body: RetentionBody, collector: Serving, asking: Asking) -> ItemList[LimitItem]:
-    """Save limits, which the next look of retention follows, on whichever collector that is."""
+    """Save limits; the next search of retention uses them, on every collector."""
     wanted, seen = body.limits.model_dump(exclude_unset=True), body.seen.model_dump(exclude_unset=True)
     now = collector.clock()
 

@@ -1,4 +1,4 @@
-"""Rules of the user's own: list, make, change, delete and try them. A key of one project reaches its own rules only."""
+"""The user's own rules: list, create, change, delete and try them. A key of one project may access only its own."""
 
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
@@ -34,7 +34,7 @@ Step = Annotated[int, Field(ge=0, le=2**53, strict=True)]
 
 
 class RuleBody(BaseModel):
-    """What a rule states, and who makes it."""
+    """The fields of a rule, and its author."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -43,7 +43,7 @@ class RuleBody(BaseModel):
 
 
 class ChangeBody(RuleBody):
-    """What a rule states from now on, and what the caller had read of it."""
+    """The new fields of a rule, and the version that the caller had read."""
 
     version: Annotated[int, Field(ge=0, le=2**53, strict=True)] | None = Field(
         default=None, description="Refuses the change if the rule has another version by now; null: whatever it is"
@@ -51,7 +51,7 @@ class ChangeBody(RuleBody):
 
 
 class ApplyBody(BaseModel):
-    """Every rule of a set; rules of the set that are not in it are deleted."""
+    """Every rule of a set; other rules of the set are deleted."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -94,7 +94,7 @@ def rules(
 
 @router.post("/rules", responses=BODY_REFUSALS | NOT_FOUND | CONFLICT)
 async def create(body: RuleBody, collector: Serving, asking: Asking) -> RuleItem:
-    """Make a rule. It sees every step from about a second later on; what was recorded before is tried by a dry run."""
+    """Create a rule. It processes every step from about a second later on; use a dry run to try it on earlier steps."""
     author = Author(caller=asking, now=collector.clock(), by=body.by)
 
     def write(repositories: Repositories) -> StoredRule:
@@ -105,7 +105,7 @@ async def create(body: RuleBody, collector: Serving, asking: Asking) -> RuleItem
 
 @router.post("/rules/apply", responses=BODY_REFUSALS | NOT_FOUND | CONFLICT)
 async def apply(body: ApplyBody, collector: Serving, asking: Asking) -> AppliedItem:
-    """Bring the rules of a set to what a file states, all or nothing. Applying the same again changes nothing."""
+    """Replace the rules of a set by those of a file, all or nothing. Applying the same file again changes nothing."""
     author = Author(caller=asking, now=collector.clock(), by=body.by)
 
     def write(repositories: Repositories) -> AppliedRules:
@@ -117,15 +117,15 @@ async def apply(body: ApplyBody, collector: Serving, asking: Asking) -> AppliedI
 
 @router.post("/rules/dry-run", responses=BODY_REFUSALS | NOT_FOUND)
 def try_rule(body: DryRunBody, reading: DryRunReading, asking: Asking) -> DryRunItem:
-    """Find out when a rule would have fired on a recorded run. Nothing is written, and nobody is notified.
+    """Find the times at which a rule would have fired on a recorded run. Nothing is written or notified.
 
     At most 200,000 steps are read, of each attempt in the order in which it made them, for at most 20 seconds. A
-    collector does one dry run at a time; others are answered with 503 and Retry-After.
+    collector runs one dry run at a time; others are answered with 503 and Retry-After.
     """
     project = reading.runs.project(body.run_id)
     if project is None or not asking.reaches(project):
         raise UnknownRun.by_id(body.run_id)
-    # The rule is tried as a rule of this run, whatever project and run it names.
+    # The rule is tried as a rule of this run, whatever project and run it contains.
     stated = body.rule.model_copy(update={"project": project, "run_id": body.run_id})
     placed = placed_rule(reading, stated, asking)
     result = dry_run(
@@ -154,7 +154,7 @@ def rule(rule_id: str, reading: Reading, asking: Asking) -> RuleItem:
 
 @router.put("/rules/{rule_id}", responses=BODY_REFUSALS | NOT_FOUND | CONFLICT)
 async def change(rule_id: str, body: ChangeBody, collector: Serving, asking: Asking) -> RuleItem:
-    """Change a rule. It begins anew: its alerts are resolved, and open again where the new condition holds."""
+    """Change a rule. It begins anew: its alerts are resolved, and open again if the new condition holds."""
     author = Author(caller=asking, now=collector.clock(), by=body.by)
 
     def write(repositories: Repositories) -> StoredRule:
@@ -165,7 +165,7 @@ async def change(rule_id: str, body: ChangeBody, collector: Serving, asking: Ask
 
 @router.delete("/rules/{rule_id}", responses=NOT_FOUND)
 async def delete(rule_id: str, collector: Serving, asking: Asking) -> RuleItem:
-    """Delete a rule, and return what it was. Its alerts are resolved within seconds."""
+    """Delete a rule, and return it. Its alerts are resolved within seconds."""
     author = Author(caller=asking, now=collector.clock())
 
     def write(repositories: Repositories) -> StoredRule:
@@ -176,7 +176,7 @@ async def delete(rule_id: str, collector: Serving, asking: Asking) -> RuleItem:
 
 @router.get("/runs/{run_id}/rules", responses=NOT_FOUND)
 def rules_of_run(run_id: str, collector: Serving, reading: Reading) -> ItemList[RunRuleItem]:
-    """List the rules that concern a run, those of all projects included, with their states."""
+    """List the rules that apply to a run, including those of all projects, with their states."""
     require_run(reading, run_id)
     known = _known_rules(collector, reading)
     project = reading.runs.project(run_id) or ""

@@ -23,7 +23,7 @@ from monitor_server.text_safety.printable import printable
 __all__ = ["RunLabels", "router"]
 
 MAX_TAGS = 32
-LONGEST_SHOWN = 300  # of a label in the audit log
+LONGEST_SHOWN = 300  # for a label in the audit log
 
 router = APIRouter()
 
@@ -38,7 +38,7 @@ Notes = Annotated[str, Field(max_length=20_000), *IN_LINES, AfterValidator(str.s
 
 
 class RunLabels(BaseModel):
-    """What to change; a field that is left out stays as it is, and null or an empty list removes it."""
+    """The changes of labels; a field that is left out stays as it is, and null or an empty list removes it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,7 +50,7 @@ class RunLabels(BaseModel):
 
 @router.patch("/runs/{run_id}", responses=NOT_FOUND | BODY_REFUSALS)
 async def label_run(run_id: str, body: RunLabels, collector: Serving, asking: Asking) -> RunDetail:
-    """Change what people write about a run: title, tags, notes, and whether it is archived."""
+    """Change people's labels of a run: title, tags, notes, and whether it is archived."""
     now = collector.clock()
     given = body.model_dump(exclude_unset=True)
     columns: dict[str, object] = {name: given[name] or None for name in ("title", "notes") if name in given}

@@ -44,10 +44,10 @@ def runs(
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> RunList:
-    """List the runs that the key reaches, in the order of `sort`, or the newest first.
+    """List the runs that the key may access, in the order of `sort`, or the newest first.
 
-    Runs that have no value are last in both directions. A list in another order than the newest first is read as it is
-    at each request, so a run may be in two parts of it.
+    Runs without a value are last in both directions. A list in another order than the newest first is read in its
+    current state at each request, so a run may be in two parts of it.
     """
     _check_beginning(cursor, offset)
     if wanted is None:
@@ -81,7 +81,7 @@ def groups(
     cursor: Cursor,
     limit: Limit = 100,
 ) -> ItemList[RunGroupItem]:
-    """Count the runs that the key reaches by what they have in common; the group of the most urgent run is first.
+    """Count the runs that the key may access in groups by a common value; the group of the most urgent run is first.
 
     `tag` is the first tag of a run, `owner` its tag `owner:NAME`, and `setting` its name without the seed.
     """
@@ -106,9 +106,9 @@ def rows(
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> RunRowList:
-    """List the rows of a table of runs in groups: the head of each group, and below it its runs in the order of `sort`.
+    """List the rows of a table of runs in groups: the head of each group, then its runs in the order of `sort`.
 
-    The groups come in the order of `GET /runs/groups`. An answer is one state of the store, so a run stands below the
+    The groups have the order of `GET /runs/groups`. An answer shows one state of the store, so each run is below the
     head of its own group.
     """
     _check_beginning(cursor, offset)

@@ -1,4 +1,4 @@
-"""One run, and what belongs to it: series, steps, responses, phases, actions."""
+"""One run, and its series, steps, responses, phases and actions."""
 
 import asyncio
 from typing import Annotated, Any
@@ -43,7 +43,7 @@ def run(run_id: str, collector: Serving, reading: Reading) -> RunDetail:
 
 
 class ResetBody(BaseModel):
-    """What to reset; a quarantined run is tried again in any case."""
+    """The parts to reset; a quarantined run is tried again in any case."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -55,7 +55,7 @@ class ResetBody(BaseModel):
 
 @router.post("/{run_id}/reset", responses=NOT_FOUND | BODY_REFUSALS)
 async def reset(run_id: str, collector: Serving, asking: Asking, body: ResetBody | None = None) -> RunDetail:
-    """Undo what a stray message has done to a run: a later attempt, or a wrong number of ranks.
+    """Undo the effects of a stray message on a run: a later attempt, or a wrong number of ranks.
 
     `attempt` counts from 1, as everywhere in this API. A quarantined run is tried again.
     """
@@ -88,10 +88,10 @@ def series(
     cursor: Annotated[str | None, Query(pattern=PATTERN, description="`next` of the part before")] = None,
     times: Annotated[bool, Query(description="Also return when each step was recorded")] = False,
 ) -> Response:
-    """Return signals over steps; of a signal with too many points the extremes are kept.
+    """Return signals over steps; for a signal with too many points, the extremes are kept.
 
-    An answer holds at most 50,000 points. Where `next` is set, ask again with it as `cursor`: the next answer goes on
-    where this one ended, which may be in the middle of a signal.
+    An answer contains at most 50,000 points. If `next` is set, repeat the request with it as `cursor`: the next answer
+    continues where this one ended, possibly in the middle of a signal.
     """
     require_run(reading, run_id)
     names = reading.steps.signals(run_id) if signals is None else list(dict.fromkeys(signals))
@@ -178,7 +178,7 @@ def response_pairs(
     to_step: StepNumber | None = None,
     limit: Annotated[int, Query(ge=1, le=50, description="Most pairs in the answer")] = 12,
 ) -> ResponsePairs:
-    """Return displaced correct responses, each beside the incorrect one of its group that is most alike.
+    """Return displaced correct responses, each with the most similar incorrect one of its group.
 
     The newest 400 sampled responses of the steps are compared.
     """
@@ -188,7 +188,7 @@ def response_pairs(
 
 @router.get("/{run_id}/phases", responses=NOT_FOUND)
 def phases(run_id: str, reading: Reading) -> ItemList[PhaseItem]:
-    """List the phases that the run went through, the oldest first."""
+    """List the phases of the run, the oldest first."""
     require_run(reading, run_id)
     return ItemList(
         items=[
@@ -200,7 +200,7 @@ def phases(run_id: str, reading: Reading) -> ItemList[PhaseItem]:
 
 @router.get("/{run_id}/actions", responses=NOT_FOUND)
 def actions(run_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[ActionItem]:
-    """List what the trainer did about alerts, would have done, or could not do, the newest first."""
+    """List the trainer's actions about alerts: taken, only planned in a dry run, or refused; the newest first."""
     require_run(reading, run_id)
     ordinals = reading.attempts.ordinals(run_id)
 

@@ -1,4 +1,4 @@
-"""Views of the fleet that people save under a name. A key of one project reaches the views of that project only."""
+"""Views of the fleet that people save under a name. A key of one project may access only the views of that project."""
 
 import uuid
 from dataclasses import asdict, replace
@@ -20,13 +20,13 @@ from monitor_server.text_safety.patterns import WITHOUT_NUL
 
 __all__ = ["router"]
 
-MAX_VIEWS = 200  # of a project; nobody finds a view among more
+MAX_VIEWS = 200  # for a project; among more views, nobody finds one
 
 router = APIRouter(prefix="/views")
 
 
 class ViewItem(Schema):
-    """A saved view: ``query`` holds its settings as they stand in the address of the fleet, without the ``?``."""
+    """A saved view: ``query`` contains its settings as in the address of the fleet, without the ``?``."""
 
     id: str
     name: str
@@ -37,7 +37,7 @@ class ViewItem(Schema):
 
 
 class ViewBody(BaseModel):
-    """What to save, and under which name; a view that has the name already is replaced."""
+    """The settings to save, and their name; an existing view with the name is replaced."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -48,7 +48,7 @@ class ViewBody(BaseModel):
 
 @router.get("")
 def views(*, reading: Reading, asking: Asking, cursor: Cursor, limit: Limit = 200) -> ItemList[ViewItem]:
-    """List the saved views that the key reaches, the newest first."""
+    """List the saved views that the key may access, the newest first."""
     return item_list(
         lambda most: reading.saved_views.page(limit=most, before=cursor, project=asking.project),
         limit=limit,
@@ -59,7 +59,7 @@ def views(*, reading: Reading, asking: Asking, cursor: Cursor, limit: Limit = 20
 
 @router.post("", responses=BODY_REFUSALS | CONFLICT)
 async def save(body: ViewBody, collector: Serving, asking: Asking) -> ViewItem:
-    """Save a view, which belongs to the project of the key; a key for every project saves it for such keys."""
+    """Save a view for the project of the key; a view of a key for every project is visible to such keys."""
     now = collector.clock()
     given = SavedView(
         id=uuid.uuid4().hex[:16],
@@ -88,7 +88,7 @@ async def save(body: ViewBody, collector: Serving, asking: Asking) -> ViewItem:
 
 @router.delete("/{view_id}", responses=NOT_FOUND)
 async def delete(view_id: str, collector: Serving, asking: Asking) -> ViewItem:
-    """Delete a saved view, and return what it was."""
+    """Delete a saved view, and return it."""
     now = collector.clock()
 
     def write(repositories: Repositories) -> SavedView:

@@ -1,4 +1,4 @@
-"""Series in parts of bounded size, each signal downsampled to as many points as a plot has pixels."""
+"""Series in parts of bounded size, each signal downsampled to the pixels of a plot."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from trainer_hooks.wire import spell_non_finite
 
 __all__ = ["PATTERN", "SeriesCursor", "SeriesPart", "read_part", "render_part"]
 
-# All signals of a step stand in one row, so that one more costs little; but each is held as a whole while it is read.
+# All signals of a step are in one row, so one more signal costs little; but each is held as a whole while it is read.
 SIGNALS_AT_ONCE = 64
 
 PATTERN = r"^[0-9]{1,9}\.[0-9]{1,18}$"
@@ -22,25 +22,25 @@ PATTERN = r"^[0-9]{1,9}\.[0-9]{1,18}$"
 
 @dataclass(frozen=True, slots=True)
 class SeriesCursor:
-    """Where an answer begins: the place of a signal among those asked for, and the first step of it."""
+    """The beginning of an answer: the place of a signal among the requested ones, and its first step."""
 
     place: int = 0
     step: int = 0
 
     def __str__(self) -> str:
-        """Write the cursor as clients give it back."""
+        """Return the cursor in the form for clients."""
         return f"{self.place}.{self.step}"
 
     @classmethod
     def parse(cls, given: str | None) -> "SeriesCursor":
-        """Read a cursor that a client sends back, in the form of `PATTERN`."""
+        """Read a cursor from a client, in the form of `PATTERN`."""
         place, _, step = (given or "0.0").partition(".")
         return cls(int(place), int(step))
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesPart:
-    """The signals of one answer, the last of them perhaps not to its end, and where the next answer begins."""
+    """The signals of one answer, of which the last may be incomplete, and the beginning of the next answer."""
 
     columns: list[Column]
     next: SeriesCursor | None
@@ -49,13 +49,13 @@ class SeriesPart:
 def read_part(
     read: Callable[[Sequence[str]], Sequence[Column]], names: Sequence[str], *, begin: SeriesCursor, max_points: int
 ) -> SeriesPart:
-    """Read signals from a cursor on, until `MAX_NUMBERS` points are together.
+    """Read signals from a cursor on, up to `MAX_NUMBERS` points.
 
     Args:
         read: Reads whole signals by their names.
-        names: The signals that are asked for, in order.
-        begin: Where to begin.
-        max_points: The most points of one signal.
+        names: The requested signals, in order.
+        begin: The beginning of the answer.
+        max_points: The largest number of points of one signal.
     """
     found: list[Column] = []
     room = MAX_NUMBERS
@@ -76,8 +76,8 @@ def read_part(
 def render_part(part: SeriesPart) -> bytes:
     """Return an answer in JSON, an `ItemList` of `SeriesItem`.
 
-    FastAPI would write it on the event loop, where 50,000 points hold up everybody else for a tenth of a second. Here
-    a worker thread writes it, one signal at a time, and others have their turn in between.
+    FastAPI would write it on the event loop, where 50,000 points delay all other requests by a tenth of a second. Here
+    a worker thread writes it, one signal at a time, so that other threads run in between.
     """
     items = []
     for column in part.columns:
@@ -93,5 +93,5 @@ def render_part(part: SeriesPart) -> bytes:
 
 
 def _numbers(values: NDArray[np.float64]) -> object:
-    """Return numbers as JSON can hold them."""
+    """Return numbers in a form that JSON can hold."""
     return values.tolist() if np.isfinite(values).all() else spell_non_finite(values.tolist())

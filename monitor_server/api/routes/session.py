@@ -19,7 +19,7 @@ router = APIRouter(prefix="/session")
 
 
 class SessionItem(Schema):
-    """Who is signed in; ``name`` is null where no keys are in use."""
+    """The signed-in caller; ``name`` is null if no keys are in use."""
 
     name: str | None
     scope: Scope
@@ -37,7 +37,7 @@ class SessionBody(BaseModel):
 
 @router.get("")
 async def current(asking: Asking) -> SessionItem:
-    """Return who asks."""
+    """Return the caller."""
     return _item(asking)
 
 

@@ -1,4 +1,4 @@
-"""`POST /api/v1/view`: shows a view of the dashboard to whoever has a page open, and answers its whole address."""
+"""`POST /api/v1/view`: shows a view of the dashboard on every open page, and returns its whole address."""
 
 from typing import Annotated
 
@@ -42,7 +42,7 @@ def _checked(address: str) -> str:
 
 
 class ViewToShow(BaseModel):
-    """What to show, and why."""
+    """The view to show, and the reason."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -61,13 +61,14 @@ class ViewToShow(BaseModel):
 
 @router.post("/view", responses=BODY_REFUSALS | NOT_FOUND)
 async def show_view(body: ViewToShow, request: Request, collector: Serving, asking: Asking) -> ShownView:
-    """Show a view to the pages that are open now and whose keys reach its project. Nothing is kept for later pages."""
+    """Show a view on the pages that are open now and whose keys may access its project. Later pages do not get it."""
     collector.shown_views.count(asking.key_id or asking.name or client_address(request))
     now, page = collector.clock(), read_page_address(body.address)
 
     def write(repositories: Repositories) -> str | None:
         project = _project(repositories, page, asking)
-        # Without query and note: those would outlive the deletion of what they tell of.
+        # The entry has no query and no note, because they would remain after the deletion of the run that they
+        # describe.
         record_change(repositories, asking, "view.show", page.path, now=now, project=project, by=body.by)
         return project
 
@@ -85,11 +86,11 @@ async def show_view(body: ViewToShow, request: Request, collector: Serving, aski
 
 
 def _project(repositories: Repositories, page: PageAddress, asking: Caller) -> str | None:
-    """Return the project that a page tells of; that of the caller where it shows no run in particular.
+    """Return the project of a page; if it shows no particular run, that of the caller.
 
     Raises:
-        UnknownAlert: If the alert of the page is not of its run, or is in a project that the caller does not reach.
-        UnknownRun: If a run of the page does not exist, or likewise.
+        UnknownAlert: If the alert of the page is not of its run, or the caller may not access its project.
+        UnknownRun: If a run of the page does not exist, or the caller may not access its project.
     """
     if page.alert_id is not None:
         alert = repositories.alerts.view(page.alert_id)
@@ -107,7 +108,7 @@ def _project(repositories: Repositories, page: PageAddress, asking: Caller) -> s
 
 
 def _site(request: Request, collector: Collector) -> str:
-    """Return how the caller reaches the dashboard, without a slash at the end, unless a setting states it."""
+    """Return the caller's address of the dashboard, without a slash at the end, unless a setting states it."""
     settings = collector.settings
     if settings.public_url:
         return settings.link_url

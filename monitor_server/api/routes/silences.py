@@ -1,4 +1,4 @@
-"""Silences: list, make and end them. A key of one project reaches the silences of that project only."""
+"""Silences: list, create and end them. A key of one project may access only the silences of that project."""
 
 import asyncio
 import uuid
@@ -31,7 +31,7 @@ Seconds = Annotated[float, Field(ge=0, le=2**40, allow_inf_nan=False, strict=Tru
 
 
 class SilenceItem(Schema):
-    """A silence. What is null in ``project`` to ``alert_id`` is not restricted; times are seconds since the epoch."""
+    """A silence. A null in ``project`` to ``alert_id`` sets no restriction; times are seconds since the epoch."""
 
     id: str
     state: SilenceState
@@ -50,7 +50,7 @@ class SilenceItem(Schema):
 
 
 class SilenceBody(BaseModel):
-    """Which alerts to silence, until when, who does it and why."""
+    """The alerts to silence, the end, the author and the reason."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -73,7 +73,7 @@ class SilenceBody(BaseModel):
 
 
 class EndBody(BaseModel):
-    """Who ends the silence."""
+    """The person who ends the silence."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -102,7 +102,7 @@ def silences(
 
 @router.post("", responses=BODY_REFUSALS | NOT_FOUND)
 async def create(body: SilenceBody, collector: Serving, asking: Asking) -> SilenceItem:
-    """Silence alerts: nobody is notified of them until the silence ends. They are recorded and shown as before."""
+    """Silence alerts: they cause no notification until the silence ends. They are recorded and shown as before."""
     now, silence_id = collector.clock(), uuid.uuid4().hex[:16]
     starts_at, ends_at = _times(body, now)
 
@@ -133,7 +133,7 @@ async def create(body: SilenceBody, collector: Serving, asking: Asking) -> Silen
 
 @router.post("/{silence_id}/end", responses=BODY_REFUSALS | NOT_FOUND)
 async def end(silence_id: str, collector: Serving, asking: Asking, body: EndBody | None = None) -> SilenceItem:
-    """End a silence now. People are notified of what still fires, unless they were before the silence."""
+    """End a silence now. Alerts that still fire are notified, unless they were notified before the silence."""
     now, by = collector.clock(), (body or EndBody()).by
 
     def write(repositories: Repositories) -> None:
@@ -152,7 +152,7 @@ async def end(silence_id: str, collector: Serving, asking: Asking, body: EndBody
 
 
 def _times(body: SilenceBody, now: float) -> tuple[float, float | None]:
-    """Return when a silence begins and ends; None where it ends with its alert."""
+    """Return the beginning and the end of a silence; the end is None if it ends with its alert."""
     starts_at = now if body.starts_at is None else max(now, body.starts_at)
     ends = [each for each in (body.ends_at, body.minutes, body.until_resolved or None) if each is not None]
     if len(ends) != 1:
@@ -171,10 +171,10 @@ def _times(body: SilenceBody, now: float) -> tuple[float, float | None]:
 
 
 def _reached(repositories: Repositories, body: SilenceBody, author: Caller) -> tuple[str | None, str]:
-    """Return the project of a silence, and the most severe alerts that it covers.
+    """Return the project of a silence, and the highest severity that it covers.
 
     Raises:
-        UnknownAlert, UnknownRun: If the author reaches no such alert or run.
+        UnknownAlert, UnknownRun: If the author may not access the alert or the run, or it does not exist.
         InvalidField: If nothing is named, no alert has such a kind, an alert is resolved, or alert, run and project do
             not belong together.
         ScopeTooSmall: If the project is not the author's.
@@ -205,7 +205,7 @@ def _reached(repositories: Repositories, body: SilenceBody, author: Caller) -> t
 
 
 def _require_kind(repositories: Repositories, kind: str, project: str | None) -> None:
-    # One that fires may be that of a detector of another version, which processes the runs of this database.
+    # A firing alert may come from a detector of another version, which processes the runs of this database.
     if not is_kind(kind) and not repositories.alerts.fires(kind, project=project):
         raise InvalidField(f"kind {refusal_of_kind(kind)}")
 
@@ -225,7 +225,7 @@ def _described(silence: Silence) -> str:
 def _read(collector: Collector, silence_id: str) -> SilenceItem:
     with collector.store.read() as reading:
         found = reading.silences.find(silence_id)
-    if found is None:  # its run was deleted at this very moment
+    if found is None:  # its run was deleted at this moment
         raise UnknownSilence.by_id(silence_id)
     return _item(found, collector.clock())
 

@@ -1,4 +1,4 @@
-"""`GET /api/v1/status`: what an operator wants to know of a collector, for `rlvitals doctor` and scripts."""
+"""`GET /api/v1/status`: a collector's state for operators, `rlvitals doctor` and scripts."""
 
 import time
 from importlib.metadata import version
@@ -21,7 +21,7 @@ EXPIRY_NOTICE_SECONDS = 14 * DAY_SECONDS
 
 
 class DatabaseStatus(Schema):
-    """The database of a collector; ``free_bytes`` is null where it lies on another machine."""
+    """The database of a collector; ``free_bytes`` is null if it is on another machine."""
 
     kind: str
     server_version: str
@@ -31,14 +31,14 @@ class DatabaseStatus(Schema):
 
 
 class KeyStatus(Schema):
-    """How many keys there are, and which of them stop within 14 days."""
+    """The number of keys, and the keys that end within 14 days."""
 
     valid: int
     expiring: list[str]
 
 
 class RetentionStatus(Schema):
-    """How long data is kept, as it is in force; null: without limit (docs/operations.md)."""
+    """The retention limits in force; null: without limit (docs/operations.md)."""
 
     record_steps: int | None
     record_days: float | None
@@ -73,10 +73,10 @@ class CollectorStatus(Schema):
 
 @router.get("/status")
 def status(collector: Serving, reading: Reading) -> CollectorStatus:
-    """Return versions, database, clock, backlog, keys and the SDKs that were seen."""
+    """Return versions, database, clock, backlog, keys and the versions of the SDK that were seen."""
     wall, now = time.time(), collector.clock()
     state = reading.database_state(free_bytes=collector.store.free_bytes)
-    # A person's session ends after hours, and the person signs in again.
+    # The sessions of persons are left out: they end after hours, and the person signs in again.
     keys = [key for key in reading.api_keys.all() if key.is_valid(now) and key.subject is None]
     return CollectorStatus(
         version=version("rlvitals"),

@@ -1,1 +1,1 @@
-"""The collector of this process, as routes see it: its parts, its health, its receipts, and the wait for detection."""
+"""The collector of this process for its routes: its parts, its health, its receipts, and the wait for detection."""

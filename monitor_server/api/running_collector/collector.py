@@ -1,4 +1,4 @@
-"""The parts of one collector, which routes use: how they begin and end, and how a request writes to the database."""
+"""The parts of one collector, for its routes: their start and end, and the writes of a request to the database."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,12 +37,13 @@ from monitor_server.store.repositories import Repositories
 
 __all__ = ["Collector"]
 
-# Decoding a body of 32 MiB takes up to half a gigabyte for a moment, and each adds its part to every commit.
+# Decoding a body of 32 MiB takes up to half a gigabyte for a moment, and each large batch adds its part to every
+# commit.
 MAX_LARGE_BATCHES = 2
-# Views that are shown, per second, with ten seconds' worth at once: people read each, and pages that follow load it.
+# Shown views, per second, with ten seconds' worth at once: people read each of them, and pages that follow load it.
 VIEWS_PER_CALLER = 0.2
 VIEWS_ALTOGETHER = 1.0
-# A receiver that hangs holds a thread for up to 45 s, and receipts of trainers need the same few threads.
+# A receiver that hangs occupies a thread for up to 45 s, and receipts of trainers need the same few threads.
 MAX_CHANNEL_TESTS = 2
 
 Result = TypeVar("Result")
@@ -101,7 +102,7 @@ class Collector:
         self.large_batches.close()
 
     def stop(self) -> None:
-        """Commit what waits, then end; what is not projected by then is at the next start."""
+        """Commit the jobs that wait, then end; the next start projects the rest."""
         for part in (
             self.writer, self.oidc, self.retention, self.projector, self.notifier, self.relay, self.keys,
         ):  # fmt: skip
@@ -110,15 +111,15 @@ class Collector:
         self.store.close()
 
     async def write(self, key: str, change: Callable[[Repositories], Result]) -> Result:
-        """Write a change in a transaction, and return what ``change`` returns after the commit.
+        """Write a change in a transaction; after the commit, return the result of ``change``.
 
         Args:
-            key: What is changed, such as the id of a run, by which the writer orders its work.
+            key: The changed object, such as the id of a run, by which the writer orders its work.
             change: Writes the change.
 
         Raises:
-            CollectorError: What ``change`` raises.
-            OutcomeUnknown: If the database has not confirmed it in time.
+            CollectorError: If ``change`` raises it.
+            OutcomeUnknown: If the database has not confirmed the change in time.
             Unavailable: If it could not be stored.
         """
         return await self.deliveries.wait(self.writer.submit(key, change))

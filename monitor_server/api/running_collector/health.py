@@ -1,4 +1,4 @@
-"""Checks whether a collector can do its work now: its database, its threads, its runs and its channels."""
+"""Checks whether a collector can work now: its database, its threads, its runs and its channels."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class CollectorHealth:
     """Whether batches are stored and projected now.
 
     Attributes:
-        problem: Why not, in words; None where all is well.
+        problem: The reason in words if it cannot; None if all is well.
         quarantined: Runs that cannot be processed; their records are stored.
         failing_channels: Channels of notifications that do not accept their messages.
     """

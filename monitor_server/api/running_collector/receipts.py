@@ -1,4 +1,4 @@
-"""The receipt of a batch: what became of its records, the newest verdict on its run, and what its trainer is asked."""
+"""The receipt of a batch: the results of its records, the newest verdict on its run, and requests to its trainer."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,8 +20,8 @@ class Receipts:
 
     Args:
         store: Has the verdicts on runs that another process projects.
-        projector: Has the verdicts on runs that this process projects; None if another process has it.
-        requests: Finds what trainers are asked.
+        projector: Has the verdicts on runs that this process projects; None if another process projects.
+        requests: Finds the requests to trainers.
         verdict_wait: Waits for the verdict on the batch itself.
         clock: Seconds since the epoch.
     """
@@ -45,8 +45,8 @@ class Receipts:
     async def make(self, appended: Appended) -> wire.Receipt:
         """Return the receipt of a batch that was appended.
 
-        It has the newest verdict that is known: that on this very batch, where it is projected in this process within
-        ``verdict_wait_seconds``.
+        It has the newest known verdict. If the batch is projected in this process within ``verdict_wait_seconds``, this
+        is the verdict on the batch itself.
         """
         await self._verdict_wait.until_batch_projected(
             appended.run_id, begin=appended.log_end - appended.accepted, end=appended.log_end

@@ -1,4 +1,4 @@
-"""Makes an answer wait, for a short time, until detection has seen what the request has written."""
+"""Lets an answer wait, for a short time, until detection has processed the data of the request."""
 
 import asyncio
 from typing import Final
@@ -7,15 +7,15 @@ from monitor_server.step_processing.projector import Projector
 
 __all__ = ["VerdictWait"]
 
-# Where so many records wait to be projected, a receipt does not wait for its own.
+# If more records wait to be projected, a receipt does not wait for its own.
 MAX_RECORDS_WAITED_BEHIND: Final = 64
 
 
 class VerdictWait:
-    """Waits for the projector of this process; where another process has it, nobody waits.
+    """Waits for the projector of this process; if another process projects, there is no wait.
 
     Args:
-        projector: None if another process has it.
+        projector: None if another process projects.
         seconds: The longest wait; 0 for none.
     """
 
@@ -34,6 +34,6 @@ class VerdictWait:
             self._projector.report_late()
 
     async def until_batch_projected(self, run_id: str, *, begin: int, end: int) -> None:
-        """Wait until a batch between two positions of a run's log is projected, where that is likely to be soon."""
+        """Wait until a batch between two positions of a run's log is projected, if that is likely to be soon."""
         if self._projector is not None and self._projector.is_near(run_id, begin, within=MAX_RECORDS_WAITED_BEHIND):
             await self.until_projected(run_id, end)

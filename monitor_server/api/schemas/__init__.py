@@ -1,6 +1,6 @@
 """The shapes of the API's answers: one model for each shape of docs/api.md, made from rows of the store.
 
-A number that is not finite is written as "NaN", "Infinity" or "-Infinity".
+Numbers that are not finite are written as "NaN", "Infinity" or "-Infinity".
 """
 
 from monitor_server.api.schemas.alerts import (

@@ -1,4 +1,4 @@
-"""Alerts, their history, and what trainers and people did about them."""
+"""Alerts, their history, and the actions of trainers and people about them."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -29,7 +29,7 @@ AlertState = Literal["pending", "firing", "resolved"]
 
 
 class AlertItem(Schema):
-    """One opening of an alert; ``state`` is a part of what ``stage`` says."""
+    """One opening of an alert; ``state`` follows from ``stage``."""
 
     id: str
     run_id: str
@@ -56,7 +56,7 @@ class AlertItem(Schema):
 
 
 class HistoryItem(Schema):
-    """Something that happened to an alert; ``by`` is null where the collector caused it."""
+    """A change of an alert, or a comment; ``by`` is null if the collector caused it."""
 
     alert_id: str
     at: float
@@ -68,7 +68,7 @@ class HistoryItem(Schema):
 
 
 class JudgementItem(Schema):
-    """Whether an alarm was right, as a person says after the run; ``failed_at`` is the step of the failure."""
+    """A person's judgement after the run whether an alarm was right; ``failed_at`` is the step of the failure."""
 
     alert_id: str
     kind: str
@@ -98,7 +98,7 @@ class ForkItem(Schema):
 
 
 class ActionItem(Schema):
-    """An action of the trainer about an alert: taken, only foreseen, or refused, with the reason."""
+    """An action of the trainer about an alert: taken, only planned in a dry run, or refused, with the reason."""
 
     action: ReportedAction
     outcome: ActionOutcome
@@ -113,15 +113,15 @@ class ActionItem(Schema):
 
 
 class ActionEvent(ActionItem):
-    """An action, as the stream sends it."""
+    """An action, in the form of the stream."""
 
     run_id: str
 
 
 class RequestItem(Schema):
-    """An action that somebody asked a trainer for; times are seconds since the epoch.
+    """An action that a person requested from a trainer; times are seconds since the epoch.
 
-    ``step`` and ``phase`` are those of the trainer's answer, and ``detail`` is what it says.
+    ``step`` and ``phase`` belong to the trainer's answer, and ``detail`` is its text.
     """
 
     id: str
@@ -140,7 +140,7 @@ class RequestItem(Schema):
 
 
 class AcknowledgementItem(Schema):
-    """A person acknowledged an alert; ``attempt`` counts from 1, ``step`` is the newest that detection had seen."""
+    """A person's acknowledgement; ``attempt`` counts from 1, ``step`` is the newest step of detection at that time."""
 
     alert_id: str
     kind: str

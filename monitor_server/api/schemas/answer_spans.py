@@ -1,7 +1,7 @@
-r"""Finds where the answers of a sampled response stand among its tokens, which the wire does not say.
+r"""Finds the places of the answers of a sampled response among its tokens, which the wire does not contain.
 
-Where texts are sent, an answer is what the model writes between ``<answer>`` and ``</answer>``, or in ``\boxed{...}``.
-Where they are not, it is the last of several actions, after which no feedback came: a search ends with its answer.
+If texts are sent, an answer is the text between ``<answer>`` and ``</answer>``, or in ``\boxed{...}``. Otherwise it is
+the last of several actions, after which no feedback came: a search ends with its answer.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final, Literal
 __all__ = ["AnswerSource", "find_answers"]
 
 AnswerSource = Literal["tags", "last_action"]
-# Possessive: each text is read once, whatever the model wrote.
+# The pattern is possessive: each text is read once, whatever the model wrote.
 TAGGED: Final = re.compile(
     r"<answer>.*?(?:</answer>|\Z)|\\boxed\{(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+\}", re.DOTALL
 )
@@ -22,7 +22,7 @@ TAGGED: Final = re.compile(
 def find_answers(
     actions: Sequence[Sequence[int]], pieces: Sequence[str] | None, *, is_cut: bool
 ) -> tuple[list[tuple[int, int]], AnswerSource | None]:
-    """Return first token and token after the last of each answer, and how they are known; None: not observed.
+    """Return first token and token after the last of each answer, and the source; None: not observed.
 
     Args:
         actions: First token and token after the last of each action.
@@ -40,7 +40,7 @@ def find_answers(
 
 
 def _tagged(pieces: Sequence[str], first: int, after: int) -> list[tuple[int, int]]:
-    """Return the answers within one action. A token that holds a part of an answer belongs to it."""
+    """Return the answers within one action. A token that contains a part of an answer belongs to it."""
     starts = [0, *accumulate(len(piece) for piece in pieces[first:after])]
     return [
         (first + bisect_right(starts, match.start()) - 1, first + bisect_right(starts, match.end() - 1))

@@ -1,4 +1,4 @@
-"""The base of all answers, which are frozen and spell numbers that are not finite."""
+"""The base of all answers, which are frozen and write numbers that are not finite as text."""
 
 from pydantic import BaseModel, ConfigDict
 

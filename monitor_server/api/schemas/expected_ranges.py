@@ -1,4 +1,4 @@
-"""The shape of expected ranges: where the values of healthy runs were, by signal."""
+"""The shape of expected ranges: the values of healthy runs, by signal."""
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ class ExpectedRangeItem(Schema):
 
 
 class ExpectedRanges(Schema):
-    """The ranges that are known, and the calibration that has learnt them."""
+    """The known ranges, and the calibration that has learnt them."""
 
     calibration: str
     items: list[ExpectedRangeItem]

@@ -8,7 +8,7 @@ __all__ = ["WarrantyItem"]
 
 
 class WarrantyItem(Schema):
-    """What a budget of false pages allows a run, and what the run has spent."""
+    """A run's budget of false pages, and the part of it that is spent."""
 
     is_in_force: bool = Field(description="False: too few healthy runs, so every page opens and nothing is promised")
     promise: str = Field(description="What is promised, or what is missing for it, in words")

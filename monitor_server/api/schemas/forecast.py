@@ -1,4 +1,4 @@
-"""The forecast of a run, and how it is read from the stored state of the detection."""
+"""The forecast of a run, and how it is read from the stored state of detection."""
 
 from collections.abc import Mapping, Sequence
 
@@ -47,7 +47,7 @@ class _SavedForecast(msgspec.Struct, frozen=True):
 
 
 class _SavedState(msgspec.Struct, frozen=True):
-    """The part of a saved engine state that holds the forecast; states of older versions have none."""
+    """The part of a saved engine state with the forecast; states of older versions have none."""
 
     forecast: _SavedForecast | None = None
 
@@ -56,7 +56,7 @@ _DECODER = msgspec.msgpack.Decoder(_SavedState)
 
 
 def forecast_item(step: int, state: bytes) -> ForecastItem | None:
-    """Read the forecast from the saved state of the detection; None where the state holds none.
+    """Read the forecast from the saved state of detection; return None if the state has none.
 
     Args:
         step: The newest step that the detection has processed.

@@ -1,4 +1,4 @@
-"""The shapes of the answers that say whether the collector works."""
+"""The shapes of the answers about the collector's health."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ class Health(Schema):
 
 
 class Readiness(Health):
-    """The collector stores and processes batches; ``quarantined_runs`` cannot be processed, and are stored only.
+    """The collector stores and processes batches; ``quarantined_runs`` cannot be processed, and are only stored.
 
     ``failing_channels`` of notifications do not accept their messages. Both are null for a caller who may not read all
     projects.

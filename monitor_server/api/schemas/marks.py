@@ -1,4 +1,4 @@
-"""Marks: what happened to a run at a step, for charts."""
+"""Marks: the events of a run at its steps, for charts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -13,7 +13,7 @@ __all__ = ["MarkItem", "acknowledgement_mark", "action_mark", "attempt_marks", "
 
 
 class MarkItem(Schema):
-    """Something that happened to a run at a step."""
+    """An event of a run at a step."""
 
     kind: Literal["attempt", "rewind", "action", "acknowledgement", "comment"]
     step: int
@@ -23,7 +23,7 @@ class MarkItem(Schema):
 
 
 def attempt_marks(spans: Sequence[AttemptSpan]) -> Iterator[MarkItem]:
-    """Yield a mark for each attempt after the first that has a step: a rewind where it begins before the last step.
+    """Yield a mark for each later attempt that has a step: a rewind if it begins before the last step.
 
     Args:
         spans: The attempts of a run, the oldest first.
@@ -47,16 +47,16 @@ def attempt_marks(spans: Sequence[AttemptSpan]) -> Iterator[MarkItem]:
 
 
 def _configured(span: AttemptSpan) -> str:
-    """Say what an attempt has done to the configuration."""
+    """Describe the changes of the configuration by an attempt."""
     if not span.has_config:
         return ""
-    if span.config_change is None:  # an older version kept no difference, or no attempt before had a configuration
+    if span.config_change is None:  # an older version stored no difference, or no earlier attempt had a configuration
         return ", with a configuration"
     return f"; configuration: {span.config_change}" if span.config_change else ", with the same configuration"
 
 
 def action_mark(row: Mapping[str, Any]) -> MarkItem:
-    """Make a mark of an action of the trainer."""
+    """Make a mark for an action of the trainer."""
     outcome = str(row["outcome"]).replace("_", " ")
     why = row["detail"] or row["reason"]
     text = f"{str(row['action']).replace('_', ' ')}, {outcome}{f': {why}' if why else ''}"
@@ -64,12 +64,12 @@ def action_mark(row: Mapping[str, Any]) -> MarkItem:
 
 
 def acknowledgement_mark(given: StoredAcknowledgement) -> MarkItem:
-    """Make a mark of an acknowledgement, at the newest step that the detection had seen."""
+    """Make a mark for an acknowledgement, at the newest step of detection at that time."""
     text = f"{given.kind.replace('_', ' ')} acknowledged{f': {given.note}' if given.note else ''}"
     return MarkItem(kind="acknowledgement", step=given.step or 0, time=given.at, text=text, by=given.by)
 
 
 def comment_mark(row: Mapping[str, Any]) -> MarkItem:
-    """Make a mark of a comment, at the newest step of the run when it was written."""
+    """Make a mark for a comment, at the newest step of the run when it was written."""
     text = f"{row['kind'].replace('_', ' ')}: {row['why']}"
     return MarkItem(kind="comment", step=row["step"], time=row["at"], text=text, by=row["by"])

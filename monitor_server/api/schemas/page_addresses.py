@@ -1,4 +1,4 @@
-"""The address of a page of the dashboard, as somebody gives it: the path of a page with its query, and nothing else.
+"""The address of a page of the dashboard, as a person gives it: the path of a page with its query, and nothing else.
 
 `dashboard.app.PAGES` serves the same paths; a test compares them.
 """
@@ -10,21 +10,21 @@ from urllib.parse import parse_qs
 
 __all__ = ["LONGEST_ADDRESS", "PAGE_ADDRESS", "PageAddress", "read_page_address"]
 
-LONGEST_ADDRESS: Final = 4_000  # as long as the query of a saved view
-_ID: Final = r"([0-9A-Za-z]{1,64})"  # a path that a browser changes, such as one with dots, has none
-# A browser writes quotation marks, angle brackets and whatever is not ASCII as %.. itself. Without them an address can
-# be cited in a text of any kind.
+LONGEST_ADDRESS: Final = 4_000  # the same as the query of a saved view
+_ID: Final = r"([0-9A-Za-z]{1,64})"  # a path that a browser changes, such as one with dots, does not match
+# A browser writes quotation marks, angle brackets and all non-ASCII characters as %.. itself. An address without these
+# characters can be quoted in a text of any kind.
 _QUERY: Final = r"(\?[!$-;=?-\[\]-~]*)"
 PAGE_ADDRESS: Final = rf"^/(((compare|rules|settings)|runs/{_ID}(/responses|/alerts/{_ID})?)/?)?{_QUERY}?$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageAddress:
-    """What a page is about.
+    """The objects that a page shows.
 
     Attributes:
         path: The path, without the query.
-        run_ids: The runs that it shows, without repeats; empty where it shows no run in particular.
+        run_ids: The runs that it shows, without repeats; empty if it shows no particular run.
         alert_id: The alert that it shows.
     """
 
@@ -34,7 +34,7 @@ class PageAddress:
 
 
 def read_page_address(address: str) -> PageAddress:
-    """Return what the page of an address is about.
+    """Return the objects on the page of an address.
 
     Raises:
         ValueError: If it is not the address of a page.

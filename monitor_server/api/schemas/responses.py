@@ -12,8 +12,8 @@ __all__ = ["ResponseItem", "response_item", "response_numbers"]
 class ResponseItem(Schema):
     """A sampled response: its T tokens, of which those inside ``actions`` have a likelihood.
 
-    ``answers`` are the places of its answers, read from the tags in its text (``tags``) or taken to be its last action
-    (``last_action``); ``answer_source`` is null where neither shows one.
+    ``answers`` are the places of its answers, read from the tags in its text (``tags``) or assumed to be its last
+    action (``last_action``); ``answer_source`` is null if neither shows one.
     """
 
     id: str
@@ -66,7 +66,7 @@ def response_item(run_id: str, stored: StoredResponse, *, attempt: int) -> Respo
 
 
 def response_numbers(stored: StoredResponse) -> int:
-    """Return about how many numbers a response's item holds; a text counts by its length."""
+    """Return the approximate number of numbers in a response's item; a text counts by its length."""
     response = stored.response
     arrays = (getattr(response, name) for name in response.__struct_fields__)
     numbers = sum(len(value.to_numpy()) for value in arrays if isinstance(value, Array))

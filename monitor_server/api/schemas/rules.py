@@ -1,4 +1,4 @@
-"""Rules: what they state, what they have found on a run, and what they would have found."""
+"""Rules: their fields, their states on a run, and the results of dry runs."""
 
 from typing import Any, Literal
 
@@ -13,10 +13,10 @@ RuleState = Literal["waiting", "no_data", "ok", "pending", "firing"]
 class RuleItem(Schema):
     """A rule; times are seconds since the epoch.
 
-    ``rule`` is what PUT takes, ``stated`` the same in words, ``kind`` that of its alerts. ``file_set`` names the set of
-    a file that states it; it is null of a rule that a person has made. ``rule`` is null where this version cannot read
-    it, because a newer one has written it or the row is damaged; ``stated`` then says why. It is not evaluated, and can
-    be replaced or deleted.
+    ``rule`` is in the form for PUT, ``stated`` is its description in words, ``kind`` is the kind of its alerts.
+    ``file_set`` names the set of the file that contains it; it is null for a rule that a person has made. ``rule`` is
+    null if this version cannot read it, because a newer one has written it or the row is damaged; ``stated`` then
+    states the reason. Such a rule is not evaluated, and can be replaced or deleted.
     """
 
     id: str
@@ -32,7 +32,7 @@ class RuleItem(Schema):
 
 
 class AppliedItem(Schema):
-    """What applying a file has changed: names of rules, and of changed rules the fields."""
+    """The changes by a file: names of rules, and the changed fields of changed rules."""
 
     set: str
     created: list[str]
@@ -42,7 +42,7 @@ class AppliedItem(Schema):
 
 
 class EpisodeItem(Schema):
-    """One time that a rule would have fired; ``resolved_step`` is null where it still fires at the end."""
+    """One time at which a rule would have fired; ``resolved_step`` is null if it still fires at the end."""
 
     fired_attempt: int
     fired_step: int
@@ -54,11 +54,11 @@ class EpisodeItem(Schema):
 
 
 class DryRunItem(Schema):
-    """When a rule would have fired on a recorded run.
+    """The times at which a rule would have fired on a recorded run.
 
-    ``steps`` were read, of which ``observed`` had what the rule needs: the state is ``no_data`` where none had.
-    ``episodes`` holds the first 100 of ``episode_count``. Where ``is_complete`` is false there are more steps than one
-    dry run reads; the next can begin at ``last_step``.
+    ``steps`` steps were read, and ``observed`` of them had the data that the rule needs: the state is ``no_data`` if
+    none had. ``episodes`` contains the first 100 of ``episode_count``. If ``is_complete`` is false, there are more
+    steps than one dry run reads; the next can begin at ``last_step``.
     """
 
     run_id: str
@@ -74,12 +74,12 @@ class DryRunItem(Schema):
 
 
 class RunRuleItem(Schema):
-    """A rule that concerns a run, and its state at the newest step that it has seen.
+    """A rule that applies to a run, and its state at the newest step that it has processed.
 
-    ``waiting``: it has seen no step since it was made or changed. ``no_data``: the newest step did not have what it
-    needs. ``pending``: the condition holds, but not yet for as long as the rule demands. ``observed_step`` and
-    ``observed_value`` are those of the newest value of its signal, ``measured`` is what was compared with the rule's
-    value.
+    ``waiting``: it has processed no step since it was created or changed. ``no_data``: the newest step did not have the
+    data that it needs. ``pending``: the condition holds, but for a shorter time than the rule requires.
+    ``observed_step`` and ``observed_value`` belong to the newest value of its signal; ``measured`` is the number that
+    was compared with the rule's value.
     """
 
     id: str

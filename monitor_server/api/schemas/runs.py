@@ -43,7 +43,7 @@ class Sparkline(Schema):
 
 
 class AlertCounts(Schema):
-    """How many alerts fire, by severity."""
+    """The number of firing alerts, by severity."""
 
     critical: int
     warning: int
@@ -51,7 +51,7 @@ class AlertCounts(Schema):
 
 
 class LeadingAlert(Schema):
-    """The firing alert of a run that matters most: the most severe, and among those the newest."""
+    """The most important firing alert of a run: the most severe, and among those the newest."""
 
     id: str
     kind: str
@@ -60,7 +60,7 @@ class LeadingAlert(Schema):
 
 
 class RunItem(Schema):
-    """A run, as lists show it."""
+    """A run, in the form of lists."""
 
     id: str
     project: str
@@ -95,7 +95,7 @@ class RunItem(Schema):
 
 
 class LeftOutItem(Schema):
-    """Signals that a run sends and that are not stored, because it has as many as it may have."""
+    """Signals that a run sends and that are not stored, because the number of its signals has reached the limit."""
 
     signals: int = Field(description="The most that one record has lost")
     from_step: int = Field(description="The first step that has lost some")
@@ -104,7 +104,7 @@ class LeftOutItem(Schema):
 
 
 class RunDetail(RunItem):
-    """A run with its configuration and the names of its signals; a run that cannot be processed states why."""
+    """A run with its configuration and the names of its signals; a run that cannot be processed has a reason."""
 
     config: dict[str, JsonValue] | None
     signals: list[str]
@@ -114,7 +114,7 @@ class RunDetail(RunItem):
 
 
 class RunGroupItem(Schema):
-    """Runs that have a value in common; ``name`` is null for those that have none."""
+    """Runs with a common value; ``name`` is null for the runs without a value."""
 
     name: str | None
     runs: int
@@ -124,14 +124,14 @@ class RunGroupItem(Schema):
 
 
 class RunRow(Schema):
-    """A row of a table of runs in groups: the head of a group, or a run; the other one is null."""
+    """A row of a table of runs in groups: either ``group``, the head of a group, or ``run``; the other one is null."""
 
     group: RunGroupItem | None = None
     run: RunItem | None = None
 
 
 class AttemptItem(Schema):
-    """One attempt of a run, counted from 1; ``number`` is what its trainer calls it (`RLVITALS_ATTEMPT`)."""
+    """One attempt of a run, counted from 1; ``number`` is the trainer's number (`RLVITALS_ATTEMPT`)."""
 
     attempt: int
     number: int
@@ -144,7 +144,7 @@ class SeriesItem(Schema):
     signal: str
     steps: list[int]
     values: list[float]
-    times: list[float] | None = None  # when each step was recorded, Unix seconds, if asked for
+    times: list[float] | None = None  # the time at which each step was recorded, Unix seconds, if requested
 
 
 class StepItem(Schema):
@@ -159,7 +159,7 @@ class StepItem(Schema):
 
 
 class PhaseItem(Schema):
-    """An interval of steps, both ends included; ``to_step`` is null for the phase the run is in."""
+    """An interval of steps, both ends included; ``to_step`` is null for the current phase."""
 
     phase: Phase
     from_step: int
@@ -167,7 +167,7 @@ class PhaseItem(Schema):
 
 
 class StepEvent(Schema):
-    """A step, as the stream sends it."""
+    """A step, in the form of the stream."""
 
     run_id: str
     attempt: int
@@ -187,7 +187,7 @@ def run_detail(row: Mapping[str, Any], signals: Sequence[str], *, max_signals: i
     Args:
         row: The row.
         signals: The names of its signals.
-        max_signals: How many it may have beside those that are always stored.
+        max_signals: The largest number of signals beside those that are always stored.
     """
     config = None if row["config"] is None else read_object(row["config"])
     names = {"signals": "left_out_signals", "from_step": "left_out_step", "name": "left_out_name"}

@@ -1,4 +1,4 @@
-"""A view of the dashboard that somebody shows to whoever has a page open."""
+"""A view of the dashboard that a person shows on every open page."""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ __all__ = ["ShownView", "ViewEvent"]
 
 
 class ViewEvent(Schema):
-    """A view that is shown, as the stream sends it."""
+    """A shown view, in the form of the stream."""
 
     address: str = Field(description="The path of a page, with its query")
     note: str
@@ -17,7 +17,7 @@ class ViewEvent(Schema):
 
 
 class ShownView(ViewEvent):
-    """A view that was shown; ``url`` is its whole address, to be cited."""
+    """A view that was shown; ``url`` is its whole address, for quotation."""
 
     url: str
     project: str | None = Field(description="The project whose keys see it; null where only keys for every project do")

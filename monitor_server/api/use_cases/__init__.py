@@ -1,6 +1,6 @@
-"""What people change through a collector, one use case a file, where more than the database takes part in it.
+"""The changes by people that involve more than the database, one use case in each file.
 
-Detection, the silences, a trainer or retention takes part as well. Each function writes its change in one transaction,
-in the name of its author, and then tells the other parts. A change that only the database takes part in is written by
-its route, with `Collector.write`.
+They also involve detection, the silences, a trainer or retention. Each function writes its change in one transaction,
+in the name of its author, and then informs the other parts. The route itself writes a change that involves only the
+database, with `Collector.write`.
 """

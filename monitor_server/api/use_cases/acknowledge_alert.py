@@ -12,7 +12,7 @@ __all__ = ["acknowledge_alert"]
 
 
 async def acknowledge_alert(collector: Collector, given: AlertAcknowledgement, *, author: Caller) -> None:
-    """Acknowledge an alert in the name of its author, and wait a little for what detection makes of it.
+    """Acknowledge an alert in the name of its author, and wait a short time for the reaction of detection.
 
     Raises:
         UnknownAlert: If there is no such alert.

@@ -10,15 +10,15 @@ __all__ = ["change_silences"]
 
 
 async def change_silences(collector: Collector, key: str, change: Callable[[Repositories], None]) -> None:
-    """Change silences in a transaction, and apply them to the alerts that fire.
+    """Change silences in a transaction, and apply them to the firing alerts.
 
     Args:
-        collector: Whose silences they are.
+        collector: The collector.
         key: The silence, by which the writer orders its work.
         change: Writes the change.
 
     Raises:
-        CollectorError: What ``change`` raises.
+        CollectorError: If ``change`` raises it.
         Unavailable: If it could not be stored.
     """
     silencing = collector.silencing

@@ -1,4 +1,4 @@
-"""A person asks the trainer of an alert's run for an action."""
+"""A person requests an action from the trainer of an alert's run."""
 
 from monitor_server.access.audit.entries import LONGEST_WORDS, record_change
 from monitor_server.access.callers import Caller
@@ -15,7 +15,7 @@ __all__ = ["request_trainer_action"]
 async def request_trainer_action(
     collector: Collector, alert_id: str, action: RequestableAction, *, by: str, note: str, author: Caller
 ) -> StoredRequest:
-    """Ask the trainer of an alert's run for an action, in the name of its author.
+    """Request an action from the trainer of an alert's run, in the name of its author.
 
     Raises:
         UnknownAlert: If there is no such alert.

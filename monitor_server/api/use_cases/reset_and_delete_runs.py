@@ -20,7 +20,7 @@ async def reset_stored_run(
 ) -> None:
     """Reset a run's newest attempt or the number of its ranks, and try it again if it is quarantined.
 
-    An event follows, because a page that is open shows what is gone.
+    An event follows, because an open page still shows the removed steps.
 
     Raises:
         UnknownRun: If there is no such run.
@@ -57,15 +57,15 @@ def _view(collector: Collector, run_id: str) -> Mapping[str, Any] | None:
 async def delete_runs(
     collector: Collector, key: str, begin: Callable[[Repositories], tuple[str | None, list[str]]]
 ) -> list[str]:
-    """Begin to delete runs, tell those who listen, and return their ids.
+    """Begin to delete runs, inform the subscribers, and return the ids.
 
     Args:
-        collector: Whose runs they are.
+        collector: The collector of the runs.
         key: The run or the project, by which the writer orders its work.
         begin: Begins the deletion in a transaction, and returns the project of the runs and their ids.
 
     Raises:
-        CollectorError: What ``begin`` raises.
+        CollectorError: If ``begin`` raises it.
         Unavailable: If it could not be stored.
     """
     project, deleted = await collector.write(key, begin)

@@ -11,14 +11,14 @@ __all__ = ["use_action_link"]
 
 
 async def use_action_link(collector: Collector, token: str, confirmation: str) -> LinkUse:
-    """Do what a link of a notification does, once, and return what came of it.
+    """Carry out the action of a notification's link, once, and return the result.
 
-    Only a link that can be used, and whose page was confirmed, reaches the writer.
+    Only a usable link whose page was confirmed reaches the writer.
 
     Raises:
-        RequestNotPossible: If the trainer cannot be asked; the link can be used again.
+        RequestNotPossible: If the trainer cannot receive the request; the link can be used again.
         Unavailable: If nothing was begun.
-        OutcomeUnknown: If it may have been stored.
+        OutcomeUnknown: If the change may have been stored.
     """
     now = collector.clock()
     checked = await collector.links.check(token, confirmation)
