@@ -1,4 +1,4 @@
-"""The application: one collector with its routes, error handlers and dashboard, and the server of it.
+"""The application: one collector with its routes, error handlers and dashboard, and its server.
 
 There is no global state: every application has its own collector.
 """
@@ -51,8 +51,8 @@ __all__ = ["create_app", "create_server"]
 
 log = logging.getLogger(__name__)
 
-# Threads that read the store for requests. Each that waits for Python's lock delays the event loop by 5 ms, so that
-# the 40 of anyio's default, busy with long series, would make every trainer wait for 0.2 s.
+# Threads that read the store for requests. Each one that waits for Python's lock delays the event loop by 5 ms. With
+# anyio's default of 40 threads, all busy with long series, every trainer would wait for 0.2 s.
 REQUEST_THREADS = 4
 
 
@@ -67,11 +67,11 @@ def create_app(
     """Build the application of one collector. The database is opened at once; the writer starts with the server.
 
     Args:
-        settings: Read from the environment if left out.
+        settings: The settings; read from the environment if left out.
         registry: The registry of the metrics; a new one if left out.
-        clock: Returns seconds since the epoch; a clock that no jump of the machine's clock moves if left out.
-        engine: Builds the detectors of each run; ours with the calibration of the settings if left out.
-        sample_batch_seconds: How long the recorded collapse waits after each batch of three steps.
+        clock: Returns seconds since the epoch; if left out, a clock that no jump of the machine's clock moves.
+        engine: Builds the detectors of each run; if left out, ours with the calibration of the settings.
+        sample_batch_seconds: The wait after each batch of three steps of the recorded collapse.
 
     Raises:
         StartupError: If the database, or a file that a setting names, cannot be used.
@@ -79,7 +79,7 @@ def create_app(
     settings = settings or Settings()
     check_routes_of(settings.role)
     proxies, networks = TrustedProxies.of(settings), channel_networks(settings)
-    if settings.role != "ingest":  # which neither sends links nor answers them
+    if settings.role != "ingest":  # this role neither sends links nor answers them
         LinkSecrets(settings.link_secret_file).check()
     calibration = load_calibration(settings.calibration)
     engine = engine or detection.EngineFactory(calibration)
@@ -185,9 +185,9 @@ def _secured(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMi
 
 
 def _open_telemetry(registry: CollectorRegistry) -> "Otlp":
-    """Import OpenTelemetry's SDK, which nothing else does, and build what exports traces and metrics."""
+    """Import OpenTelemetry's SDK, which no other function does, and build the exporter of traces and metrics."""
     try:
-        # Only where the setting asks for it.
+        # The import is needed only if the setting asks for it.
         from monitor_server.exposition.open_telemetry.exporter import Otlp  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise StartupError(
@@ -203,7 +203,7 @@ def _read_notifications(path: Path, *, settings: Settings) -> NotificationFile:
 
 
 def _attach_dashboard(app: FastAPI, settings: Settings) -> None:
-    """Mount the dashboard that the settings name, if it is installed."""
+    """Mount the dashboard of the settings, if it is installed."""
     if not settings.dashboard:
         return
     module, _, function = settings.dashboard.partition(":")

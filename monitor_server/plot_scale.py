@@ -9,6 +9,6 @@ ASCII_BARS: Final = "_.-=+*#@"
 
 
 def share_of_range(value: float, low: float, high: float) -> float:
-    """Return where a finite value lies between two finite bounds, from 0 to 1; 0 where the bounds are equal."""
-    # The difference of the largest floats is infinite, and that of their halves is not.
+    """Return the place of a finite value between two finite bounds, from 0 to 1; 0 if the bounds are equal."""
+    # The difference of the largest floats is infinite, but that of their halves is finite.
     return (value / 2 - low / 2) / ((high / 2 - low / 2) or 1.0)

@@ -1,6 +1,6 @@
 """The collector's settings: the only place in this package that reads the environment.
 
-Every setting is an environment variable ``RLVITALS_<NAME>`` and stands in docs/configuration.md, which a test checks.
+Every setting is an environment variable ``RLVITALS_<NAME>`` and is listed in docs/configuration.md; a test checks this.
 """
 
 import os
@@ -25,11 +25,11 @@ MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
-    """When a run that says nothing is lost, and when it is given up.
+    """The times after which a silent run is lost, and after which it is given up.
 
     Attributes:
-        lost_factor: Lost after so many of its stall deadlines without a sign of life.
-        expiry_seconds: A lost run counts as stopped so long after its last sign of life.
+        lost_factor: A run is lost after this many of its stall deadlines without a message.
+        expiry_seconds: A lost run counts as stopped this long after its last message.
     """
 
     lost_factor: float
@@ -46,7 +46,7 @@ class _Environment(EnvSettingsSource):
 class Settings(BaseSettings):
     """Settings of one collector process; sizes in bytes, times in seconds."""
 
-    # An infinite or longer wait would end the thread that waits, and what it does, while the collector serves.
+    # An infinite wait, or a longer one than the system allows, would raise an error and end the waiting thread.
     model_config = SettingsConfigDict(env_prefix="RLVITALS_", extra="ignore", frozen=True, allow_inf_nan=False)
 
     host: str = Field(default="127.0.0.1", description="Address to listen on; beyond loopback keys are needed")
@@ -275,7 +275,7 @@ class Settings(BaseSettings):
 
     @property
     def deadlines(self) -> Deadlines:
-        """When a silent run is lost, and given up."""
+        """The times after which a silent run is lost, and given up."""
         return Deadlines(lost_factor=self.lost_factor, expiry_seconds=self.lost_expiry_seconds)
 
     @property

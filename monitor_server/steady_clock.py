@@ -1,4 +1,4 @@
-"""The clock by which deadlines pass: it shows the time of day, and no jump of the machine's clock moves it."""
+"""The clock for deadlines: it shows the time of day, and jumps of the machine's clock do not move it."""
 
 import logging
 import time
@@ -11,18 +11,19 @@ __all__ = ["SteadyClock"]
 
 log = logging.getLogger(__name__)
 
-# NTP moves a clock by less than this at a time unless something is wrong.
+# NTP moves a clock by less than this at a time, unless there is a fault.
 JUMP_SECONDS = 5.0
-# A wrong time zone is half a day. Where more was believed, one moment of a clock years ahead would last for years.
+# A wrong time zone is half a day. If larger jumps were accepted, a clock that is years ahead for a moment would have an
+# effect for years.
 LARGEST_JUMP_SECONDS = DAY_SECONDS
-# A machine whose battery is empty starts with any date, and NTP sets it within minutes.
+# A machine with an empty battery starts with any date, and NTP sets it within minutes.
 SETTLING_SECONDS = HOUR_SECONDS
 
 
 class SteadyClock:
-    """Seconds since the epoch as they were at the start, plus the seconds that have passed since.
+    """Seconds since the epoch at the start, plus the seconds that have passed since then.
 
-    Where the machine's clock is set back, deadlines still pass; where it is set forward, no running trainer is lost.
+    If the machine's clock is set back, deadlines still pass; if it is set forward, no running trainer is lost.
     """
 
     def __init__(
@@ -38,11 +39,12 @@ class SteadyClock:
         Args:
             wall: The machine's clock, in seconds since the epoch.
             monotonic: A clock that is never set.
-            newest: The newest time that the database holds. A machine whose clock shows up to a day less was set back
-                while the collector was away, and the clock starts from there. More than a day says that one of the two
-                clocks was wrong; the machine's is then believed, and ``distrusts_newest`` is true.
-            shared: What the clock of the database's server shows. Where the machine's is another, this one counts: a
-                machine whose clock is days ahead would find runs silent, and remove them, that others receive.
+            newest: The newest time in the database. If the machine's clock shows up to a day less, it was set back
+                while the collector was away, and the clock starts from the newest time. A larger difference means that
+                one of the two clocks was wrong; the machine's is then used, and ``distrusts_newest`` is true.
+            shared: The time of the database server's clock. If it differs from the machine's, it is used. Otherwise a
+                machine whose clock is days ahead would treat runs as silent, and remove runs that other collectors
+                still receive.
         """
         self._wall = wall
         self._monotonic = monotonic
@@ -100,10 +102,10 @@ class SteadyClock:
         return self._start + self._monotonic() - self._begun
 
     def may_be_ahead(self) -> bool:
-        """Tell whether what is old by this clock may be young: nothing may be removed for its age then.
+        """Return whether data that is old by this clock may be young, so that nothing may be removed for its age.
 
-        The machine's clock has been set back since the start, or showed more than a day after the newest time in the
-        database at a start that is not long ago. The clock of a server is believed.
+        This is so if the machine's clock has been set back since the start. It is also so for some time after a start
+        at which it showed more than a day after the newest time in the database. The clock of a server is trusted.
         """
         if self._is_shared:
             return False

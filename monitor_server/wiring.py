@@ -1,4 +1,4 @@
-"""Puts the parts of one collector together: store, log, projection, notifications, retention and what they call."""
+"""Connects the parts of one collector: store, log, projection, notifications, retention and others."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -67,13 +67,12 @@ def build_collector(
 
     Args:
         settings: Of the collector.
-        exposition: The metrics, which are given what to watch.
-        clock: Returns seconds since the epoch; a clock that no jump of the machine's clock moves if None.
+        exposition: The metrics, which receive the parts to watch.
+        clock: Returns seconds since the epoch; if None, a clock that no jump of the machine's clock moves.
         engine: Builds the detectors of each run.
-        calibration: Of the detectors.
-        file: The file of channels and routes; None where the settings name none, so that those count that people have
-            saved.
-        networks: Where channels that people have saved may connect to.
+        calibration: The calibration of the detectors.
+        file: The file of channels and routes; None if the settings name no file, so that the saved ones apply.
+        networks: The networks that saved channels may connect to.
         span: Opens a span.
 
     Raises:
@@ -239,18 +238,18 @@ def _watch(collector: Collector) -> None:
 
 
 def _routing(channels: CurrentFile | SavedDocument | None) -> dict[str, Any]:
-    """Return what writes whom to notify of an alert's transition, as the option that takes it."""
+    """Return the function that writes the notifications about an alert's transition, as the option that takes it."""
     return {} if channels is None else {"record_transitions": Router(channels.of).record}
 
 
 def _channel_names(channels: CurrentFile | SavedDocument | None) -> list[str]:
     if isinstance(channels, SavedDocument):
-        channels.refresh()  # a process that does not notify has nobody else who looks
+        channels.refresh()  # a process that does not notify has no thread for this
     return [] if channels is None else list(channels.file.channels)
 
 
 def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[Sequence[Event]], None]:
-    """Return what publishes events after a commit; what was written of alerts is then sent at once."""
+    """Return the function that publishes events after a commit, and starts the delivery of new notifications."""
     if notifier is None:
         return relay.publish
 

@@ -1,1 +1,1 @@
-"""The files that settings name: read within a bound, and watched for changes while the collector runs."""
+"""The files that settings name: bounded reading, and checks for changes while the collector runs."""

@@ -1,4 +1,4 @@
-"""Reads a file that a setting or a command names: whole, within a bound, and without waiting for what never comes."""
+"""Reads a file that a setting or a command names: as a whole, up to a limit, and with a limited wait for data."""
 
 import os
 import select
@@ -13,7 +13,7 @@ __all__ = ["LONGEST_FILE", "UnusableFileError", "read_bounded", "read_toml"]
 
 LONGEST_FILE: Final = 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
-# A command in <(...) may have to log in somewhere before it writes.
+# A command in <(...) may need to log in somewhere before it writes.
 SILENT_SECONDS: Final = 60.0
 GIVEN: Final = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 NO_FILES: Final = (
@@ -25,26 +25,26 @@ NO_FILES: Final = (
 
 
 class UnusableFileError(ValueError):
-    """A file cannot be read, is none, is too long or is no TOML; the message names the file and what must hold."""
+    """A file is unreadable, not a regular file, too long, or not TOML; the message names the file and the condition."""
 
 
 def read_bounded(path: Path, *, longest: int = LONGEST_FILE, silent_seconds: float = SILENT_SECONDS) -> bytes:
-    """Return what a file holds.
+    """Return the content of a file.
 
-    A named pipe or a device might never end, and is refused. What the shell has opened for this process
+    A named pipe or a device might never end, and is refused. A file that the shell has opened for this process
     (``<(command)``, ``/dev/stdin``) is read to its end.
 
     Args:
         path: The file.
-        longest: The most bytes that it may hold.
-        silent_seconds: How long a pipe of the shell may bring nothing.
+        longest: The largest number of bytes of the file.
+        silent_seconds: The longest time without data from a pipe of the shell.
 
     Raises:
-        UnusableFileError: If it cannot be read, is no file, or is longer.
+        UnusableFileError: If it cannot be read, is not a file, or is longer.
     """
     is_given = str(path).startswith(GIVEN)
     try:
-        if not is_given:  # before it is opened, which would wake whoever writes to a pipe
+        if not is_given:  # checked before the file is opened, which would wake a process that writes to a pipe
             _refuse_no_file(path, path.stat().st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -67,20 +67,20 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Return the document of a TOML file of at most 1 MiB.
 
     Raises:
-        UnusableFileError: If it cannot be read, is no file, is longer, or is not TOML.
+        UnusableFileError: If it cannot be read, is not a file, is longer, or is not TOML.
     """
     raw = read_bounded(path)
     try:
         return tomllib.loads(raw.decode())
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, or a number that is too long
+    except (ValueError, RecursionError) as error:  # invalid TOML, invalid UTF-8, or a number that is too long
         raise UnusableFileError(f"{path} must be TOML: {printable(error, longest=300)}") from None
 
 
 def _refuse_no_file(path: Path, mode: int) -> None:
-    """Refuse what is no file; a folder is refused when it is read.
+    """Refuse anything that is not a file; a folder is refused when it is read.
 
     Raises:
-        UnusableFileError: If it is none.
+        UnusableFileError: If it is not a file.
     """
     for is_kind, name in NO_FILES:
         if is_kind(mode):
@@ -88,7 +88,7 @@ def _refuse_no_file(path: Path, mode: int) -> None:
 
 
 def _read(descriptor: int, path: Path, longest: int, silent_seconds: float | None) -> bytes:
-    """Return what a descriptor brings until its end, and one byte beyond the longest at most."""
+    """Return the data of a descriptor until its end, at most one byte more than the limit."""
     read = bytearray()
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)

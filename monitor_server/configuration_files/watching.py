@@ -1,4 +1,4 @@
-"""Notices that a file has changed and is no longer being written."""
+"""Notices that a file has changed and that its writing has ended."""
 
 import time
 from collections.abc import Callable
@@ -7,17 +7,17 @@ from typing import Final
 
 __all__ = ["SETTLED_SECONDS", "WatchedFile"]
 
-# A file that is being written is left alone until it has been the same for so long.
+# A changed file counts as complete once it has stayed the same for this time.
 SETTLED_SECONDS: Final = 1.0
 
 Signature = tuple[int, int, int, int] | None
 
 
 class WatchedFile:
-    """Compares a file with what it was when it was last read. For one thread at a time."""
+    """Compares a file with its state at the last reading. For one thread at a time."""
 
     def __init__(self, path: Path, *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Begin to watch a file, which counts as read.
+        """Begin to watch a file in its current state, which counts as read.
 
         Args:
             path: The file, which may be missing.
@@ -29,22 +29,22 @@ class WatchedFile:
         self._seen_at = monotonic()
 
     def mark_read(self) -> None:
-        """Note the file as it is now, before it is read: a change during the reading is then found later."""
+        """Note the current state of the file, before it is read: a change during the reading is then found later."""
         self._read = self._seen = self._signature()
 
     def mark_unread(self) -> None:
-        """Have the file read once more although it has not changed."""
+        """Make the file due once more although it has not changed."""
         self._read = None
 
     def is_due(self) -> bool:
-        """Return whether the file is there, is not what was read, and has been the same for `SETTLED_SECONDS`."""
+        """Return whether the file exists, has changed since its last reading, and is settled."""
         seen, now = self._signature(), self._monotonic()
         if seen != self._seen:
             self._seen, self._seen_at = seen, now
         return seen not in (None, self._read) and now - self._seen_at >= SETTLED_SECONDS
 
     def _signature(self) -> Signature:
-        """Return what changes with a file, its permissions included; None where there is none."""
+        """Return values that change with a file and its permissions; None if there is no file."""
         try:
             state = self._path.stat()
         except OSError:

@@ -9,24 +9,24 @@ requests      ├── MalformedBody                   400  neither msgpack nor
               ├── MethodNotAllowed                405
               ├── BodyTooLarge                    413  before or after decompression
               ├── UnsupportedMediaType            415  neither msgpack nor JSON; neither zstd nor gzip
-              ├── UnknownHost                     421  addressed by a name that is not this server's
+              ├── UnknownHost                     421  addressed by a name that does not belong to this server
               ├── InvalidField (ValueError)       422  a well-formed body or query with a wrong field
               │   └── SchemaVersionMismatch       422
-access        ├── KeyRequired                     401  no key, or one that is not known, has expired or was revoked
-              ├── ScopeTooSmall                   403  the key may not do this
-              ├── SignInRefused                   403  by the OpenID Connect provider, its token or the groups
-              ├── TooManyRequests                 429  more requests or bytes than one key may send
+access        ├── KeyRequired                     401  no key, or one that is unknown, expired or revoked
+              ├── ScopeTooSmall                   403  the key does not have this permission
+              ├── SignInRefused                   403  refused by the OpenID Connect provider, its token or the groups
+              ├── TooManyRequests                 429  more requests or bytes than the limit of a key
 not_found     ├── UnknownRun, UnknownProject      404
               ├── UnknownAlert, UnknownRule       404
               ├── UnknownKey, UnknownView         404
               ├── UnknownChannel, UnknownVersion  404
               ├── UnknownSilence                  404
-conflicts     ├── RunActive                       409  its trainer sends
+conflicts     ├── RunActive                       409  the trainer of the run still sends
               ├── KeyNameTaken                    409  a key of this name is in use
-              ├── RuleConflict                    409  its name is taken, there are too many, or a file states it
-              ├── TooManyViews                    409  as many views are saved as there may be
-              ├── SettingsConflict                409  somebody else has saved the settings, or they are set elsewhere
-              ├── RequestNotPossible              409  the trainer of a run cannot be asked for this now
+              ├── RuleConflict                    409  its name is taken, there are too many, or it comes from a file
+              ├── TooManyViews                    409  the number of saved views has reached its limit
+              ├── SettingsConflict                409  another person has saved the settings, or they are set elsewhere
+              ├── RequestNotPossible              409  the trainer of the run cannot receive this request now
 availability  ├── MissingLibrary                  501  an optional library is not installed on the collector
               ├── ChannelFailed                   502  a channel of notifications did not accept a test message
               ├── Unavailable                     503  nothing was stored; send again later
@@ -36,8 +36,8 @@ availability  ├── MissingLibrary                  501  an optional library
 startup       └── StartupError                         the command line prints it as one line and exits with status 1
                   ├── DatabaseNewer
                   ├── DatabaseUnusable
-                  ├── KeysMissing                      reachable from other machines, and nobody needs a key
-                  ├── UndeclaredRoute                  a route of ours without a scope
+                  ├── KeysMissing                      reachable from other machines, and no key is required
+                  ├── UndeclaredRoute                  one of our routes has no scope
                   └── AddressUnusable
 requests      RecordError (ValueError)                 refuses one record; becomes a ``Rejection``, never a response
               ├── InvalidRecord

@@ -1,4 +1,4 @@
-"""Errors of a caller who is not known, or who may not do this, or not so often."""
+"""Errors of a caller that is unknown, that lacks a permission, or that has sent too much."""
 
 from types import MappingProxyType
 
@@ -8,25 +8,25 @@ __all__ = ["KeyRequired", "ScopeTooSmall", "SignInRefused", "TooManyRequests"]
 
 
 class KeyRequired(CollectorError):
-    """The request needs a key that is valid."""
+    """The request needs a valid key."""
 
     status = 401
     headers = MappingProxyType({"WWW-Authenticate": "Bearer"})
 
 
 class ScopeTooSmall(CollectorError):
-    """The caller is known, and may not do this."""
+    """The caller is known, and lacks the permission."""
 
     status = 403
 
 
 class SignInRefused(CollectorError):
-    """A sign-in by OpenID Connect has failed; ``reason`` is the code that the sign-in page has a sentence for.
+    """A sign-in by OpenID Connect has failed; ``reason`` is a code, and the sign-in page has a sentence for each code.
 
     Args:
         reason: ``provider``, ``refused``, ``invalid``, ``expired``, ``unverified`` or ``no_group``.
-        message: What has happened, for the log.
-        subject: The person whom the provider has named, where the claims state that they may do nothing here.
+        message: The failure, for the log.
+        subject: The person from the provider, if the claims show that this person has no permission here.
     """
 
     status = 403
@@ -41,7 +41,7 @@ class SignInRefused(CollectorError):
 
 
 class TooManyRequests(CollectorError):
-    """A key has sent more than it may in a time."""
+    """A key has sent more than its limit in a time."""
 
     status = 429
 

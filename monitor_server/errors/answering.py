@@ -1,6 +1,6 @@
-"""Refuses a request before a route receives it, in the shape that `api.error_handlers` gives to every error.
+"""Refuses a request before a route receives it, in the same shape that `api.error_handlers` uses.
 
-Somebody who opens a page in a browser is told the same by a page.
+A browser that opens a page receives the same error as a page.
 """
 
 import json
@@ -15,7 +15,7 @@ from monitor_server.text_safety.printable import printable
 
 __all__ = ["DETAIL_CHARS", "opens_page", "refuse"]
 
-# Longer than any message of ours; what a client has sent may be longer.
+# Our own messages are shorter; text from a client may be longer.
 DETAIL_CHARS: Final = 2000
 POLICY: Final = (
     b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -44,7 +44,7 @@ def opens_page(scope: Scope) -> bool:
 
 
 async def refuse(error: CollectorError, send: Send, *, scope: Scope) -> None:
-    """Answer an error, and close the connection: what is left of the body is not read."""
+    """Answer an error, and close the connection, because the rest of the body is not read."""
     detail = printable(error, longest=DETAIL_CHARS)
     if opens_page(scope):
         body = PAGE.replace("DETAIL", escape(f"{detail[:1].upper()}{detail[1:]}.")).encode()

@@ -1,4 +1,4 @@
-"""Errors of a collector that cannot answer now, through no fault of the request."""
+"""Errors of a collector that cannot answer now, for reasons outside of the request."""
 
 from types import MappingProxyType
 
@@ -31,14 +31,14 @@ class ProjectedElsewhere(Unavailable):
 
 
 class OutcomeUnknown(CollectorError):
-    """A change was begun, and the database has not confirmed it; it may or may not be stored."""
+    """A change was begun, but the database has not confirmed it; it may or may not be stored."""
 
     status = 503
     headers = MappingProxyType({"Retry-After": "60"})
 
 
 class DeletionUnderWay(CollectorError):
-    """The run or the attempt is being removed; nothing was stored, and it begins anew with the next batch then."""
+    """The run or the attempt is being removed, and nothing was stored; a later batch begins it anew."""
 
     status = 503
     headers = MappingProxyType({"Retry-After": "1"})

@@ -1,4 +1,4 @@
-"""The base class of the errors that the collector answers."""
+"""The base class of the collector's errors."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

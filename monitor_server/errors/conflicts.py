@@ -1,4 +1,4 @@
-"""Errors of a request that what is stored does not allow now."""
+"""Errors of a request that conflicts with the stored data."""
 
 from monitor_server.errors.base import CollectorError
 
@@ -18,24 +18,24 @@ class KeyNameTaken(CollectorError):
 
 
 class RuleConflict(CollectorError):
-    """The rule cannot stand beside those that there are: its name is taken, there are too many, or a file states it."""
+    """The rule conflicts with the existing ones: its name is taken, there are too many, or it comes from a file."""
 
     status = 409
 
 
 class TooManyViews(CollectorError):
-    """As many views are saved as there may be."""
+    """The number of saved views has reached its limit."""
 
     status = 409
 
 
 class SettingsConflict(CollectorError):
-    """Somebody else has saved the settings meanwhile, or a file or the environment sets them."""
+    """Another person has saved the settings meanwhile, or a file or the environment sets them."""
 
     status = 409
 
 
 class RequestNotPossible(CollectorError):
-    """The trainer of a run cannot be asked for this now."""
+    """The trainer of a run cannot receive this request now."""
 
     status = 409

@@ -1,4 +1,4 @@
-"""Errors of a request that states an id or a name which nothing has."""
+"""Errors of a request with an id or a name that does not exist."""
 
 from typing import Self
 

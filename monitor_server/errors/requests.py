@@ -1,4 +1,4 @@
-"""Errors of a request that cannot be read or reaches no route, and of one record of a batch that is refused alone."""
+"""Errors of a request that cannot be read or reaches no route, and of a single refused record of a batch."""
 
 from collections.abc import Iterable
 from types import MappingProxyType
@@ -42,7 +42,7 @@ class UnknownPath(CollectorError):
 
     @classmethod
     def at(cls, path: str) -> Self:
-        """Return the error for a path that nothing is served at."""
+        """Return the error for a path without a route."""
         return cls(f"nothing is served at {path}; see /docs")
 
 
@@ -69,7 +69,7 @@ class UnsupportedMediaType(CollectorError):
 
 
 class UnknownHost(CollectorError):
-    """The request addresses the server by a name that is not its own."""
+    """The request addresses the server by a name that does not belong to it."""
 
     status = 421
 
@@ -93,7 +93,7 @@ class InvalidRecord(RecordError):
 
 
 class TooManySignals(RecordError):
-    """The record has more signals than are read; those beyond the limit of a run are left out instead."""
+    """The record has more signals than are read; signals beyond the limit of a run are left out instead."""
 
 
 class SummaryConflict(RecordError):

@@ -1,4 +1,4 @@
-"""Errors that keep a collector from starting."""
+"""Errors that prevent a collector from starting."""
 
 from monitor_server.errors.base import CollectorError
 
@@ -6,7 +6,7 @@ __all__ = ["AddressUnusable", "DatabaseNewer", "DatabaseUnusable", "KeysMissing"
 
 
 class StartupError(CollectorError):
-    """The collector cannot start; the message states why and what to do."""
+    """The collector cannot start; the message states the reason and the next step."""
 
 
 class DatabaseNewer(StartupError):
@@ -18,7 +18,7 @@ class DatabaseUnusable(StartupError):
 
 
 class KeysMissing(StartupError):
-    """Other machines can reach the server, and nobody needs a key."""
+    """Other machines can reach the server, and no key is required."""
 
 
 class UndeclaredRoute(StartupError):

@@ -1,1 +1,1 @@
-"""The parts that HTML reports share: escaped elements, one style, and drawings without a script."""
+"""The common parts of HTML reports: escaped elements, one style, and drawings without a script."""

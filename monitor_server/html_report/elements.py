@@ -47,7 +47,7 @@ def document(title: str, body: str, *, data: str = "") -> str:
     Args:
         title: Plain text.
         body: The elements between ``<body>`` and ``</body>``.
-        data: JSON that the document carries for programs, in an element that browsers neither show nor run.
+        data: JSON for programs, in an element that browsers neither show nor run.
     """
     # "<" begins the end of an element in HTML, and a JSON string may spell it as an escape.
     carried = (
@@ -62,17 +62,17 @@ def document(title: str, body: str, *, data: str = "") -> str:
 
 
 def chip(word: str) -> str:
-    """Return a word in a frame, whose colour is that of its first word: a severity or an outcome."""
+    """Return a word in a frame; its first word, a severity or an outcome, determines the colour."""
     return f'<span class="chip {text(word.partition(" ")[0])}">{text(word)}</span>'
 
 
 def marked(words: str) -> str:
-    """Return a text with what stands between backticks as code."""
+    """Return a text in which the parts between backticks are code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(words))
 
 
 def text(value: object) -> str:
-    """Return a value as escaped text, with a replacement character for what is neither printable nor a space."""
+    """Return a value as escaped text, with a replacement character for each unprintable character."""
     return html.escape("".join(c if _is_shown(c) else "\ufffd" for c in str(value)))
 
 

@@ -20,7 +20,7 @@ PHASES = {
     Phase.COLLAPSED: "#7440ad",
     Phase.UNKNOWN: "#b4bcc8",
 }
-# The dashboard's shapes of phases (dashboard/assets/style.css), for those who do not see the colours.
+# The dashboard's shapes of phases (dashboard/assets/style.css), for people who cannot distinguish the colours.
 SHAPES = {
     Phase.WARMUP: "inset(4%)",
     Phase.HEALTHY: "circle(46%)",
@@ -51,12 +51,12 @@ class StepAxis:
     last_step: int
 
     def x(self, step: float) -> float:
-        """Return the horizontal place of a step, in units of the drawing; one outside is moved to the border."""
+        """Return the horizontal place of a step, in units of the drawing; a step outside is moved to the border."""
         share = (step - self.first_step) / max(1, self.last_step + 1 - self.first_step)
         return min(max(share, 0.0), 1.0) * WIDTH
 
     def interval(self, phase: PhaseInterval) -> tuple[float, float]:
-        """Return the left edge and the width of a phase; the shortest phase can still be seen."""
+        """Return the left edge and the width of a phase; the shortest phase stays visible."""
         begin = self.x(phase.from_step)
         return begin, max(0.5, self.x(phase.to_step + 1) - begin)
 
@@ -81,7 +81,7 @@ class Curve:
 
 
 def phase_legend(phases: Iterable[Phase], rows: dict[Phase, int] | None = None) -> str:
-    """Return colour and shape of each phase with its name, and the number of its steps where ``rows`` has it."""
+    """Return colour and shape of each phase with its name, and the number of its steps if ``rows`` contains it."""
     counts = rows or {}
     return "".join(
         f'<span><i style="background:{PHASES[phase]};clip-path:{SHAPES[phase]}"></i>{phase}'

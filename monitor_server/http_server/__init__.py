@@ -1,1 +1,1 @@
-"""The HTTP server below the routes: connections, and the security rules that every request has to meet."""
+"""The HTTP server below the routes: connections, and the security rules for every request."""

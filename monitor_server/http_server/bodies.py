@@ -1,4 +1,4 @@
-"""Bounds the bodies of requests while they are read: each by itself, and all that are held at the same time."""
+"""Limits the bodies of requests while they are read: each one, and all that are held at the same time."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,17 @@ from monitor_server.errors.answering import refuse
 
 __all__ = ["HeldBodies", "LimitedRequest", "too_large"]
 
-# What each request may hold in any case, so that large bodies of others never keep a small batch out.
+# Each request may always hold this much, so that large bodies of others never block a small batch.
 FREE_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
 class HeldBodies:
-    """The bytes of bodies that are held at the same time by all requests, beyond `FREE_BYTES` of each.
+    """The bytes of bodies that all requests together hold, beyond `FREE_BYTES` of each.
 
     Attributes:
-        most_bytes: How many there may be.
-        held_bytes: How many there are.
+        most_bytes: The largest number of these bytes.
+        held_bytes: The current number of these bytes.
     """
 
     most_bytes: int
@@ -39,12 +39,12 @@ class HeldBodies:
         self.held_bytes += more
 
     def release(self, bytes_: int) -> None:
-        """Forget bytes whose request has ended."""
+        """Subtract the bytes of a request that has ended."""
         self.held_bytes -= bytes_
 
 
 class LimitedRequest:
-    """Serves one request and stops reading its body at a limit, whatever the application makes of that."""
+    """Serves one request and stops reading its body at a limit, even if the application continues."""
 
     def __init__(self, app: ASGIApp, limit: int, bodies: HeldBodies) -> None:
         self._app = app

@@ -1,7 +1,7 @@
-"""Bounds what all connections of a server cost together: their number, and what they may leave unread.
+"""Limits the cost of all connections of a server together: their number, and their unread bytes.
 
-Where the most connections are open, the one whose client has kept us waiting longest is closed for the next one: first
-those of which a request is awaited, then those that leave an answer unread.
+When the largest number of connections is open, a new one replaces the one whose client has kept the server waiting
+longest: first connections that wait for a request, then connections with an unread answer.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ __all__ = ["ConnectionLimits", "Connections", "OpenConnection", "ReadingTime"]
 
 log = logging.getLogger(__name__)
 
-# Descriptors that are no connections: the store's readers (each a database file, its log and its index), and libraries.
+# Descriptors other than connections: the store's readers (each a database file, its log and its index), and libraries.
 RESERVED_DESCRIPTORS: Final = 128
 LOG_EVERY_SECONDS: Final = 60.0
-# A client that reads at least so fast is never closed for being slow; slower ones use up the time that they have.
+# A client that reads at this rate or faster is never closed for being slow; slower ones use up their time.
 LEAST_BYTES_PER_SECOND = 16 * 1024
 
 
@@ -27,11 +27,11 @@ class ConnectionLimits:
     """The limits of all connections of one server; times in seconds.
 
     Attributes:
-        connections: The most connections at once. Where the process may open fewer files, fewer are taken.
-        idle_seconds: How long a connection may wait before it has sent the whole head of a request.
-        request_seconds: How long a request may take to arrive, from its head to the end of its body.
-        write_seconds: How long a client may leave unread what it was sent; reading earns time back.
-        unread_bytes: How much all clients together may leave unread.
+        connections: The largest number of connections. If the process may open fewer files, the number is lower.
+        idle_seconds: The longest wait for the whole head of a request.
+        request_seconds: The longest time for a request to arrive, from its head to the end of its body.
+        write_seconds: The longest time for which a client may leave its answer unread; reading extends the time.
+        unread_bytes: The largest number of unread bytes of all clients together.
     """
 
     connections: int = 1000
@@ -41,7 +41,7 @@ class ConnectionLimits:
     unread_bytes: int = 256 * 1024 * 1024
 
     def within_descriptors(self) -> int:
-        """Return the most connections that leave enough file descriptors for everything else."""
+        """Return the number of connections for which enough file descriptors remain for everything else."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft == resource.RLIM_INFINITY:
             return self.connections
@@ -50,13 +50,14 @@ class ConnectionLimits:
 
 @dataclass(slots=True)
 class ReadingTime:
-    """How long a client may still leave unread what it was sent.
+    """The remaining time for which a client may leave its answer unread.
 
-    What it reads earns time back, at `LEAST_BYTES_PER_SECOND`: who reads a little before each deadline is closed too.
+    Reading extends the time, at `LEAST_BYTES_PER_SECOND`. So a client that reads only a little before each deadline is
+    closed as well.
 
     Attributes:
-        most: The most seconds.
-        left: The seconds that are left.
+        most: The largest number of seconds.
+        left: The remaining seconds.
     """
 
     most: float
@@ -65,18 +66,18 @@ class ReadingTime:
     _unread: int = 0
 
     def pause(self, now: float, unread: int) -> float:
-        """Note that bytes are unread from now on, and return how long they may be."""
+        """Note that bytes are unread from now on, and return the time for which they may be."""
         self._since, self._unread = now, unread
         return self.left
 
     def resume(self, now: float, unread: int) -> None:
-        """Note that only so many bytes are unread by now."""
+        """Note that the number of unread bytes has fallen to ``unread``."""
         earned = (self._unread - unread) / LEAST_BYTES_PER_SECOND
         self.left = max(0.0, min(self.most, self.left - (now - self._since) + earned))
 
 
 class OpenConnection(Protocol):
-    """A connection as the server holds it."""
+    """A connection in the form that the server keeps."""
 
     transport: asyncio.Transport
 
@@ -86,12 +87,12 @@ class OpenConnection(Protocol):
 
 @dataclass(slots=True)
 class Connections:
-    """The open connections of one server, and those whose clients have to send a request or its rest."""
+    """The open connections of one server, and those whose clients must send a request or the rest of one."""
 
     limits: ConnectionLimits
     open: set[OpenConnection] = field(default_factory=set)
     awaited: dict[OpenConnection, None] = field(default_factory=dict)  # the longest wait first
-    unread: dict[OpenConnection, None] = field(default_factory=dict)  # likewise
+    unread: dict[OpenConnection, None] = field(default_factory=dict)  # the longest wait first
     given_up: int = 0
     _most: int = 0
     _refused: int = 0
@@ -103,7 +104,7 @@ class Connections:
         self._most = self.limits.within_descriptors()
 
     def admit(self, connection: OpenConnection) -> bool:
-        """Take a connection, if necessary in place of one whose client keeps us waiting; return False if none does."""
+        """Accept a connection, if necessary in place of one whose client is slow; return False if there is none."""
         if len(self.open) >= self._most:
             if not self._make_room():
                 self._refused += 1
@@ -114,7 +115,7 @@ class Connections:
         return True
 
     def _make_room(self) -> bool:
-        """Close the connection whose client keeps us waiting longest; return False if none does."""
+        """Close the connection whose client has kept the server waiting longest; return False if there is none."""
         if self.awaited:
             longest = next(iter(self.awaited))
             self.discard(longest)
@@ -130,7 +131,7 @@ class Connections:
         return True
 
     def await_request(self, connection: OpenConnection) -> None:
-        """Note that a client has to send a request, or the rest of one."""
+        """Note that a client must send a request, or the rest of one."""
         if connection in self.open:
             self.awaited.pop(connection, None)
             self.awaited[connection] = None
@@ -140,7 +141,7 @@ class Connections:
         self.awaited.pop(connection, None)
 
     def await_reading(self, connection: OpenConnection) -> None:
-        """Note that a client leaves an answer unread; where all have too much, give up who has waited longest."""
+        """Note that a client leaves an answer unread; if the total is too large, close the one waiting longest."""
         self.unread.setdefault(connection)
         while sum(one.transport.get_write_buffer_size() for one in self.unread) > self.limits.unread_bytes:
             longest = next(iter(self.unread))
@@ -150,7 +151,7 @@ class Connections:
             self._report()
 
     def has_read(self, connection: OpenConnection) -> None:
-        """Note that a client has read what it was sent."""
+        """Note that a client has read its answer."""
         self.unread.pop(connection, None)
 
     def discard(self, connection: OpenConnection) -> None:

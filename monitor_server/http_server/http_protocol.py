@@ -1,8 +1,8 @@
-"""uvicorn's HTTP protocol with limits on the silence of a connection, its heads, its waiting requests and its answers.
+"""uvicorn's HTTP protocol with limits on a connection's silence, heads, waiting requests and answers.
 
 uvicorn closes a connection that is idle after an answer. It waits without limit for a first request, for the rest of a
-request, and for a client that has stopped reading. The timers here end those waits. It also takes every request that a
-client sends before the first is answered; of a hundred bytes each becomes some kilobytes.
+request, and for a client that has stopped reading. The timers here end those waits. uvicorn also accepts every request
+that a client sends before the first is answered, and a request of a hundred bytes takes some kilobytes of memory.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from monitor_server.http_server.connections import Connections, ReadingTime
 
 __all__ = ["BoundedConfig", "BoundedHttpProtocol"]
 
-# The head of a request, or what else arrives without a byte of a body; browsers send at most some 16 KiB.
+# The head of a request, or other data that arrives without a byte of a body; browsers send at most about 16 KiB.
 MAX_HEAD_BYTES: Final = 64 * 1024
-# Requests of one connection that wait for the answer to the one before; browsers and proxies send none so early.
+# Requests of one connection that wait for an earlier answer; browsers and proxies send none before it.
 MAX_WAITING_REQUESTS: Final = 16
 
 
 class BoundedConfig(uvicorn.Config):
-    """uvicorn's configuration, with the connections that every protocol of the server shares."""
+    """uvicorn's configuration, with the connections that all protocols of the server share."""
 
     connections: Connections
 
@@ -51,7 +51,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._reading = ReadingTime(self._limits.write_seconds, self._limits.write_seconds)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or refuse it where there are too many."""
+        """Accept the connection, or refuse it if there are too many."""
         super().connection_made(transport)
         if not self._all.admit(self):
             transport.write(_response(503, "Unavailable", "too many connections are open; try again later"))
@@ -70,7 +70,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has arrived, unless a head without end is sent."""
+        """Parse the data that has arrived, unless the head of a request is too long."""
         if self.transport.is_closing() or self._is_full:
             return
         self._head_bytes += len(data)
@@ -80,7 +80,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Begin a head; where too many requests wait, those are answered, and nothing else is read."""
+        """Begin a head; if too many requests wait, they are answered, and no more data is read."""
         if self._is_full:
             return
         if len(self.pipeline) >= MAX_WAITING_REQUESTS:
@@ -92,14 +92,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the address."""
+        """Add a part of the address."""
         if not self._is_full:
             super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; what follows a body in chunks is none.
+        """Add a header; a field after a body in chunks is ignored.
 
-        A proxy that removes the header in which it names users from what its clients send may pass such a trailer on.
+        A proxy that removes its own header for user names from its clients' requests may pass on such a trailer.
         """
         if self._is_in_head and not self._is_full:
             super().on_header(name, value)
@@ -116,14 +116,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._answered = self.cycle
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Add a part of the body."""
         if self._is_full:
             return
         self._head_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Stop waiting for the client: it is our turn, unless we have answered before it had finished."""
+        """Stop waiting for the client, because the server must answer; wait again if it already has."""
         if self._is_full:
             return
         self._head_bytes = 0
@@ -153,12 +153,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._all.await_reading(self)
 
     def abandon(self) -> None:
-        """Close the connection at once; what the application still sends of its answer is dropped without an error."""
+        """Close the connection at once; further data of the application's answer is dropped without an error."""
         self._disconnect()
         self.transport.abort()
 
     def resume_writing(self) -> None:
-        """Stop that timer."""
+        """Stop the timer of `pause_writing`."""
         super().resume_writing()
         self._reading.resume(self.loop.time(), self.transport.get_write_buffer_size())
         self._all.has_read(self)
@@ -166,14 +166,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._unread.cancel()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP in the one shape of errors."""
+        """Answer data that is not HTTP in the common shape of errors."""
         if self._is_full:
             return
         self.transport.write(_response(400, "MalformedRequest", msg.rstrip(".").lower()))
         self.transport.close()
 
     def _disconnect(self) -> None:
-        """End the answer that is under way; uvicorn ends that of the request that came last, which may still wait."""
+        """End the current answer; uvicorn ends that of the last request, which may still wait."""
         self.pipeline.clear()
         if self._answered is not None:
             self._answered.disconnected = True

@@ -16,7 +16,7 @@ __all__ = ["MAX_EXPORTS", "MAX_READS", "DryRuns", "Exports", "WaitingReads"]
 
 _Part = TypeVar("_Part")
 
-# Four of them read at a time (`dependencies.READS`) and a read takes some 10 to 100 ms: the last waits a few seconds.
+# Four of them read at a time (`dependencies.READS`) and a read takes about 10 to 100 ms: the last waits a few seconds.
 MAX_READS = 128
 # A Parquet file holds some 40 MB until its reader has taken the part that was written last.
 MAX_EXPORTS = 8
@@ -24,7 +24,7 @@ MAX_EXPORTS = 8
 
 @dataclass(slots=True)
 class WaitingReads:
-    """The requests that read or wait; used on the event loop alone."""
+    """The requests that read or wait; used on the event loop only."""
 
     count: int = 0
 
@@ -33,7 +33,7 @@ class WaitingReads:
         """Count a request until the block ends.
 
         Raises:
-            Unavailable: If as many as may wait do so already.
+            Unavailable: If the largest number of requests already waits.
         """
         if self.count >= MAX_READS:
             raise Unavailable(f"{MAX_READS} requests wait to read from the store; send again later")
@@ -46,16 +46,16 @@ class WaitingReads:
 
 @dataclass(slots=True)
 class DryRuns:
-    """Whether a dry run of a rule is under way; used on the event loop alone."""
+    """Whether a dry run of a rule is running; used on the event loop only."""
 
     is_under_way: bool = False
 
     @contextmanager
     def admit(self) -> Iterator[None]:
-        """Let one dry run in until the block ends.
+        """Admit one dry run until the block ends.
 
         Raises:
-            Unavailable: If another one is under way.
+            Unavailable: If another one is running.
         """
         if self.is_under_way:
             raise Unavailable("another dry run is under way, and a collector does one at a time; send it again later")

@@ -1,8 +1,8 @@
-"""Serves the routes that trainers use all the time without the framework's own way to a route.
+"""Serves the routes that trainers use all the time without the framework's own dispatch.
 
-FastAPI finds the route, resolves dependencies and opens exit stacks for each request, which costs about as much
-processor time as decoding a batch. A direct route is called by its path and method alone. Its errors are answered by
-the handlers of the application, so that a client sees no difference; the application describes the route in its schema.
+FastAPI finds the route, resolves dependencies and opens exit stacks for each request, which takes about as much
+processor time as decoding a batch. A direct route is called by its path and method only. The application's handlers
+answer its errors, so that a client sees no difference; the application describes the route in its schema.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,9 +21,9 @@ class DirectRoutes:
     """Wraps an application and serves some of its routes itself.
 
     Args:
-        app: Serves everything else.
-        endpoints: What serves a method and a path.
-        handlers: What answers the errors of an endpoint, by their classes.
+        app: Serves all other routes.
+        endpoints: The function for each method and path.
+        handlers: The handlers of errors, by error class.
     """
 
     def __init__(

@@ -1,16 +1,16 @@
-"""The rules that every request has to meet before it reaches a route, and the headers of every response.
+"""The rules for every request before it reaches a route, and the headers of every response.
 
 A browser sends requests on behalf of its user to any address, so listening on the loopback is no protection:
 
 - The ``Host`` must be known. A foreign site can let its own name point to this machine (DNS rebinding). The browser
-  then gives our answers to the foreign page, but it still sends the foreign name.
+  then passes our answers to the foreign page, but it still sends the foreign name.
 - A request that a page of another origin caused is refused (``Sec-Fetch-Site``, ``Origin``), unless it opens a page.
-- A request that changes something must carry JSON or msgpack. A form of another site can send neither. Forms are taken
-  below one path alone, where the address itself is the right to act.
-- A path or a query holds no NUL, which no database of ours can look for.
+- A request that changes something must carry JSON or msgpack. A form of another site can send neither. Forms are
+  accepted below one path only, where the address itself grants the right to act.
+- A path or a query contains no NUL, which our databases cannot search for.
 - The bytes of a body are counted while it is read, on every route, and those of all bodies together.
 - Every request has an id, which its response names.
-- Every response forbids framing, sniffing of types, and scripts that are not ours.
+- Every response forbids framing, sniffing of types, and foreign scripts.
 """
 
 import functools
@@ -49,12 +49,12 @@ WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 LONGEST_ADDRESS: Final = 47  # IPv6 with an IPv4 part, in brackets
 AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
 
-# Of an API answer a browser needs nothing but the bytes. A page sends a policy of its own.
+# A browser needs only the bytes of an API answer. A page sends a policy of its own.
 STRICTEST_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 RESPONSE_HEADERS: Final[Mapping[bytes, bytes]] = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
-    b"referrer-policy": b"same-origin",  # the ids of runs and alerts stand in addresses
+    b"referrer-policy": b"same-origin",  # addresses contain the ids of runs and alerts
     b"cross-origin-resource-policy": b"same-origin",
     b"cross-origin-opener-policy": b"same-origin",
     b"content-security-policy": STRICTEST_POLICY.encode(),
@@ -69,19 +69,19 @@ class HostPolicy:
     server is bound to, and the name of this machine.
 
     Attributes:
-        names: Further names in lower case. ``.example.org`` stands for every name below it, ``*`` for every name.
+        names: Further names in lower case. ``.example.org`` allows every name below it, ``*`` allows every name.
     """
 
     names: frozenset[str]
 
     @classmethod
     def of(cls, *, bound_to: str, allowed: Iterable[str] = ()) -> "HostPolicy":
-        """Make the policy of a server that is bound to an address, with the names that its settings add."""
+        """Make the policy of a server from its address, and from the names in its settings."""
         own = {"localhost", socket.gethostname().lower(), bound_to.lower()} - set(WILDCARDS)
         return cls(frozenset(own | {name.strip().lower() for name in allowed if name.strip()}))
 
     def allows(self, authority: str) -> bool:
-        """Whether a ``Host`` header (a host, perhaps with a port) names this server."""
+        """Whether a ``Host`` header (a host, possibly with a port) names this server."""
         parsed = AUTHORITY.fullmatch(authority.lower())
         if parsed is None:
             return False
@@ -93,15 +93,15 @@ class HostPolicy:
 
 @dataclass(slots=True)
 class SecurityMiddleware:
-    """Wraps an ASGI application and lets only requests through that meet the rules of this module.
+    """Wraps an ASGI application and passes on only those requests that comply with the rules of this module.
 
     Attributes:
-        app: The application that gets the requests.
+        app: The application.
         hosts: The names under which the server may be addressed.
         max_body_bytes: The largest body of a request.
-        larger_bodies: Paths that take larger bodies, with their limits.
+        larger_bodies: Paths that accept larger bodies, with their limits.
         bodies: The bodies that are held at the same time.
-        forms: The beginning of the paths that take forms, from pages that send no referrer; None for none.
+        forms: The beginning of the paths that accept forms, from pages that send no referrer; None for none.
         max_form_bytes: The largest form.
     """
 
@@ -114,7 +114,7 @@ class SecurityMiddleware:
     max_form_bytes: int = 4_096
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; what is not HTTP passes through unless it is a websocket, which nothing here uses."""
+        """Serve one request; other protocols pass through, except websockets, which no part of rlvitals uses."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -160,14 +160,14 @@ class SecuredApp(FastAPI):
 
     Attributes:
         secure: Puts the security middleware around an application.
-        direct: The endpoints that are called without FastAPI's way to a route, by method and path.
+        direct: The endpoints that are called without FastAPI's dispatch, by method and path.
     """
 
     secure: Callable[[ASGIApp], ASGIApp]
     direct: Mapping[tuple[str, str], Endpoint] = MappingProxyType({})
 
     def openapi(self) -> dict[str, Any]:
-        """Describe the routes; the middleware's rule for texts in a path or a query stands at each of them."""
+        """Describe the routes; the middleware's rule for texts in a path or a query is added to each of them."""
         described = super().openapi()
         for operations in described["paths"].values():
             for operation in operations.values():
@@ -176,14 +176,14 @@ class SecuredApp(FastAPI):
         return described
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Build FastAPI's stack, and put the direct routes and then the middleware around it."""
+        """Build FastAPI's stack, and wrap it in the direct routes and then in the middleware."""
         return self.secure(
             DirectRoutes(super().build_middleware_stack(), self.direct, handlers=self.exception_handlers)
         )
 
 
 def _forbid_nul(schema: dict[str, Any]) -> None:
-    """Add the pattern of texts without NUL to the schema of a parameter, where it has no pattern of its own."""
+    """Add the pattern of texts without NUL to the schema of a parameter that has no pattern of its own."""
     if schema.get("type") == "string" and not schema.keys() & {"pattern", "enum", "const"}:
         schema["pattern"] = WITHOUT_NUL
     for part in (*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])):
@@ -191,7 +191,7 @@ def _forbid_nul(schema: dict[str, Any]) -> None:
 
 
 class _Headers:
-    """The headers of a request, decoded as HTTP does."""
+    """The headers of a request, decoded according to HTTP."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self._values: dict[str, list[str]] = {}
@@ -215,12 +215,12 @@ def _check_address(scope: Scope) -> None:
 
 
 def _check_origin(method: str, headers: _Headers, *, accepts_null: bool) -> None:
-    """Refuse what a page of another origin has caused, except opening one of our pages from a link.
+    """Refuse a request that a page of another origin has caused, except a link to one of our pages.
 
     Args:
-        method: Of the request.
-        headers: Of the request.
-        accepts_null: Whether a page that sends no referrer may cause it: a browser calls its origin ``null``.
+        method: The method of the request.
+        headers: The headers of the request.
+        accepts_null: Whether a page that sends no referrer may cause it; its origin is ``null``.
     """
     site = headers.first("sec-fetch-site")
     if site in ("cross-site", "same-site"):
@@ -239,7 +239,7 @@ def _check_origin(method: str, headers: _Headers, *, accepts_null: bool) -> None
 
 
 def _check_media_type(method: str, headers: _Headers, accepted: Sequence[str]) -> None:
-    """Require JSON or msgpack, or a form, of a request that changes something, unless it has no body."""
+    """Require JSON, msgpack or a form in a request that changes something, unless it has no body."""
     if method in SAFE_METHODS:
         return
     given = headers.all("content-type")

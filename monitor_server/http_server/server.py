@@ -1,4 +1,4 @@
-"""Runs an application on a socket that is bound first, so that a port in use is reported in one line."""
+"""Runs an application on a socket that is bound first, so that an occupied port is reported in one line."""
 
 import logging
 import socket
@@ -16,11 +16,11 @@ __all__ = ["AddressUnusable", "Server", "bind", "bound_url"]
 
 GRACE_SECONDS = 5
 REPEAT_SECONDS = 60.0
-BACKLOG = 128  # asyncio accepts as many at once, before it hands over the first
+BACKLOG = 128  # asyncio accepts this many at once, before it passes on the first
 
 
 class RepeatedLines(logging.Filter):
-    """Lets each warning through once a minute: otherwise whoever sends what is no HTTP fills the disk with lines."""
+    """Passes each warning once a minute: otherwise a client that sends invalid HTTP could fill the disk with lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,9 +42,9 @@ class Server(uvicorn.Server):
         app: The application.
         limits: The limits of connections.
         log_level: The least severe line of uvicorn's own log.
-        grace_seconds: How long requests may take that are not answered when the server stops.
+        grace_seconds: The time for requests that are still open when the server stops.
         on_listening: Called when the server accepts connections.
-        before_shutdown: Called when the server begins to stop. It ends what would keep connections open.
+        before_shutdown: Called when the server begins to stop, to end answers that would keep connections open.
     """
 
     def __init__(
@@ -64,22 +64,22 @@ class Server(uvicorn.Server):
             lifespan="on",
             log_level=log_level,
             access_log=False,
-            log_config=None,  # its lines go to our handler, whose formatter escapes what clients send
+            log_config=None,  # our handler writes its lines, and its formatter escapes text of clients
             server_header=False,
             backlog=BACKLOG,
-            proxy_headers=False,  # else a client could claim the address of a proxy that is trusted
+            proxy_headers=False,  # otherwise a client could claim the address of a trusted proxy
             timeout_keep_alive=int(limits.idle_seconds) + 1,  # the timer of BoundedHttpProtocol ends it first
             timeout_graceful_shutdown=grace_seconds,
         )
         config.connections = Connections(limits)
         log = logging.getLogger("uvicorn.error")
-        log.filters = [RepeatedLines()]  # of the newest server of this process
+        log.filters = [RepeatedLines()]  # replaces the filter of an earlier server in this process
         super().__init__(config)
         self._on_listening = on_listening
         self._before_shutdown = before_shutdown
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, and report it."""
+        """Start as uvicorn does, and report the start."""
         await super().startup(sockets)
         if self.started:
             self._on_listening()
@@ -95,8 +95,8 @@ def bind(host: str, port: int, *, choice: str = "--port or RLVITALS_PORT") -> so
 
     Args:
         host: A name or an address of this machine.
-        port: 0 for a free one.
-        choice: What sets the port, for the message of the error.
+        port: The port; 0 for a free one.
+        choice: The setting of the port, for the error message.
 
     Raises:
         AddressUnusable: If the port is in use, or the address does not belong to this machine.
@@ -104,7 +104,7 @@ def bind(host: str, port: int, *, choice: str = "--port or RLVITALS_PORT") -> so
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:  # the second of a name that cannot be one
+    except (OSError, UnicodeError) as error:  # the second is raised for an invalid name
         raise AddressUnusable(f"cannot listen on {host}:{port}: {error}") from error
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -118,6 +118,6 @@ def bind(host: str, port: int, *, choice: str = "--port or RLVITALS_PORT") -> so
 
 
 def bound_url(bound: socket.socket) -> str:
-    """Return the URL of what listens on a socket, with the port that a 0 was replaced by."""
+    """Return the URL of a socket, with the actual port if it was 0."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,4 +1,4 @@
-"""The lines of the collector's log: none can be forged, and nobody can fill a disk with them."""
+"""The lines of the collector's log: no client can forge one, or fill a disk with them."""
 
 import json
 import logging
@@ -13,14 +13,14 @@ from monitor_server.text_safety.printable import PrintableFormatter, printable
 
 __all__ = ["JsonFormatter", "LineLimit", "line_handler"]
 
-# What a request can cause ten thousand times at once is logged so often in a minute.
+# A request could cause a line ten thousand times at once. Such a line is logged at most this often in a minute.
 MOST_LINES = 20
 
 
 class LineLimit(logging.Filter):
-    """Lets `MOST_LINES` of each message of a logger through in a minute; the first of the next says how many were not.
+    """Passes `MOST_LINES` of each message in a minute; the first line of the next minute states how many were dropped.
 
-    Two lines are of one message if they differ only in the values that are put in.
+    Two lines have the same message if they differ only in the inserted values.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,9 +52,9 @@ class LineFormatter(PrintableFormatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON: time, level, logger, message, and request and exception where there is one.
+    """Formats a record as one line of JSON: time, level, logger, message, and any request and exception.
 
-    JSON escapes line ends, so that no text of others can look like another line.
+    JSON escapes line ends, so that text of a client cannot look like another line.
     """
 
     def format(self, record: logging.LogRecord) -> str:

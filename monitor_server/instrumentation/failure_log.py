@@ -1,4 +1,4 @@
-"""Logs work that fails: the first of a fault at once, and then one line a minute, however often it is tried again."""
+"""Logs failures of repeated work: the first failure at once, and then one line a minute."""
 
 import logging
 import time
@@ -11,19 +11,19 @@ __all__ = ["FailureLog"]
 
 log = logging.getLogger(__name__)
 
-# A disk that is full must not be filled by the lines that say so.
+# A full disk must not be filled further by the lines about it.
 REPEAT_SECONDS: Final = 60.0
 MOST_REASONS: Final = 20
-# Work that failed says that the collector is not ready for this long, unless later work succeeds.
+# For this long a failure makes the collector report that it is not ready, unless later work succeeds.
 RECENT_SECONDS: Final = 30.0
 
 
 class FailureLog:
-    """Keeps what was said of the fault under way. One thread works; any may ask for the newest failure.
+    """Keeps the lines about the current fault. One thread works; any thread may read the newest failure.
 
     Args:
-        says: What a failure is, and what follows from it.
-        work: What fails and succeeds, in the plural.
+        says: The failure and its consequence, as a sentence.
+        work: The name of the work, in the plural.
         monotonic: A clock in seconds.
     """
 
@@ -32,20 +32,20 @@ class FailureLog:
         self._work = work
         self._monotonic = monotonic
         self._newest: tuple[float, str] | None = None
-        self._said: dict[str, float] = {}  # when each reason of the fault under way was said last
+        self._said: dict[str, float] = {}  # the time of the last line for each reason of the current fault
         self._since = 0.0
         self._failures = 0
 
     @property
     def recent(self) -> str | None:
-        """Why the newest work failed, for a while after it; None where it succeeded."""
+        """The reason for which the newest work failed, for a while after it; None if it succeeded."""
         newest = self._newest
         return newest[1] if newest is not None and self._monotonic() - newest[0] < RECENT_SECONDS else None
 
     def failed(self, error: Exception) -> None:
-        """Log a failure, unless the same was said a short time ago; called where the error is caught."""
+        """Log a failure, unless it was logged a short time ago; called where the error is caught."""
         now, reason = self._monotonic(), str(error)
-        if not isinstance(error, Unavailable):  # a defect, whose place is of interest
+        if not isinstance(error, Unavailable):  # a defect, so its place in the code is logged
             self._newest = now, f"{self._says}; the log says why"
             log.error(self._says, exc_info=error)
             return
@@ -67,7 +67,7 @@ class FailureLog:
         )
 
     def succeeded(self) -> None:
-        """Log that work succeeds again, where it had failed."""
+        """Log that work succeeds again, if it had failed."""
         self._newest = None
         if not self._failures:
             return

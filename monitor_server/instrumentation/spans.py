@@ -1,6 +1,6 @@
-"""Spans of the collector's work: named, timed, with attributes. Nobody records them unless the settings ask for it.
+"""Spans of the collector's work: named, timed, with attributes. They are recorded only if the settings ask for it.
 
-The parts of the collector open spans by the function that they are given. Only `exposition.open_telemetry` records
+The parts of the collector open spans with the function that they receive. Only `exposition.open_telemetry` records
 them.
 """
 
@@ -14,7 +14,7 @@ AttributeValue = str | int | float | bool
 
 
 class Span:
-    """A piece of work that nobody records; the methods do nothing."""
+    """A piece of work that is not recorded; the methods do nothing."""
 
     __slots__ = ()
 
@@ -25,13 +25,13 @@ class Span:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End; an error is recorded by its type alone, because its text may hold what a client has sent."""
+        """End; only the type of an error is recorded, because its text may contain data from a client."""
 
     def set(self, name: str, value: AttributeValue) -> None:
         """Set an attribute."""
 
     def fail(self, reason: str) -> None:
-        """Mark the work as failed, for a reason that holds no secret."""
+        """Mark the work as failed, for a reason that contains no secret."""
 
 
 class OpenSpan(Protocol):
@@ -46,5 +46,5 @@ _NOTHING: Final = Span()
 
 
 def no_span(name: str, attributes: Mapping[str, AttributeValue] | None = None, /) -> Span:  # noqa: ARG001 - OpenSpan
-    """Return a span that nobody records."""
+    """Return a span that is not recorded."""
     return _NOTHING
