@@ -12,21 +12,21 @@ from monitor_server.attribution.sampled_responses import Sampled
 
 __all__ = ["Measure", "SampledAction", "Token", "displaced", "sampled_actions", "tokens"]
 
-LARGEST = 1e100  # sums overflow beyond it; such a number is not a measurement
+LARGEST = 1e100  # sums of larger numbers overflow; such a number is not a measurement
 
 Measure = Literal["displacement", "likelihood"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token id over all displaced responses: how much of their fall it carries.
+    """A token id over all displaced responses: its part of their fall.
 
     Attributes:
         token_id: The id.
-        text: Its text, where texts are sent.
-        count: How often it fell.
+        text: Its text, if texts are sent.
+        count: The number of times that it fell.
         fall: Σ of its falls, nats, ≤ 0.
-        share: ``fall`` over that of all tokens.
+        share: ``fall`` divided by that of all tokens.
     """
 
     token_id: int
@@ -46,10 +46,10 @@ class SampledAction:
 
 
 def displaced(responses: Sequence[Sampled], *, most: int) -> tuple[Measure | None, list[Sampled]]:
-    """Return the responses that fell most, and by which measure.
+    """Return the responses that fell most, and the measure that was used.
 
-    Correct ones by their mean displacement; where none of them fell, incorrect ones. Where displacement was not
-    observed, the correct ones of the lowest mean likelihood; None where nothing was sampled.
+    They are correct ones by their mean displacement; if none of them fell, incorrect ones. If displacement was not
+    observed, they are the correct ones of the lowest mean likelihood. The measure is None if nothing was sampled.
     """
     fell = [r for r in responses if r.mean_displacement is not None and r.mean_displacement < 0]
     if fell:

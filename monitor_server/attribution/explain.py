@@ -14,13 +14,13 @@ __all__ = ["Explanation", "NotObserved", "explain"]
 
 MOST_RESPONSES = 5
 MOST_TOKENS = 12
-# The responses that carry an alert are sampled while it develops; where steps are short, not all are sampled.
+# The responses that carry an alert are sampled while it develops; if steps are short, not all steps are sampled.
 SAMPLED_STEPS, STEPS_BEFORE = 8, 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotObserved:
-    """Something that could not be determined, and the data that it needs."""
+    """A part that could not be determined, and the data that it needs."""
 
     what: str
     needs: str
@@ -42,7 +42,7 @@ LIKELIHOOD, PAIRED, BY_ACTION, RESPONSES, DISPLACEMENT, TOKENS, GROUPS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why an alert fires, as far as the data show.
+    """The explanation of an alert, as far as the data shows it.
 
     Attributes:
         moved: The signals that had departed, ordered by onset.
@@ -54,7 +54,7 @@ class Explanation:
         tokens: The token ids that carry the fall of ``displaced``.
         resembling: Incorrect responses that resemble them.
         remedies: Changes that help, each with its source.
-        not_observed: The data that are missing.
+        not_observed: The missing data.
     """
 
     moved: list[Moved]
@@ -74,10 +74,10 @@ def explain(*, kind: str, opened_step: int, signals: Mapping[str, Signal], respo
 
     Args:
         kind: The alert's kind.
-        opened_step: The step at which it opened; later data are not read.
+        opened_step: The step at which it opened; later data is not read.
         signals: Each signal's steps, ascending, and values.
-        responses: Sampled responses; those of the newest 8 steps that have any are read, of 24 steps before the alert,
-            or else of the newest step before.
+        responses: Sampled responses. Of the 24 steps before the alert, the newest 8 with responses are read; if there
+            are none, the newest earlier step with responses.
     """
     moved = moved_signals(signals, opened_step=opened_step)
     onset = moved[0].onset[0] if moved else opened_step

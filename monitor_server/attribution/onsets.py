@@ -1,4 +1,4 @@
-"""The step at which each signal left its best level without a return, and so which signal moved first."""
+"""The step at which each signal left its best level without a return, and thus the signal that moved first."""
 
 import math
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from monitor_server.detection.statistics.robust import long_run_factor, noise_sc
 
 __all__ = ["Moved", "Signal", "moved_signals"]
 
-ROWS = 200  # before the alert; an earlier onset is dated to the first of them
+ROWS = 200  # before the alert; an earlier onset gets the step of the first of them
 LEAST_ROWS = 6
-LEVEL_ROWS = 9  # the best level is the best median of so many successive rows
+LEVEL_ROWS = 9  # the best level is the best median of this many successive rows
 END_ROWS = 3
-LARGEST = 1e100  # sums overflow beyond it; such a number is not a measurement
+LARGEST = 1e100  # sums of larger numbers overflow; such a number is not a measurement
 SLACK = 0.5  # of the CUSUM, in deviations
 BEYOND = 3.0  # deviations
 
@@ -32,11 +32,11 @@ class Moved:
     Attributes:
         signal: Its name.
         direction: rise, fall, or not finite.
-        onset: Earliest and latest step at which it may have begun.
-        baseline: Its best level before, in its own unit (a sum's since the window began).
+        onset: Earliest and latest step at which the departure may have begun.
+        baseline: Its best level before, in its own unit (for a sum, counted from the beginning of the window).
         level: Its level when the alert opened: the median of 3 rows.
-        deviations: The change in long-run deviations of its noise; infinite for what was constant.
-        is_surely_later: Whether it can only have begun after the first one had: the intervals do not overlap.
+        deviations: The change in long-run deviations of its noise; infinite for a constant signal.
+        is_surely_later: Whether it certainly began after the first one: the two intervals do not overlap.
     """
 
     signal: str
@@ -58,15 +58,16 @@ class _Departure(NamedTuple):
 def moved_signals(signals: Mapping[str, Signal], *, opened_step: int) -> list[Moved]:
     """Return the signals that had departed when an alert opened, the first to move first.
 
-    Of each signal the 200 rows up to ``opened_step`` are read, in its bad direction. b = the best median of 9
-    successive rows (the lowest where a rise is bad), σ = the robust deviation of successive differences times the
-    long-run factor, as in detection. S = max(0, S + (x − b)/σ − 0.5). It has departed if the median of the last 3 rows
-    lies beyond b by 3 σ and by as much as matters. It began between the last row with S = 0 and the first row from
-    which the median of 3 rows stays beyond both. A signal whose newest value is NaN or infinite moved when it became
-    so.
+    For each signal the 200 rows up to ``opened_step`` are read, in its bad direction. b = the best median of 9
+    successive rows (the lowest if a rise is bad), σ = the robust deviation of successive differences times the long-run
+    factor, as in detection. S = max(0, S + (x − b)/σ − 0.5). The signal has departed if the median of the last 3 rows
+    lies beyond b by 3 σ and by at least the change that matters. The departure began between the last row with S = 0
+    and the first row from which the median of 3 rows stays beyond both. A signal whose newest value is NaN or infinite
+    moved at
+    the first such value.
 
-    The order is that of the latest possible onsets, because the end of a best level is blurred, and the first row
-    clear of it is not.
+    Signals are ordered by their latest possible onsets, because the end of a best level is blurred, but the first row
+    clearly beyond it is not.
     """
     with np.errstate(all="ignore"):  # logarithms of 0, and sums beyond the largest float, are ordinary here
         found = [
@@ -109,7 +110,7 @@ def _moved(
 
 
 def _broken(name: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> Moved | None:
-    """Date a signal whose newest value is not finite to the first such value of that stretch."""
+    """Return the departure of a signal whose newest values are not finite: it began at the first value of that run."""
     if not len(values) or np.isfinite(values[-1]):
         return None
     good = np.flatnonzero(np.isfinite(values))
@@ -125,7 +126,7 @@ def _broken(name: str, steps: NDArray[np.int64], values: NDArray[np.float64]) ->
 
 
 def _departure(steps: NDArray[np.int64], x: NDArray[np.float64], vital: Vital) -> _Departure | None:
-    """Find the rise that ends at the last row; None where there is none."""
+    """Find the rise that ends at the last row; None if there is none."""
     medians = _running_median(x, min(LEVEL_ROWS, max(3, len(x) // 3)))
     place = int(np.argmin(medians))
     best, level = float(medians[place]), float(np.median(x[-END_ROWS:]))

@@ -14,14 +14,14 @@ LLD: Final = "arXiv 2512.04220"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """One change to make.
+    """One recommended change.
 
     Attributes:
         change: What to change.
-        how: How, and what it needs.
+        how: How to make it, and its requirements.
         source: Who reported that it helps, or where we measured it.
         kinds: The kinds of alert that it helps against.
-        needs: What must have been observed for it to be named: "resembling", "first action", or nothing.
+        needs: The observation that it requires: "resembling", "first action", or nothing.
     """
 
     change: str
@@ -165,5 +165,5 @@ NONE_KNOWN: Final = _kinds(
 
 
 def remedies(kind: str, *, observed: frozenset[str] = frozenset()) -> list[Remedy]:
-    """Return the remedies for a kind of alert; those that need an observation only where it was made."""
+    """Return the remedies for a kind of alert; remedies that need an observation only if it was made."""
     return [r for r in REMEDIES if kind in r.kinds and (r.needs is None or r.needs in observed)]

@@ -1,8 +1,8 @@
 """The incorrect responses that resemble the displaced correct ones.
 
-By arXiv 2512.04220 (Theorem A.1, eq. 8 and 9) a correct response is pushed down by incorrect responses of its group
-whose prefixes have similar hidden states (inner product). Hidden states are not sent to the collector. This module
-measures equal tokens instead, from which similar hidden states arise.
+According to arXiv 2512.04220 (Theorem A.1, eq. 8 and 9), incorrect responses push down a correct response of their
+group if their prefixes have similar hidden states (inner product). Hidden states are not sent to the collector. This
+module compares tokens instead, because equal tokens lead to similar hidden states.
 """
 
 from collections import defaultdict
@@ -18,14 +18,14 @@ __all__ = ["Resembling", "closest", "resembling"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resembling:
-    """An incorrect response beside a displaced correct one of its group.
+    """An incorrect response with a displaced correct one of its group.
 
     Attributes:
         response: Its id.
         displaced: The id of the correct one.
         shared_prefix: Tokens equal from the first action token on, feedback included.
-        prefix_share: The same, over the shorter of the two.
-        overlap: Share of its distinct 4-grams, within actions, that the correct one has too; 0 where it has none.
+        prefix_share: ``shared_prefix`` divided by the length of the shorter of the two.
+        overlap: Share of its distinct 4-grams, within actions, that the correct one also contains; 0 if it has none.
         resemblance: Mean of ``prefix_share`` and ``overlap``, in [0, 1].
     """
 
@@ -38,7 +38,7 @@ class Resembling:
 
 
 def resembling(displaced: Sequence[Sampled], others: Sequence[Sampled], *, most: int) -> list[Resembling]:
-    """Return the incorrect ``others`` of the same group as a displaced correct response, the most alike first."""
+    """Return the incorrect ``others`` of the same group as a displaced correct response, the most similar first."""
     pairs = [
         _compared(wrong, right)
         for right in displaced
@@ -50,7 +50,7 @@ def resembling(displaced: Sequence[Sampled], others: Sequence[Sampled], *, most:
 
 
 def closest(displaced: Sequence[Sampled], others: Sequence[Sampled]) -> list[Resembling]:
-    """Return for each displaced correct response the incorrect one of its group that is most alike, in their order."""
+    """Return for each displaced correct response the most similar incorrect one of its group, in their order."""
     groups: defaultdict[tuple[int, ...] | None, list[Sampled]] = defaultdict(list)
     for other in others:
         groups[other.group].append(other)

@@ -1,4 +1,4 @@
-"""A sampled response as attribution reads it. Computes only what several of its parts need."""
+"""A sampled response in the form for attribution, with the computations that several of its parts need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["Sampled", "distinct"]
 
 GRAM: Final = 4
-# Odd, with its bits spread: two 4-grams that differ have one hash modulo 2⁶⁴ about once in 2⁶⁴.
+# The factor is odd, and its bits are spread. Two different 4-grams have the same hash modulo 2⁶⁴ about once in 2⁶⁴.
 GRAM_HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -22,15 +22,15 @@ class Sampled:
     Attributes:
         id: Its id in the store.
         step: Optimiser step.
-        group: Equal for responses of one step to the same prompt; None where the trainer does not state it.
+        group: Equal for responses of one step to the same prompt; None if the trainer does not state it.
         correct: Whether it counts as correct.
         length: Action tokens of the whole response, of which N were kept.
         logprob: Σ ln π_θ over the whole, nats.
-        displacement: Σ (ln π_θ − ln π_old) over the whole, nats; None where it is not observed.
+        displacement: Σ (ln π_θ − ln π_old) over the whole, nats; None if it is not observed.
         actions: First place and place after the last of each action, ``(A, 2)``.
         logprobs: ln π_θ of the action tokens, ``(N,)``.
         displacements: Displacement of the action tokens, ``(N,)``.
-        token_ids: All T tokens, feedback too.
+        token_ids: All T tokens, including feedback.
         pieces: Their texts.
     """
 
@@ -54,7 +54,7 @@ class Sampled:
 
     @cached_property
     def grams(self) -> NDArray[np.uint64]:
-        """The distinct 4-grams of tokens within actions as 64-bit hashes; empty where the tokens are not known."""
+        """The distinct 4-grams of tokens within actions as 64-bit hashes; empty if the tokens are not known."""
         if self.token_ids is None:
             return np.empty(0, np.uint64)
         ids = self.token_ids.astype(np.int64).astype(np.uint64)
@@ -71,12 +71,12 @@ class Sampled:
 
     @property
     def mean_displacement(self) -> float | None:
-        """Displacement an action token, over the whole response."""
+        """Displacement for each action token, over the whole response."""
         return None if self.displacement is None else self.displacement / max(1, self.length)
 
     @property
     def mean_logprob(self) -> float:
-        """Log-probability an action token, over the whole response."""
+        """Log-probability for each action token, over the whole response."""
         return self.logprob / max(1, self.length)
 
 

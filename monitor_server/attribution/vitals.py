@@ -1,6 +1,6 @@
-"""The signals that may move before an alert, the bad direction of each, and the change that matters.
+"""The signals that may move before an alert, with the bad direction of each and the change that matters.
 
-Declarations only. Names are those of docs/signals.md.
+This module contains declarations only. The names are those of docs/signals.md.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Vital:
 
     Attributes:
         bad: The direction in which it is a departure.
-        least: The smallest change that matters, in the signal's unit; of a logarithm 0.2 is 22 %.
-        is_log: Whether its logarithm is read: norms, ratios, lengths.
-        is_sum: Whether its running sum is read: changes from step to step.
+        least: The smallest change that matters, in the signal's unit; for a logarithm, 0.2 is 22 %.
+        is_log: Whether the logarithm of the signal is used: norms, ratios, lengths.
+        is_sum: Whether the running sum of the signal is used: changes from step to step.
     """
 
     bad: Direction

@@ -1,1 +1,1 @@
-"""The `rlvitals` command line: one subcommand a file, in ``collector/`` or in ``logs/``."""
+"""The `rlvitals` command line: one file for each subcommand, in ``collector/`` or in ``logs/``."""

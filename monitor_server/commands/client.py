@@ -1,4 +1,4 @@
-"""HTTP requests of the commands to a collector: an answer, or one line that says what to do."""
+"""HTTP requests of the commands to a collector: an answer, or an error in one line with the next step."""
 
 import json
 import os
@@ -32,9 +32,9 @@ DEFAULT_URL = "http://127.0.0.1:8600"
 DOWNLOAD_SECONDS = 60.0  # between two parts of a download
 PART_BYTES = 1 << 20
 LONGEST_DETAIL = 2_000
-BEGINNING_BYTES = 200  # of an answer that is not a collector's
+BEGINNING_BYTES = 200  # shown of an answer that does not come from a collector
 LONGEST_ANSWER = 64 << 20  # bytes, decoded: a thousand runs with their curves are a megabyte
-URL_VARIABLE = "RLVITALS_URL"  # which trainers read as well
+URL_VARIABLE = "RLVITALS_URL"  # trainers read this variable as well
 
 
 def _without_slash(url: str) -> str:
@@ -44,19 +44,19 @@ def _without_slash(url: str) -> str:
 CollectorUrl = Annotated[
     str, typer.Option(envvar=URL_VARIABLE, callback=_without_slash, help="Address of the collector.")
 ]
-"""The option ``--url`` of a command that asks a collector; its default is `DEFAULT_URL`."""
+"""The option ``--url`` of a command that connects to a collector; its default is `DEFAULT_URL`."""
 
 
 def url_of_environment() -> str | None:
-    """Return the address in RLVITALS_URL, for a command that asks a collector only where one is named."""
+    """Return the address in RLVITALS_URL, for a command that connects to a collector only if an address is given."""
     return _without_slash(os.environ.get(URL_VARIABLE, "")) or None
 
 
 class Answer(dict[str, Any]):
-    """An object of an answer; what it lacks is an error of the collector, and none of the command."""
+    """An object of an answer; a missing field is an error of the collector, and not of the command."""
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401 - never returns
-        """Raise a `CommandError` that names what is missing.
+        """Raise a `CommandError` with the name of the missing field.
 
         Raises:
             CommandError: Always.
@@ -68,10 +68,10 @@ class Answer(dict[str, Any]):
 
 
 def path_part(text: str) -> str:
-    """Return an argument as one part of a path; bytes that are no text are sent as they are.
+    """Return an argument as one part of a path; bytes that are not text are sent unchanged.
 
     Raises:
-        CommandError: If it is empty or dots, which would lead to another path.
+        CommandError: If it is empty or consists of dots, which would lead to another path.
     """
     if text in {"", ".", ".."}:
         raise CommandError(
@@ -91,14 +91,14 @@ def fetch_json(
     """Return a collector's answer in JSON; the other arguments are those of `fetch`.
 
     Args:
-        method: Of HTTP.
+        method: The HTTP method.
         url: Address of the collector.
-        path: Below ``/api/v1``.
+        path: The path below ``/api/v1``.
         is_nullable: Whether the answer may be null, which is returned as an empty object.
-        options: Of `urllib3.request`.
+        options: Options of `urllib3.request`.
 
     Raises:
-        CommandError: As `fetch`, and if the answer is no JSON object, as where another program listens.
+        CommandError: As `fetch`, and if the answer is not a JSON object, for example from another program.
     """
     body = fetch(method, url, path, **options)
     try:
@@ -142,9 +142,9 @@ def _items(url: str, path: str, part: Answer) -> list[Answer]:
 
 
 def download(url: str, path: str, file: Path) -> int:
-    """Write a collector's answer to a file once it is complete, and return its size; arguments are those of `fetch`.
+    """Write a collector's complete answer to a file, and return its size; arguments are those of `fetch`.
 
-    A pipe or a device, such as ``/dev/stdout``, gets the answer part by part.
+    A pipe or a device, such as ``/dev/stdout``, receives the answer part by part.
 
     Raises:
         CommandError: If no collector answers, its answer is not a success or ends early, or the file cannot be written.
@@ -161,7 +161,7 @@ def download(url: str, path: str, file: Path) -> int:
                     size += written.write(part)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"the collector at {url} did not answer to the end: {error}; nothing was written") from error
-    except BrokenPipeError:  # of /dev/stdout, whose reader has seen enough
+    except BrokenPipeError:  # /dev/stdout was closed by its reader
         raise
     except OSError as error:
         raise CommandError(f"{file} cannot be written: {error}") from error
@@ -170,11 +170,11 @@ def download(url: str, path: str, file: Path) -> int:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[BinaryIO]:
-    if file.exists() and not file.is_file():  # a rename would put a file in the place of a device
+    if file.exists() and not file.is_file():  # a rename would replace the device by a file
         with file.open("wb") as stream:
             yield stream
         return
-    target = Path(os.path.realpath(file))  # or of a symbolic link
+    target = Path(os.path.realpath(file))  # the target of a symbolic link
     partial = target.with_name(f"{target.name}.partial")
     try:
         with partial.open("wb") as written:
@@ -188,10 +188,10 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
     """Return the body of a collector's answer.
 
     Args:
-        method: Of HTTP.
+        method: The HTTP method.
         url: Address of the collector.
-        path: Below ``/api/v1``.
-        options: Of `urllib3.request`.
+        path: The path below ``/api/v1``.
+        options: Options of `urllib3.request`.
 
     Raises:
         CommandError: If the address is not valid, no collector answers, or its answer is not a success or longer than
@@ -223,10 +223,10 @@ def _check(url: str) -> None:
 
 
 def authorization() -> dict[str, str]:
-    """Return the header with the key of the environment, which trainers read as well.
+    """Return the header with the key from the environment variable that trainers also read.
 
     Raises:
-        CommandError: If it cannot be a key; the message does not hold it.
+        CommandError: If it cannot be a key; the message does not contain it.
     """
     key = os.environ.get("RLVITALS_API_KEY", "").strip()
     if not (key.isascii() and key.isprintable()):
@@ -245,7 +245,7 @@ def _refused(url: str, path: str, answer: urllib3.BaseHTTPResponse, body: bytes)
 
 
 def _detail(body: bytes) -> str:
-    """Return what a collector says is wrong, or the beginning of an answer that is not a collector's."""
+    """Return the error message of a collector, or the beginning of an answer that does not come from one."""
     try:
         return str(json.loads(body)["detail"])[:LONGEST_DETAIL]
     except (ValueError, TypeError, KeyError, RecursionError):

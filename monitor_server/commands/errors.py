@@ -6,16 +6,16 @@ __all__ = ["CommandError", "RefusedError", "missing_library", "require_libraries
 
 
 class CommandError(Exception):
-    """A command cannot do what was asked; the message is all that the user needs, and the exit status is 1."""
+    """A command cannot do its task; the message is complete for the user, and the exit status is 1."""
 
 
 class RefusedError(CommandError):
-    """A collector has answered that it does not do what was asked.
+    """A collector has refused a request.
 
     Args:
-        message: What the user needs.
-        status: HTTP's number.
-        retry_after: What the answer says of when to ask again.
+        message: The message for the user.
+        status: The HTTP status.
+        retry_after: The answer's statement about when to try again.
     """
 
     def __init__(self, message: str, status: int, retry_after: str = "") -> None:
@@ -25,7 +25,7 @@ class RefusedError(CommandError):
 
 
 def missing_library(command: str, missing: ModuleNotFoundError, *, extras: str = "server,dashboard") -> CommandError:
-    """Return the error of a command that needs a library of an extra; a missing module of ours is raised again."""
+    """Return the error of a command without a library of an extra; a missing module of ours is raised again."""
     if (missing.name or "").partition(".")[0] in ("monitor_server", "trainer_hooks"):
         raise missing
     return CommandError(
@@ -34,7 +34,7 @@ def missing_library(command: str, missing: ModuleNotFoundError, *, extras: str =
 
 
 def require_libraries(command: str, *libraries: str, extras: str) -> None:
-    """Raise `CommandError` if a command that starts other processes lacks a library that these import."""
+    """Raise `CommandError` if a library is missing that the processes of a command import."""
     for library in libraries:
         if find_spec(library) is None:
             raise missing_library(command, ModuleNotFoundError(name=library), extras=extras)

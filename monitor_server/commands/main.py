@@ -1,7 +1,7 @@
-"""The root of the command line: which subcommands there are, and how each one's result becomes an exit status.
+"""The root of the command line: the list of subcommands, and the exit status for the result of each.
 
-A subcommand's module is imported when that subcommand is run, completed or asked for its help, so that
-``rlvitals --help`` does not wait for numpy, FastAPI or SQLAlchemy.
+A subcommand's module is imported only to run, complete or describe this subcommand, so that ``rlvitals --help`` does
+not wait for numpy, FastAPI or SQLAlchemy.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from monitor_server.commands.terminal import error
 
 __all__ = ["main"]
 
-# Name → module that holds the command as `run`, and its line in `rlvitals --help`.
+# Name → the module with the command as `run`, and its line in `rlvitals --help`.
 COMMANDS = {
     "check": ("logs.check", "Check any old training log, without a server."),
     "serve": ("collector.serve", "Run the collector and its dashboard."),
@@ -76,7 +76,7 @@ class CommandGroup(TyperGroup):
         """
         try:
             status = super().invoke(ctx)
-        except BrokenPipeError:  # the reader of the output has seen enough
+        except BrokenPipeError:  # the reader of the output has closed it
             _discard_output()
             status = 1
         except KeyboardInterrupt:
@@ -88,7 +88,7 @@ class CommandGroup(TyperGroup):
 
 
 def _discard_output() -> None:
-    """Let what is still to be written go nowhere, so that the end of the process does not fail on it again."""
+    """Discard the remaining output, so that the end of the process does not fail on it again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -122,16 +122,16 @@ def _root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit status: 0, 1 after one line that says why, 2 for a wrong option."""
+    """Run one command and return the exit status: 0, 1 after a one-line error, 2 for a wrong option."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot write a character gets its escape
-            with contextlib.suppress(OSError):  # some pipes cannot be changed, and stay as they are
+            with contextlib.suppress(OSError):  # some pipes cannot be changed, and stay unchanged
                 stream.reconfigure(errors="backslashreplace")
     try:
         typer.main.get_command(app).main(None if arguments is None else list(arguments), prog_name="rlvitals")
     except SystemExit as end:
         return int(end.code or 0)
-    except OSError as failure:  # also of the help page, which is no subcommand's
+    except OSError as failure:  # this includes the help page, which belongs to no subcommand
         if failure.errno != errno.ENOSPC or failure.filename is not None:
             raise
         _discard_output()
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _load(name: str) -> Any:  # noqa: ANN401 - a command of Typer's vendored click
     place, line = COMMANDS[name]
-    gc.disable()  # what is imported stays, and to look through it for garbage takes an eighth of the time
+    gc.disable()  # imported objects stay, and searching them for garbage takes an eighth of the time
     try:
         module = importlib.import_module(f"monitor_server.commands.{place}")
     except ModuleNotFoundError as missing:
@@ -155,6 +155,6 @@ def _load(name: str) -> Any:  # noqa: ANN401 - a command of Typer's vendored cli
 
 
 def _startup_error() -> type[Exception]:
-    """Return the collector's error of a failed start, which exists only where its module has been imported."""
+    """Return the collector's error for a failed start; it exists only if its module has been imported."""
     module = sys.modules.get("monitor_server.errors")
     return CommandError if module is None else module.StartupError

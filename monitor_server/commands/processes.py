@@ -1,4 +1,4 @@
-"""Processes that a command starts beside itself, such as a collector, and ends with itself."""
+"""Processes that a command starts, such as a collector, and ends together with itself."""
 
 import signal
 import subprocess
@@ -17,14 +17,14 @@ LOOK_SECONDS = 0.2
 
 
 def collector_arguments(port: int, database: str) -> list[str]:
-    """Return the arguments of a Python that serves a database on a port of this machine."""
+    """Return the arguments for a Python process that serves a database on a port of this machine."""
     return ["-m", "monitor_server", "serve", "--port", str(port), "--database", database]
 
 
 def interrupt_on_signals() -> None:
-    """Let SIGTERM end this command as Ctrl-C does, and SIGINT also where it is a shell's background job.
+    """Let SIGTERM end this command as Ctrl-C does, and SIGINT also if it is a background job of a shell.
 
-    Otherwise the processes and files that it has started would be left behind.
+    Otherwise the processes and files of the command would be left behind.
     """
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with SIGINT ignored
         signal.signal(number, signal.default_int_handler)
@@ -34,7 +34,7 @@ def interrupt_on_signals() -> None:
 def python_process(arguments: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
     """Start a Python process and end it with the block: SIGTERM first, SIGKILL after ten seconds.
 
-    A session of its own keeps the terminal's Ctrl-C from it, so that the processes end in our order.
+    It has its own session, so that the terminal's Ctrl-C does not reach it and the processes end in our order.
     """
     process = subprocess.Popen([sys.executable, *arguments], start_new_session=True)  # noqa: S603 - our own modules
     try:

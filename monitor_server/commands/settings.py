@@ -1,4 +1,4 @@
-"""The collector's settings as its commands read them: what cannot be used is one line."""
+"""The collector's settings for its commands: each unusable value becomes one line."""
 
 import re
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from monitor_server.text_safety.printable import printable
 __all__ = ["database_url", "read_settings", "unusable_settings"]
 
 LONGEST_VALUE: Final = 100
-CREDENTIALS: Final = re.compile(r"//[^/]*@")  # of an address; settings name files for every other secret
+CREDENTIALS: Final = re.compile(r"//[^/]*@")  # in an address; settings name files for every other secret
 
 
 def read_settings(**given: object) -> Settings:
-    """Return the settings of the environment; options that are given come before it.
+    """Return the settings from the environment; the given options take precedence.
 
     Raises:
         CommandError: If a value cannot be used.
@@ -30,7 +30,7 @@ def read_settings(**given: object) -> Settings:
 
 
 def unusable_settings(error: ValidationError) -> Iterator[tuple[str, str]]:
-    """Yield the variable of each setting that cannot be used, with what must hold and what was given."""
+    """Yield the variable of each unusable setting, with the condition that must hold and the given value."""
     for item in error.errors():
         given = CREDENTIALS.sub("//***@", str(item["input"]))
         yield (
@@ -40,7 +40,7 @@ def unusable_settings(error: ValidationError) -> Iterator[tuple[str, str]]:
 
 
 def database_url(given: str | None) -> str:
-    """Return the address of the database: the option, else that of the settings.
+    """Return the address of the database: the option, otherwise the setting.
 
     Raises:
         CommandError: If a setting cannot be used.

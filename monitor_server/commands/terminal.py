@@ -1,4 +1,4 @@
-"""Prints text of the commands: foreign text is escaped, and only a terminal receives colours."""
+"""Prints text of the commands: text from outside is escaped, and only a terminal receives colours."""
 
 import time
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ __all__ = ["console", "error", "local_time", "printable", "say", "table"]
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that interprets no markup, wraps nothing, and colours only where a terminal reads."""
+    """Return a console that interprets no markup, wraps nothing, and uses colours only on a terminal."""
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def say(text: str) -> None:
-    """Print one text at once; its lines are ours, so values in it must have gone through `printable`."""
+    """Print one text at once; its lines are ours, so inserted values must have passed through `printable`."""
     print(text, flush=True)  # noqa: T201 - a command prints
 
 
@@ -37,7 +37,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 
 def local_time(at: float) -> str:
-    """Return seconds since the epoch as this machine's time; a number that no calendar has, as it is."""
+    """Return seconds since the epoch as this machine's time; a number outside of the calendar stays a number."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
     except (OverflowError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""The name by which the user of a command signs."""
+"""The name that signs the actions of a command's user."""
 
 import getpass
 import os
@@ -7,8 +7,8 @@ __all__ = ["user_name"]
 
 
 def user_name() -> str:
-    """Return the user's name on this machine, or ``user NUMBER`` where it has none, as in many containers."""
+    """Return the user's name on this machine, or ``user NUMBER`` if there is none, as in many containers."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # the second from Python 3.13 on
+    except (KeyError, OSError):  # the second is raised from Python 3.13 on
         return f"user {os.getuid()}"

@@ -1,6 +1,6 @@
 """Metrics of the collector's own operation that are read at each scrape: channels, the database, disk and keys.
 
-What is read from a database that does not answer is left out, so that the other metrics say why.
+Metrics from a database that does not answer are left out; the other metrics show the reason.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ __all__ = ["Channels", "DatabaseFaults", "DiskAndKeys"]
 
 
 class Channels(Collector):
-    """Reads what waits for the channels of notifications at each scrape."""
+    """Reads the waiting events of the channels of notifications at each scrape."""
 
     def __init__(self, store: Store, *, channels: Callable[[], Sequence[str]], clock: Callable[[], float]) -> None:
         self._store = store
@@ -24,11 +24,11 @@ class Channels(Collector):
         self._clock = clock
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: the registry would scrape on registration to find the names."""
+        """Return nothing: otherwise the registry would scrape at the registration to find the names."""
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """Return what waits, since when, and whether the channel fails."""
+        """Return the number of waiting events, since when they wait, and whether the channel fails."""
         waiting = GaugeMetricFamily(
             "rlvitals_notifications_waiting", "Changes of alerts that a channel has not received", labels=["channel"]
         )
@@ -41,7 +41,7 @@ class Channels(Collector):
             labels=["channel"],
         )
         now = self._clock()
-        if self._store.faults.is_lost:  # the names of the channels may be read as well
+        if self._store.faults.is_lost:  # the names of the channels may be in the database as well
             return []
         try:
             channels = self._channels()
@@ -61,13 +61,13 @@ class Channels(Collector):
 
 
 class DatabaseFaults(Collector):
-    """Reads how often each fault of the database has occurred, at each scrape."""
+    """Reads the number of each fault of the database at each scrape."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: the registry would scrape on registration to find the names."""
+        """Return nothing: otherwise the registry would scrape at the registration to find the names."""
         return []
 
     def collect(self) -> Iterable[Metric]:
@@ -83,18 +83,18 @@ class DatabaseFaults(Collector):
 
 
 class DiskAndKeys(Collector):
-    """Reads the free space of the disk, and when keys expire, at each scrape."""
+    """Reads the free space of the disk, and the expiry of keys, at each scrape."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: the registry would scrape on registration to find the names."""
+        """Return nothing: otherwise the registry would scrape at the registration to find the names."""
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """Return the free bytes of a SQLite database's disk, and the ends of the valid keys that have one."""
+        """Return the free bytes of a SQLite database's disk, and the expiry of the valid keys that expire."""
         free = GaugeMetricFamily("rlvitals_database_free_bytes", "Free space on the disk of the SQLite database")
         try:
             free_bytes = self._store.free_bytes
@@ -113,9 +113,9 @@ class DiskAndKeys(Collector):
             return [free]
         ends: dict[str, float] = {}
         for key in keys:
-            # A person's session ends after hours, and the person signs in again.
+            # The sessions of persons are left out: they end after hours, and the person signs in again.
             if key.expires_at is not None and key.is_valid(now) and key.subject is None:
-                # Keys of two projects may have one name.
+                # Keys of two projects may have the same name.
                 name = printable(key.name)
                 ends[name] = min(key.expires_at, ends.get(name, key.expires_at))
         for name, end in ends.items():

@@ -1,7 +1,7 @@
 """The metrics that Prometheus scrapes: the live runs, read from the store at each scrape, and the collector's counters.
 
-Runs are read at each scrape and not kept, so the series of a finished run go away by themselves. No label carries a
-step, a token or a response; settings bound runs and signals.
+Runs are read at each scrape and not kept, so the series of a finished run disappear. No label contains a step, a token
+or a response; settings limit the number of runs and signals.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -99,20 +99,20 @@ class Exposition:
     def watch_notifications(
         self, store: Store, *, channels: Callable[[], Sequence[str]], clock: Callable[[], float]
     ) -> None:
-        """Read what waits for each channel at each scrape from now on."""
+        """Read the waiting events of each channel at each scrape from now on."""
 
         def known() -> Sequence[str]:
             names = channels()
             for name in names:
                 for result in ("sent", "failed", "given_up"):
-                    self._notified.labels(name, result)  # so that the first failure is an increase
+                    self._notified.labels(name, result)  # a zero makes the first failure an increase
             return names
 
         known()
         self._registry.register(Channels(store, channels=known, clock=clock))
 
     def watch_removals(self, tables: Iterable[str]) -> None:
-        """Expose a zero for each table, so that the first rows that are removed from it are an increase."""
+        """Expose a zero for each table, so that the first removed rows are an increase."""
         for table in tables:
             self._removed.labels(table)
 
@@ -145,7 +145,7 @@ class Exposition:
             (self._duplicates, duplicates),
             (self._left_out_signals, left_out),
         ):
-            if count:  # mostly one of the four
+            if count:  # usually only one of the four
                 counter.inc(count)
         self._ingest.observe(seconds)
 
@@ -154,7 +154,7 @@ class Exposition:
         self._detection.observe(seconds)
 
     def left_out(self, records: int) -> None:
-        """Count records that their step has beyond what is merged."""
+        """Count records of a step that exceed the bounds of its merge."""
         self._left_out.inc(records)
 
     def relayed(self, direction: str, events: int) -> None:
@@ -181,7 +181,7 @@ class _SdkVersions(Collector):
         self._versions = versions
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: the registry would scrape on registration to find the names."""
+        """Return nothing: otherwise the registry would scrape at the registration to find the names."""
         return []
 
     def collect(self) -> Iterable[Metric]:

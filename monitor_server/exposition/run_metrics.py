@@ -18,10 +18,10 @@ from trainer_hooks import wire
 
 __all__ = ["Runs"]
 
-# A trainer that stops because of an alert ends its run before the next scrape. Two minutes are enough for a scrape each
-# minute, and for the rules that wait for two scrapes of 5 seconds.
+# A trainer that stops because of an alert ends its run before the next scrape. Two minutes are enough for one scrape in
+# each minute, and for rules that wait for two scrapes of 5 seconds.
 ENDED_SECONDS: Final = 120.0
-# Its alerts have metrics of their own, and it has ended since it began.
+# The run of the collector's own alerts. They have metrics of their own, and this run has ended since it began.
 COLLECTOR: Final = wire.run_id(PROJECT, RUN)
 
 
@@ -34,11 +34,11 @@ class Runs(Collector):
         self._clock = clock
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: the registry would scrape on registration to find the names."""
+        """Return nothing: otherwise the registry would scrape at the registration to find the names."""
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metric families of all runs that are exposed; none where the database does not answer."""
+        """Return the metric families of all exposed runs; none if the database does not answer."""
         try:
             return self._read()
         except Unavailable:
@@ -53,7 +53,7 @@ class Runs(Collector):
             views, deadlines = repositories.run_views, self._settings.deadlines
             live = views.live(now=now, deadlines=deadlines, limit=most)
             ended = views.ended_since(now - ENDED_SECONDS, now=now, deadlines=deadlines, limit=most)
-            # With a limit of 0 somebody wants no runs here at all, and none is missed.
+            # A limit of 0 means that no runs are wanted here, so none is missed.
             is_full = len(live) == most > 0
             left_out = views.count_live(now=now, deadlines=deadlines) - most if is_full else 0
             families.left_out.add_metric([], left_out)
@@ -66,7 +66,7 @@ class Runs(Collector):
         return vars(families).values()
 
     def _add_run(self, families: "_Families", repositories: Repositories, row: Mapping[str, Any]) -> None:
-        """Add what only a live run has."""
+        """Add the metrics that only a live run has."""
         own, shown = _labels(row), shown_phase(row["status"], row["phase"])
         for each in Phase:
             families.phase.add_metric([*own, str(each)], float(shown == each))

@@ -5,7 +5,7 @@ import threading
 
 __all__ = ["SdkVersions"]
 
-# More than this many versions are no real fleet; the rest is counted together, because clients choose the text.
+# A real fleet has at most this many versions. Further ones are counted together, because clients choose the text.
 MOST_VERSIONS = 20
 OTHERS = "others"
 _AGENT = re.compile(r"rlvitals-sdk/([0-9A-Za-z.+!-]{1,40})", re.ASCII)
@@ -19,7 +19,7 @@ class SdkVersions:
         self._counts: dict[str, int] = {}
 
     def count(self, user_agent: str) -> None:
-        """Count one batch; a client that is not our SDK, or states no version, is counted under an empty text."""
+        """Count one batch; a client that is not our SDK, or sends no version, is counted under an empty text."""
         match = _AGENT.fullmatch(user_agent)
         version = match.group(1) if match else ""
         with self._lock:
@@ -28,6 +28,6 @@ class SdkVersions:
             self._counts[version] = self._counts.get(version, 0) + 1
 
     def counts(self) -> dict[str, int]:
-        """Return how many batches came from each version."""
+        """Return the number of batches of each version."""
         with self._lock:
             return dict(self._counts)

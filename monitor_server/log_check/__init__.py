@@ -1,6 +1,6 @@
-"""Checks logs without a server: what the detectors find in them, what that would have saved, and what was not logged.
+"""Checks logs without a server: the findings of the detectors, the possible savings, and the signals that are missing.
 
-`assert_healthy` is for the tests of people who train small models in continuous integration.
+`assert_healthy` is for tests by people who train small models in continuous integration.
 """
 
 from monitor_server.log_check.assertion import assert_healthy

@@ -1,4 +1,4 @@
-"""Advice from a check: the steps that stopping in time would have saved, and the signals that were not logged."""
+"""Advice from a check: the steps that a timely stop would have saved, and the signals that were not logged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["Gap", "Saving", "gaps", "saving"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """What ran after the first critical finding: steps, and GPU-hours where the time of a step is known."""
+    """The part of a run after the first critical finding: steps, and GPU-hours if the time of a step is known."""
 
     from_step: int
     steps: int
@@ -28,7 +28,7 @@ class Gap:
     remedy: str
 
 
-# In the order of what they cost. Trainers' switches as of TRL 1.16, verl 0.8 and OpenRLHF 0.10.
+# Ordered by the loss without them. The trainers' switches are those of TRL 1.16, verl 0.8 and OpenRLHF 0.10.
 _GAPS = (
     Gap(
         signals=("entropy/mean",),
@@ -74,10 +74,10 @@ _GAPS = (
 
 
 def saving(found: Examination, *, gpus: int | None = None, step_seconds: float | None = None) -> Saving | None:
-    """Return what ran after the first critical finding; None if there was none, or the log ends there.
+    """Return the part of a run after the first critical finding; None if there was none, or the log ends there.
 
     Args:
-        found: Of one log.
+        found: The examination of one log.
         gpus: Number of accelerators; without it no hours are computed.
         step_seconds: Time of a step; by default the median of the log's own times.
     """
@@ -85,15 +85,15 @@ def saving(found: Examination, *, gpus: int | None = None, step_seconds: float |
         return None
     steps = found.last_step - found.page_step
     logged = max(1, found.last_step - found.first_step) / max(1, found.rows - 1)
-    # The log's times lie between logged rows, which may be several steps apart.
+    # The log's times belong to logged rows, which may be several steps apart.
     seconds = step_seconds or (found.step_seconds / logged if found.step_seconds else None)
     hours = gpus * seconds * steps / HOUR_SECONDS if gpus and seconds else None
     return Saving(from_step=found.page_step, steps=steps, gpu_hours=hours)
 
 
 def gaps(found: Examination) -> Sequence[Gap]:
-    """Return what was not logged, the costliest first."""
+    """Return the signals that were not logged, the most important first."""
     missing = [gap for gap in _GAPS if not found.traces.keys() & set(gap.signals)]
-    if found.capability is Capability.PAIRED:  # stands above the likelihood by itself
+    if found.capability is Capability.PAIRED:  # this capability already implies the likelihood
         missing = [gap for gap in missing if "likelihood/correct" not in gap.signals]
     return missing

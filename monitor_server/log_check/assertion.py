@@ -1,4 +1,4 @@
-"""A pytest assertion: a training log must be without alarms."""
+"""A pytest assertion: a training log has no alarms."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def assert_healthy(
 ) -> None:
     """Assert that the detectors find no alarm in a training log.
 
-    A log in which nothing was logged that a detector reads fails as well: it cannot be said to be healthy.
+    A log without any signal that a detector reads fails as well, because it does not show that the run is healthy.
 
     Args:
         log: A log file, or a folder of them, in any format of docs/importers.md.
@@ -30,8 +30,8 @@ def assert_healthy(
     Raises:
         AssertionError: If there is an alarm; its message is the report of `rlvitals check`. Also if a key of ``names``
             is in no row of any log.
-        LogError: If a log cannot be read, also one in a folder beside others.
-        ValueError: If ``fail_on`` is neither, or ``names`` maps what is no signal.
+        LogError: If a log cannot be read, including one of several in a folder.
+        ValueError: If ``fail_on`` is neither of the two, or ``names`` contains a name that is not a signal.
     """
     if fail_on not in (Outcome.CRITICAL, Outcome.WARNING):
         raise ValueError(f'fail_on must be "critical" or "warning", got {fail_on!r}')

@@ -1,4 +1,4 @@
-"""The backtest: what the live engine would have found in a finished run. It reads no labels and computes no score."""
+"""The backtest: the findings of the live engine in a finished run. It reads no labels and computes no score."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,14 +13,14 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None =
     """Run the engine over one run and collect its warnings, its critical alerts and its findings.
 
     Args:
-        name: Of the run.
-        steps: In the order logged.
-        engine: A fresh engine; one with the built-in calibration if left out.
+        name: The name of the run.
+        steps: The steps in the order of the log.
+        engine: A fresh engine; if left out, one with the built-in calibration.
 
     Returns:
         ``run``; ``warn_step`` and ``page_step``, the first step with a finding at warning or above, at critical, or
-        None; ``warns`` and ``pages``, the steps at which an episode opens; ``rows``; ``capability``, the best that was
-        observed at any step; and ``findings``, the first of each episode of each kind and severity.
+        None; ``warns`` and ``pages``, the steps at which an episode opens; ``rows``; ``capability``, the best one at
+        any step; and ``findings``, the first of each episode of each kind and severity.
     """
     engine = engine or Engine()
     warns: list[int] = []

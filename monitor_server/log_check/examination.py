@@ -1,4 +1,4 @@
-"""Runs the live engine over one log and keeps what a report needs; memory does not grow with the log."""
+"""Runs the live engine on one log and keeps the data for a report; memory does not grow with the log."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from monitor_server.log_check.traces import Trace
 __all__ = ["Episode", "Examination", "Outcome", "PhaseSpan", "examine"]
 
 MAX_EPISODES = 1000
-# The time between two logged steps is their median over this many; a pause over a night does not count.
+# The time between two logged steps is their median over this many; a pause over a night has no effect.
 MAX_INTERVALS = 512
 READ_SIGNALS = frozenset(name for detector in DETECTORS.values() for name in detector.reads)
 
@@ -26,7 +26,7 @@ class Outcome(StrEnum):
     CRITICAL = "critical"
     WARNING = "warning"
     QUIET = "quiet"
-    """Nothing was found in what was logged."""
+    """The detectors found nothing in the logged signals."""
     NOT_OBSERVED = "not observed"
     """No signal was logged that a detector reads."""
 
@@ -51,7 +51,7 @@ class PhaseSpan:
 
 @dataclass(slots=True, kw_only=True)
 class Examination:
-    """What was found in one log."""
+    """The result for one log."""
 
     log: Log
     mapping: NameMapping
@@ -65,19 +65,19 @@ class Examination:
     page_step: int | None = None
     """The first step with a critical finding."""
     alarm_rows: list[int] = field(default_factory=list)
-    """The rows, from 0, of ``warn_step`` and of ``page_step``: a log that goes back has a step in several rows."""
+    """The rows, from 0, of ``warn_step`` and ``page_step``: in a log that goes back, a step is in several rows."""
     collapse_step: int | None = None
     """The first step of the phase ``collapsed``."""
     capability: Capability = Capability.METRICS
     step_seconds: float | None = None
-    """The median time between two logged steps, where the log has times."""
+    """The median time between two logged steps, if the log has times."""
     phases: list[PhaseSpan] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
     traces: dict[str, Trace] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
-        """The result by the most severe finding; nothing observed is never a healthy run."""
+        """The result by the most severe finding. A run without an observed signal is never healthy."""
         if self.page_step is not None:
             return Outcome.CRITICAL
         if self.warn_step is not None:
@@ -86,18 +86,18 @@ class Examination:
 
     @property
     def step_range(self) -> tuple[int, int]:
-        """The lowest and the highest step; a log that goes back begins or ends at another one."""
+        """The lowest and the highest step. A log that goes back begins or ends at another step."""
         ends = [step for span in self.phases for step in (span.from_step, span.to_step)]
         return min([self.first_step, self.last_step, *ends]), max([self.first_step, self.last_step, *ends])
 
     @property
     def observed(self) -> frozenset[str]:
-        """The signals that were logged and that a detector reads."""
+        """The logged signals that a detector reads."""
         return READ_SIGNALS & self.traces.keys()
 
     @property
     def blind_detectors(self) -> dict[str, Sequence[str]]:
-        """The detectors none of whose signals was logged, with these signals."""
+        """The detectors without any logged signal, with their signals."""
         return {name: each.reads for name, each in DETECTORS.items() if not self.traces.keys() & set(each.reads)}
 
 
@@ -111,10 +111,10 @@ def examine(
     """Run the engine over a log.
 
     Args:
-        log: What to read.
+        log: The log.
         engine: A fresh engine, calibrated or not.
         overrides: Signal → the log's own key.
-        progress: Called from time to time with what there is so far.
+        progress: Called from time to time with the examination so far.
 
     Raises:
         LogError: If the log cannot be read at all.
@@ -129,7 +129,7 @@ def examine(
 
 
 class Examiner:
-    """Takes the steps of one run in order and keeps its `Examination` up to date."""
+    """Processes the steps of one run in order and keeps its `Examination` up to date."""
 
     def __init__(self, examination: Examination, engine: Engine) -> None:
         self._found, self._engine = examination, engine

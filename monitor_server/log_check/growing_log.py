@@ -1,4 +1,4 @@
-"""Checks a log that is still being written: a monitor for a training that cannot be touched."""
+"""Checks a log that is still being written: a monitor for a training that cannot be changed."""
 
 import os
 import time
@@ -16,9 +16,10 @@ from monitor_server.log_check.examination import Examination, Examiner
 
 __all__ = ["follow"]
 
-# A log that is large takes long to read; at most this share of the time is spent on reading.
+# Reading a large log takes long; at most this share of the time is spent on reading.
 READING_SHARE = 0.1
-# The newest step may get more rows; it is taken when a newer one has come, or the log has rested for this many looks.
+# The newest step may get more rows. It is processed when a newer step has arrived, or the log has not changed for this
+# many looks.
 RESTING_LOOKS = 3
 
 
@@ -30,16 +31,16 @@ def follow(
     overrides: Mapping[str, str] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[tuple[Examination, Sequence[Finding]]]:
-    """Yield the examination of a growing log and the findings that began, each time there are new steps.
+    """Yield the examination of a growing log and its new findings, each time there are new steps.
 
-    The log is read again from its beginning whenever it has changed, which works for every format; the engine takes the
-    new steps alone. A log whose first step has other numbers than before was emptied or replaced: where its steps go on
-    above the newest one, as after a rotation, so does the engine; else the examination begins anew, as another object.
-    The loop ends when the reader stops asking.
+    The log is read again from its beginning whenever it has changed, which works for every format; the engine processes
+    only the new steps. If the first step of the log has other numbers than before, the log was emptied or replaced. If
+    the steps then continue above the newest one, as after a rotation, the engine continues as well; otherwise the
+    examination begins anew, as another object. The loop ends when the reader stops iterating.
 
     Args:
-        path: A log, or a folder that holds one run; it need not exist yet.
-        seconds: Between two looks.
+        path: A log, or a folder with one run; it may not exist yet.
+        seconds: The time between two looks.
         engine: Builds a fresh engine.
         overrides: Signal → the log's own key.
         sleep: Waits between looks.
@@ -77,18 +78,18 @@ class _Course:
 
     def __init__(self, examination: Examination, engine: Engine) -> None:
         self.examination = examination
-        self.taken = 0  # steps of the file as it is now
+        self.taken = 0  # the number of processed steps of the current file
         self._examiner = Examiner(examination, engine)
-        self._first: Mapping[str, float] = {}  # signals of the file's first step
-        self._attempts = 0  # of the files before
+        self._first: Mapping[str, float] = {}  # the signals of the file's first step
+        self._attempts = 0  # the number of attempts in the earlier files
 
     def begins_with(self, observation: Observation) -> bool:
-        """Tell whether a step that is read first is the one that was first before; it may have got more signals."""
+        """Return whether the first step equals the first step of the previous look; it may have more signals now."""
         now = observation.signals
         return all(name in now and repr(now[name]) == repr(value) for name, value in self._first.items())
 
     def is_over_at(self, observation: Observation) -> bool:
-        """Tell whether a step that is read first belongs to another run."""
+        """Return whether the first step belongs to another run."""
         return not self.begins_with(observation) and observation.step <= self.examination.last_step
 
     def go_on_in_new_file(self) -> None:
@@ -96,7 +97,7 @@ class _Course:
         self.taken, self._attempts = 0, self.examination.attempts - 1
 
     def take(self, observation: Observation) -> Sequence[Finding]:
-        """Take the next step and return the findings that begin with it."""
+        """Process the next step and return the findings that begin with it."""
         if not self.taken:
             self._first = observation.signals
         self.taken += 1
@@ -104,7 +105,7 @@ class _Course:
 
 
 def _read(path: Path, overrides: Mapping[str, str] | None) -> tuple[Examination, Iterator[Observation]] | None:
-    """Return the log as it is now; None where it does not exist, is empty, or holds no row yet."""
+    """Return the current log; None if it does not exist, is empty, or has no row yet."""
     try:
         log = find_logs([path], list((overrides or {}).values()))[0]
     except LogError:
@@ -114,7 +115,7 @@ def _read(path: Path, overrides: Mapping[str, str] | None) -> tuple[Examination,
 
 
 def _settled(observations: Iterator[Observation], *, is_resting: bool) -> Iterator[Observation]:
-    """Leave out the newest step unless the log rests; end quietly where the log breaks off."""
+    """Leave out the newest step unless the log rests; end quietly if the log breaks off."""
     held: Observation | None = None
     try:
         for observation in observations:
@@ -128,7 +129,7 @@ def _settled(observations: Iterator[Observation], *, is_resting: bool) -> Iterat
 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what changes when a log changes: names, sizes and times of its files."""
+    """Return values that change when a log changes: names, sizes and times of its files."""
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())[:10_000]
     stamps = []
     for each in files:

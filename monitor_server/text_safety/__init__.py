@@ -1,1 +1,1 @@
-"""Rules for text from outside: what it may hold, and how it is shown."""
+"""Rules for text from outside: its allowed characters, and its form for display."""

@@ -1,4 +1,4 @@
-"""Constraints of pydantic on fields that people write, whose errors name the character that may not be there."""
+"""Pydantic constraints on fields that people write, with errors that name the forbidden character."""
 
 import re
 from typing import Any, Final
@@ -19,12 +19,12 @@ _PLAIN_LINES: Final = "must have no control characters but line breaks, and no m
 
 
 def _matching(pattern: str, rule: str, *, hidden: str = HIDDEN) -> list[Any]:
-    """Return what makes a field match a pattern, which is in the description of the API, and its error say the rule.
+    """Return the constraint that a field matches a pattern; the API's description shows it, and errors name the rule.
 
     Args:
         pattern: A regular expression for the whole text.
-        rule: What must hold, in words.
-        hidden: The class of characters of which the error names the first.
+        rule: The condition that must hold, in words.
+        hidden: The class of characters; the error names the first of them.
     """
     compiled, forbidden = re.compile(pattern), re.compile(f"[{hidden}]")
 
@@ -37,7 +37,7 @@ def _matching(pattern: str, rule: str, *, hidden: str = HIDDEN) -> list[Any]:
 
 
 def find_hidden(text: str) -> str:
-    """Return what must hold of one line, and where it does not; empty where it holds."""
+    """Return the rule for one line and the place of its violation; empty if the text complies."""
     return "" if re.fullmatch(ONE_LINE, text) else _PLAIN + _place(text, re.compile(f"[{HIDDEN}]"))
 
 

@@ -1,6 +1,6 @@
-"""Makes text from elsewhere safe to show: in a terminal, a log line, an error message, a label of Prometheus.
+"""Makes text from outside safe to show: in a terminal, a log line, an error message, a label of Prometheus.
 
-This is the one place that escapes; the formatter of the logs and the answers of the API call it for all text that
+This is the only module that escapes. The formatter of the logs and the answers of the API call it for all text that
 they write. The dashboard, which must not import this package, has the same rule in
 `dashboard.collector_client.answers`.
 """
@@ -19,8 +19,8 @@ def printable(text: object, *, longest: int | None = None) -> str:
     ``"a\\x1b[2J"``.
 
     Args:
-        text: What to show.
-        longest: The most characters that are shown; what is cut is marked with "…".
+        text: The text.
+        longest: The largest number of characters; a cut is marked with "…".
     """
     shown = str(text)
     if longest is not None and len(shown) > longest:
@@ -33,12 +33,12 @@ def printable(text: object, *, longest: int | None = None) -> str:
 
 
 def one_line(text: object) -> str:
-    """Return a message of several lines, such as PostgreSQL's, as one; `printable` would show its line ends."""
+    """Return a message of several lines, such as PostgreSQL's, as one line; `printable` would show its line ends."""
     return " ".join(str(text).split())
 
 
 class PrintableFormatter(logging.Formatter):
-    """Formats log records so that each begins with a line that nobody can forge.
+    """Formats log records so that no text from outside can forge the first line of a record.
 
     A message is one line. The lines of a traceback are indented, and an exception's text cannot leave them.
     """

@@ -1,1 +1,1 @@
-"""Subcommands that run a collector or ask one over HTTP."""
+"""Subcommands that run a collector, or connect to one over HTTP."""

@@ -1,4 +1,4 @@
-"""`rlvitals alerts`: list alerts, acknowledge one, comment on it, say whether it was right, or read its history."""
+"""`rlvitals alerts`: list alerts, acknowledge one, comment on it, judge whether it was right, or read its history."""
 
 from typing import Annotated
 
@@ -43,7 +43,7 @@ def run(
     url: CollectorUrl = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
-    """Print a line an alert, the newest first, or acknowledge one, comment on it, judge it, or print its history."""
+    """Print one line for each alert, the newest first, or acknowledge, comment on or judge one, or show its history."""
     asked = {"--ack": ack, "--comment": comment, "--history": history, "--right": right, "--wrong": wrong}
     given = [option for option, alert_id in asked.items() if alert_id is not None]
     if len(given) > 1:

@@ -1,4 +1,4 @@
-"""`rlvitals audit`: list who changed what."""
+"""`rlvitals audit`: list changes and their authors."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ def run(
     url: CollectorUrl = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
-    """Print a line a change, the newest first."""
+    """Print one line for each change, the newest first."""
     items = fetch_list(url, "/audit", {"limit": str(limit)})
     for item in items:
         item["at"] = local_time(item["at"])

@@ -1,7 +1,7 @@
 """`rlvitals demo`: run the collector and the reference trainer side by side until Ctrl-C.
 
-Both run as separate processes, as they do in practice; the command explains what to look for and ends both cleanly.
-What it reports comes from the HTTP API. It does no detection and no training.
+Both run as separate processes, as in practice. The command explains what to look for, and ends both cleanly. Its report
+comes from the HTTP API. It does no detection and no training.
 """
 
 import subprocess
@@ -79,7 +79,7 @@ def run(
 
 
 def _trainer_command(url: str, name: str, options: Mapping[str, object]) -> list[str]:
-    # The built-in environment's words are made up, so --texts sends nobody's data.
+    # The words of the built-in environment are invented, so --texts sends no private data.
     command = ["-m", "trainer_hooks.reference", "--url", url, "--project", PROJECT, "--run", name, "--texts"]
     for option, value in options.items():
         command += [] if value is None else [f"--{option}", str(value)]

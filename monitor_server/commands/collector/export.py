@@ -25,7 +25,7 @@ def run(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, .jsonl or .parquet.")],
     url: CollectorUrl = DEFAULT_URL,
 ) -> int:
-    """Write the file when it is complete; one that is there is replaced."""
+    """Write the file when it is complete; an existing file is replaced."""
     if (run_id is None) == (project is None):
         raise CommandError("export needs either the id of a run or --project NAME")
     if output.suffix not in FORMATS:

@@ -22,10 +22,10 @@ def run(
     ] = True,
     url: CollectorUrl = DEFAULT_URL,
 ) -> int:
-    """Write the file when it is complete; one that is there is replaced."""
+    """Write the file when it is complete; an existing file is replaced."""
     identifier = path_part(alert_id)
     file = output or Path(f"incident-{identifier}.html")
     size = download(url, f"/alerts/{identifier}/incident?texts={str(texts).lower()}", file)
-    if file.is_file():  # else it is a device or a pipe, perhaps the one that this would be printed to
+    if file.is_file():  # otherwise it is a device or a pipe, possibly the one for this line
         say(f"{printable(file)}: {size:,} bytes; any browser opens it")
     return 0

@@ -40,10 +40,10 @@ def run(
         ),
     ] = None,
 ) -> int:
-    """Make, list or revoke keys. A new key is printed once, and only its hash is stored."""
+    """Create, list or revoke keys. A new key is printed once, and only its hash is stored."""
     if url is None and database is None and not os.environ.get("RLVITALS_DATABASE_URL"):
         url = url_of_environment()
-    is_there = action != "create"  # the first key is often made before the collector runs
+    is_there = action != "create"  # the first key is often created before the collector runs
     with closing(_OverHttp(url) if url is not None else _InDatabase(database, is_there=is_there)) as keys:
         return _act(keys, action, name, scope=scope, project=project, days=days)
 
@@ -88,12 +88,12 @@ class _OverHttp:
         return str(fetch_json("DELETE", self._url, f"/keys/{path_part(named)}")["name"])
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing needs to be closed."""
 
 
 class _InDatabase:
     def __init__(self, database: str | None, *, is_there: bool) -> None:
-        from monitor_server.access.callers import Caller, Scope  # noqa: PLC0415 - SQLAlchemy takes its time
+        from monitor_server.access.callers import Caller, Scope  # noqa: PLC0415 - importing SQLAlchemy is slow
         from monitor_server.commands.settings import database_url  # noqa: PLC0415
         from monitor_server.store.address import shown_url  # noqa: PLC0415
         from monitor_server.store.database import Store  # noqa: PLC0415

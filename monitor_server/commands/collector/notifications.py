@@ -11,7 +11,7 @@ from monitor_server.commands.terminal import local_time, printable, say, table
 __all__ = ["run"]
 
 COLUMNS = ("name", "type", "address", "state", "waiting", "last_sent", "last_error")
-# Longer than the collector waits for any receiver.
+# Longer than the collector's longest wait for a receiver.
 TEST_SECONDS = 70.0
 
 
@@ -23,7 +23,7 @@ def run(
     channel: Annotated[str | None, typer.Argument(help="The channel that `test` sends a message to.")] = None,
     url: CollectorUrl = DEFAULT_URL,
 ) -> int:
-    """List the channels, test one, read their file anew, or end all links that were sent to them."""
+    """List the channels, test one, read their file again, or end all links that were sent to them."""
     if action == "end-links":
         answer = fetch_json("POST", url, "/notifications/links/end")
         say(f"{answer['ended']} links no longer hold; messages from now on are signed with a new secret")

@@ -1,4 +1,4 @@
-"""`rlvitals rules check|apply|dry-run|list|delete`: rules of the user's own, and files of them."""
+"""`rlvitals rules check|apply|dry-run|list|delete`: the user's own rules, and files of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -62,7 +62,7 @@ def run(
 
 
 def _read(path: str) -> "RuleFile":
-    from monitor_server.errors import InvalidField  # noqa: PLC0415 - pydantic takes its time
+    from monitor_server.errors import InvalidField  # noqa: PLC0415 - importing pydantic is slow
     from monitor_server.rules.administration.rule_file import load_rules  # noqa: PLC0415
 
     try:
@@ -102,5 +102,5 @@ def _try(rule: dict[str, Any], run_id: str, url: str) -> None:
 
 
 def _cell(item: dict[str, Any], column: str) -> object:
-    rule = item["rule"] or {"name": item["kind"].removeprefix(RULE_PREFIX)}  # null: this collector cannot read it
+    rule = item["rule"] or {"name": item["kind"].removeprefix(RULE_PREFIX)}  # null: this collector cannot read the rule
     return item[column] if column in item else rule.get(column, "")

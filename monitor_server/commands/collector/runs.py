@@ -30,7 +30,7 @@ def run(
     url: CollectorUrl = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
 ) -> int:
-    """Print a line a run, the newest first, or reset or delete one; a reset also tries a quarantined run again."""
+    """Print one line for each run, the newest first, or reset or delete one; a reset also ends a quarantine."""
     if sum(chosen is not None for chosen in (reset, delete, delete_project)) > 1:
         raise CommandError("--reset, --delete and --delete-project cannot be given together")
     if delete is not None or delete_project is not None:

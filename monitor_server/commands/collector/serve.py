@@ -19,7 +19,7 @@ from monitor_server.store.address import shown_url
 
 __all__ = ["run"]
 
-# The thread that answers requests waits this long, not 5 ms, for Python's lock while detection computes. In four pairs
+# While detection computes, the thread that answers requests waits this long, not 5 ms, for Python's lock. In four pairs
 # of measurements on a busy machine with two cores, ingest beside detection became 1.1 to 1.8 times as fast.
 SWITCH_SECONDS = 0.0005
 
@@ -58,6 +58,6 @@ def run(
             f"rlvitals is listening on {bound_url(listening)} and writes to {shown_url(settings.database_url)}; "
             "Ctrl-C ends it"
         )
-        gc.freeze()  # what was imported stays: a full collection that walks through it stops every thread
+        gc.freeze()  # imported objects stay; a full collection that visits them stops every thread
         create_server(application, on_listening=lambda: say(line)).run(sockets=[listening])
     return 0

@@ -1,4 +1,4 @@
-"""`rlvitals silence add|list|end`: alerts that nobody is notified of."""
+"""`rlvitals silence add|list|end`: alerts that cause no notification."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""`rlvitals sync`: send what trainers have left on disk."""
+"""`rlvitals sync`: send the batches that trainers have left on disk."""
 
 import subprocess
 import sys

@@ -20,7 +20,7 @@ def run(
     ] = None,
     url: CollectorUrl = DEFAULT_URL,
 ) -> int:
-    """Print what the budget allows a run and what the run has spent, or a line for each run and the sums."""
+    """Print the budget of a run and its spent part, or one line for each run and the sums."""
     if run_id is None:
         return _print_all(url)
     ledger = _ledger(url, run_id)

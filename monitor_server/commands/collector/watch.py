@@ -21,12 +21,12 @@ __all__ = ["run"]
 SPARKLINE_WIDTH = 24  # characters
 NUMBER_WIDTH = 8
 COLUMNS = ("run", "project", "alert", "phase", "status", "step", "reward", "change", "newest rewards")
-# In a terminal that is too narrow for all, the first of these are shown.
+# In a terminal that is too narrow for all columns, the first of these are shown.
 IMPORTANCE = ("run", "alert", "step", "phase", "reward", "newest rewards", "status", "change", "project")
 NUMBERS = frozenset({"step", "reward", "change"})
 GAP = 2  # characters between two columns
-SHARES = {"run": 3, "project": 8}  # of the width, that long names may take from what fires: a third, an eighth
-UNBOUNDED_WIDTH = 200  # where no terminal reads
+SHARES = {"run": 3, "project": 8}  # of the width: long names leave the rest to the alerts; a third and an eighth
+UNBOUNDED_WIDTH = 200  # used if the output is not a terminal
 SEVERITIES = {"critical": "bold red", "warning": "dark_orange", "info": "blue"}
 PHASES = {"healthy": "green", "decay": "dark_orange", "acceleration": "bold red", "collapsed": "magenta"}
 
@@ -38,7 +38,7 @@ def run(
     interval: Annotated[float, typer.Option(help="Seconds between two readings.", min=0.2, max=86_400)] = 2.0,
     limit: Annotated[int, typer.Option(help="Most runs.", min=1, max=1000)] = 30,
 ) -> int:
-    """Show the runs that are not archived and what fires; where no terminal can redraw them, print them once."""
+    """Show the runs that are not archived and their alerts; without a terminal to redraw, print them once."""
     asked = {"sort": "urgency", "archived": "false", "limit": str(limit)} | ({"project": project} if project else {})
     terminal = console()
     is_read = _is_terminal()
@@ -59,7 +59,7 @@ def _is_terminal() -> bool:
 
 
 def _read(url: str, asked: Mapping[str, str], *, is_ascii: bool, width: int) -> Table | Text:
-    """Return what the screen shows: the runs, or why they cannot be read, until they can."""
+    """Return the content of the screen: the runs, or the reason for which they cannot be read now."""
     try:
         return _runs(url, asked, is_ascii=is_ascii, width=width)
     except CommandError as error:
@@ -93,7 +93,7 @@ def _table(answer: Mapping[str, Any], *, is_ascii: bool, width: int) -> Table:
 
 
 def _widths(rows: Sequence[Mapping[str, Text]], width: int) -> dict[str, int]:
-    """Return the columns that have room, with their widths in characters; the run and what fires always."""
+    """Return the columns that fit, with their widths in characters; the run and its alert always fit."""
     left, widths = width + GAP, {}
     for name in IMPORTANCE:
         widest = max([len(name), *(row[name].cell_len for row in rows)])
@@ -131,7 +131,7 @@ def _number(value: float | None) -> Text:
 
 
 def _sparkline(values: Sequence[float | str], bars: str) -> str:
-    """Return the newest values as one line of bars; one that is not finite is an exclamation mark."""
+    """Return the newest values as one line of bars; a value that is not finite is an exclamation mark."""
     newest = [float(value) for value in values][-SPARKLINE_WIDTH:]
     finite = [value for value in newest if math.isfinite(value)]
     if not finite:

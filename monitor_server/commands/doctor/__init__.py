@@ -1,1 +1,1 @@
-"""`rlvitals doctor`: looks at the settings, the database and a running collector, and says what to do."""
+"""`rlvitals doctor`: checks the settings, the database and a running collector, and gives advice."""

@@ -17,12 +17,12 @@ __all__ = ["check_collector"]
 
 TIMEOUT_SECONDS = 10.0
 LONGEST_ANSWER_BYTES = 1 << 20
-# About what an idle projector reads in half a minute; more than that is a backlog and no moment's queue.
+# An idle projector reads about this many in half a minute; more is a backlog and not a short queue.
 BACKLOG_RECORDS = 10_000
 
 
 def check_collector(url: str) -> Iterator[Finding]:
-    """Yield what is found of the collector at an address; what a key does not show is not observed."""
+    """Yield the findings about the collector at an address; a value that the key may not see is not observed."""
     try:
         yield from _check_answers(url)
     except (urllib3.exceptions.HTTPError, ValueError) as error:

@@ -28,7 +28,7 @@ def run(
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> int:
-    """Print what was found, and what to do; the exit status is 1 if something is a problem, else 0."""
+    """Print the findings with advice; the exit status is 1 if there is a problem, otherwise 0."""
     findings = list(check_settings())
     try:
         address = database_url(database)

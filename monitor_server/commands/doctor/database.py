@@ -14,7 +14,7 @@ __all__ = ["check_clock", "check_database", "check_disk"]
 
 GIBIBYTE = 1024**3
 MEBIBYTE = 1024**2
-# A collector writes some megabytes an hour for each run; below this a night may fill the disk.
+# A collector writes some megabytes an hour for each run; with less space than this, a night may fill the disk.
 LOW_BYTES = GIBIBYTE
 FULL_BYTES = 100 * MEBIBYTE
 CLOCK_SECONDS = 5.0
@@ -22,7 +22,7 @@ OLDEST_POSTGRES, NEWEST_POSTGRES = 15, 18
 
 
 def check_database(url: str) -> Iterator[Finding]:
-    """Yield what is found of a database, which is neither created nor migrated."""
+    """Yield the findings about a database, without creating or migrating it."""
     try:
         state = inspect_database(url)
     except DatabaseUnusable as error:
@@ -50,7 +50,7 @@ def check_database(url: str) -> Iterator[Finding]:
 
 
 def check_disk(free_bytes: int, size_bytes: int) -> Finding:
-    """Return whether there is space for what comes, and for a backup."""
+    """Return whether there is space for new data, and for a backup."""
     text = f"{free_bytes / GIBIBYTE:.1f} GiB are free, the database has {size_bytes / GIBIBYTE:.1f} GiB"
     if free_bytes < FULL_BYTES:
         advice = (
@@ -64,7 +64,7 @@ def check_disk(free_bytes: int, size_bytes: int) -> Finding:
 
 
 def check_clock(whose: str, ahead_seconds: float) -> Finding:
-    """Return whether another clock agrees with this machine's; ``ahead_seconds`` is how far it is ahead."""
+    """Return whether another clock agrees with this machine's; ``ahead_seconds`` is its lead."""
     if abs(ahead_seconds) <= CLOCK_SECONDS:
         return Finding(level=Level.OK, about="clock", text=f"{whose} clock agrees within {CLOCK_SECONDS:g} s")
     direction = "ahead of" if ahead_seconds > 0 else "behind"

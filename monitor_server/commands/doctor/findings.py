@@ -1,4 +1,4 @@
-"""One thing that the doctor has looked at, and how it is."""
+"""One check of the doctor, and its result."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,25 +7,25 @@ __all__ = ["Finding", "Level"]
 
 
 class Level(StrEnum):
-    """How a finding is, from the best to the worst."""
+    """The level of a finding, from the best to the worst."""
 
     OK = "ok"
     NOT_OBSERVED = "not observed"
-    """It could not be looked at, which is not the same as being well."""
+    """It could not be checked, which does not mean that it is well."""
     WARNING = "warning"
-    """It works today, and will be, or may be, a problem."""
+    """It works today, but will be or may be a problem."""
     PROBLEM = "problem"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found.
+    """The result of one check.
 
     Attributes:
-        level: How it is.
-        about: What was looked at, such as ``disk``.
-        text: What was found, in one line.
-        advice: What to do; empty where nothing is to be done.
+        level: Its level.
+        about: The subject, such as ``disk``.
+        text: The finding, in one line.
+        advice: The next step; empty if there is none.
     """
 
     level: Level

@@ -1,4 +1,4 @@
-"""Checks the environment variables: values that cannot be used, and names that no setting has."""
+"""Checks the environment variables: unusable values, and names that belong to no setting."""
 
 import difflib
 import os
@@ -13,7 +13,8 @@ from monitor_server.settings import Settings
 __all__ = ["check_settings"]
 
 PREFIX = "RLVITALS_"
-# What the SDK, the dashboard of its own and Docker Compose read; a test compares this with docs/configuration.md.
+# The variables of the SDK, of a separate dashboard and of Docker Compose; a test compares this with
+# docs/configuration.md.
 OTHERS = frozenset(
     PREFIX + name
     for name in (
@@ -24,7 +25,7 @@ OTHERS = frozenset(
 
 
 def check_settings(environ: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """Yield a finding for each setting that cannot be used, or one that says that all can."""
+    """Yield a finding for each unusable setting, or one finding if all are usable."""
     environ = os.environ if environ is None else environ
     given = [name for name in environ if name.startswith(PREFIX)]
     known = {PREFIX + name.upper() for name in Settings.model_fields} | OTHERS

@@ -36,7 +36,7 @@ def run(
         list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
     ] = None,
 ) -> int:
-    """Print what the detectors would have found; the exit status is 2 where a log cannot be read."""
+    """Print what the detectors would have found; the exit status is 2 if a log cannot be read."""
     try:
         loaded = load_calibration(calibration)
         overrides = parse_overrides(names or [])

@@ -1,9 +1,9 @@
 """`rlvitals calibrate RUNS…`: compute thresholds from a user's own healthy runs, as a file for serve and backtest.
 
 It reads runs as `backtest` does, scores each with the engine at its built-in thresholds, and writes the thresholds of
-the conformal rule in `monitor_server.detection.calibration`. With a budget of false pages it also writes what those
-runs allow to spend, by `monitor_server.detection.false_alarm_budget`. The file holds the expected ranges of the signals
-as well, which charts show.
+the conformal rule in `monitor_server.detection.calibration`. With a budget of false pages it also writes the amount
+that those runs allow to spend, from `monitor_server.detection.false_alarm_budget`. The file also contains the expected
+ranges of the signals, which charts show.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ from monitor_server.importers.steps import observe
 
 __all__ = ["calibrate", "run", "score_run"]
 
-LEAST_BUDGET = 1e-3  # steps for one false page; what is less is a mistake, and divides into no number
+LEAST_BUDGET = 1e-3  # steps for one false page; a smaller number is a mistake, and cannot be used as a divisor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def run(
     step_seconds: Annotated[float | None, typer.Option(help="Seconds of a recorded step, for GPU-hours.")] = None,
     write: Annotated[Path, typer.Option(help="File to write.")] = Path("calibration.json"),
 ) -> int:
-    """Calibrate, explain the result and write the file; the exit status is 2 where nothing could be calibrated."""
+    """Calibrate, explain the result and write the file; the exit status is 2 if no calibration was possible."""
     for name, share in (("warn", warn), ("page", page)):
         if not 0.0 < share < 1.0:
             error(f"--{name} must lie between 0 and 1, got {share}")
@@ -118,14 +118,14 @@ def score_run(steps: Iterable[Observation]) -> RunScore:
 def calibrate(
     scores: Mapping[str, RunScore], *, warn: float, page: float, steps_per_page: float | None = None
 ) -> Report:
-    """Compute the calibration that healthy runs allow, for each batch class by itself.
+    """Compute the calibration that healthy runs allow, separately for each batch class.
 
     Args:
         scores: By run.
         warn: Largest share of healthy runs that may be warned or paged.
         page: Largest share that may be paged.
-        steps_per_page: Recorded steps in which at most one false page is wanted; None states no budget. It is for
-            runs of all batch classes together, and is written even where the runs do not suffice for it yet.
+        steps_per_page: Recorded steps in which at most one false page is wanted; None states no budget. It applies to
+            the runs of all batch classes together, and is written even if there are too few runs for it yet.
     """
     profiles: dict[str, Profile] = {}
     lines: list[str] = []
@@ -144,7 +144,7 @@ def calibrate(
         lines.append("no threshold was calibrated; the built-in thresholds stand")
     expected = _expected(scores, lines)
     if not profiles and warranty is None:
-        ranges = Calibration(expected=expected)  # findings go on to name the built-in thresholds
+        ranges = Calibration(expected=expected)  # findings continue to name the built-in thresholds
         return Report(calibration=ranges if expected else None, lines=lines)
     calibration = Calibration(id="own", profiles=profiles, warranty=warranty, expected=expected)
     learnt = _learnt(calibration)
@@ -155,7 +155,7 @@ def calibrate(
 def _budget(
     steps: float | None, gpu_hours: float | None, gpus: float | None, step_seconds: float | None
 ) -> float | None:
-    """Return the budget in recorded steps, or None where none is stated.
+    """Return the budget in recorded steps, or None if none is stated.
 
     Raises:
         ValueError: If a number is impossible, or GPU-hours cannot be converted.
@@ -185,7 +185,7 @@ def _budget(
 
 
 def _warranty(scores: Mapping[str, RunScore], steps_per_page: float, lines: list[str]) -> Warranty:
-    """Compute what the runs allow to spend, and explain it."""
+    """Compute the amount that the runs allow to spend, and explain it."""
     warranty = Warranty.of_runs(steps_per_page, [(score.steps, score.finite_page) for score in scores.values()])
     lines.append(f"budget: {warranty.describe()}")
     if warranty.is_in_force:
@@ -199,7 +199,7 @@ def _warranty(scores: Mapping[str, RunScore], steps_per_page: float, lines: list
 
 
 def _expected(scores: Mapping[str, RunScore], lines: list[str]) -> dict[str, ExpectedRange]:
-    """Learn where the values of healthy runs are, unless one of the runs cannot be healthy."""
+    """Learn the ranges of healthy runs' values, unless one of the runs cannot be healthy."""
     if any(math.isinf(score.warn) for score in scores.values()):
         lines.append("expected ranges: none, because a run has an alarm that no threshold moves")
         return {}
@@ -232,7 +232,7 @@ def _factor(scores: Sequence[float], share: float, what: str, lines: list[str]) 
 
 
 def _loudest(kept: Mapping[str, RunScore]) -> list[str]:
-    """Name the runs that alarmed, because one run that is not healthy raises everybody's threshold."""
+    """Name the runs with alarms, because one unhealthy run raises the threshold for all."""
     alarmed = sorted(((score.warn, run) for run, score in kept.items() if score.warn > 0.0), reverse=True)[:5]
     return [
         f"  {run}: " + ", ".join(f"{kind} {strength:.3g}" for kind, strength in kept[run].kinds.items())
@@ -249,6 +249,6 @@ def _content(calibration: Calibration) -> dict[str, Any]:
 
 
 def _learnt(calibration: Calibration) -> dict[str, Any]:
-    """Return what was computed from the runs, as JSON values; without a budget the profiles alone, as before."""
+    """Return the computed values as JSON values; without a budget, only the profiles, as in earlier versions."""
     learnt: dict[str, Any] = {"profiles": {name: asdict(profile) for name, profile in calibration.profiles.items()}}
     return learnt if calibration.warranty is None else learnt | {"warranty": asdict(calibration.warranty)}

@@ -1,4 +1,4 @@
-"""`rlvitals check PATH…`: a verdict on any old log, without a server."""
+"""`rlvitals check PATH…`: a verdict on any existing log, without a server."""
 
 import json
 import sys
@@ -32,10 +32,10 @@ from monitor_server.text_safety.printable import printable
 
 __all__ = ["EXIT_FAILED", "EXIT_NOT_OBSERVED", "run"]
 
-# Exit statuses of --fail-on; 1 is a log that cannot be read, 2 a wrong option, as for every command.
+# Exit statuses of --fail-on; 1 means an unreadable log, 2 a wrong option, as for every command.
 EXIT_FAILED = 3
 EXIT_NOT_OBSERVED = 4
-EXIT_INTERRUPTED = 130  # as of a process that SIGINT ends
+EXIT_INTERRUPTED = 130  # the status of a process that SIGINT ends
 DETAILED = 3
 PASSED_OVER_SHOWN = 20
 # Larger numbers are mistakes, and infinity would be reported as saved hours.
@@ -44,7 +44,7 @@ QUIET_SECONDS = 1.0
 
 
 class FailOn(StrEnum):
-    """The least severity that fails."""
+    """The lowest severity that fails."""
 
     WARNING = "warning"
     CRITICAL = "critical"
@@ -82,7 +82,7 @@ def run(
         float, typer.Option(min=0.05, help="With --follow: seconds between two reads of the log.")
     ] = 5.0,
 ) -> int:
-    """Check logs; the exit status is 0 unless --fail-on says otherwise."""
+    """Check logs; the exit status is 0 unless --fail-on determines another one."""
     with resources.as_file(resources.files("monitor_server.log_check") / "sample") as folder:
         given = [*(paths or []), *([folder / "search-agent.jsonl.gz"] if sample else [])]
         _require(given)
@@ -105,7 +105,7 @@ def run(
         except LogError as failure:
             raise CommandError(str(failure)) from failure
         except KeyboardInterrupt:
-            if following or serve:  # these end so
+            if following or serve:  # these commands end in this way
                 raise
             error("interrupted before the logs were read; there is no verdict")
             return EXIT_INTERRUPTED
@@ -126,7 +126,7 @@ def _require(paths: Sequence[Path]) -> None:
 
 
 def _refuse(asked: Sequence[str], what: str, without: Sequence[str]) -> None:
-    """Refuse the options that would have no effect, because a missing report would be noticed too late."""
+    """Refuse options that would have no effect, because a user would notice a missing report too late."""
     useless = [option for option in asked if option in without]
     if useless:
         raise CommandError(f"{what} and cannot be combined with {', '.join(useless)}")
@@ -141,7 +141,7 @@ def _print_passed_over(reasons: Sequence[str]) -> None:
 
 def _serve(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
     try:
-        from monitor_server.commands.logs.serving import serve_logs  # noqa: PLC0415 - needs the server's extra
+        from monitor_server.commands.logs.serving import serve_logs  # noqa: PLC0415 - needs the extra of the server
     except ModuleNotFoundError as missing:
         raise missing_library("check --serve", missing) from missing
     return serve_logs(logs, overrides)
@@ -150,7 +150,7 @@ def _serve(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
 def _examine(
     logs: Sequence[Log], overrides: Mapping[str, str], calibration: Path | None, passed_over: list[str]
 ) -> list[Examination]:
-    """Examine each log; one that cannot be read is added to those passed over, unless it is the only one."""
+    """Examine each log; an unreadable one is skipped and listed, unless it is the only one."""
     loaded = load_calibration(calibration)
     found: list[Examination] = []
     with _progress() as progress:
@@ -172,7 +172,7 @@ def _examine(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Examination], None]]:
-    """Show what is being read on a terminal, where it takes longer than a second."""
+    """Show the log that is being read on a terminal, if it takes longer than a second."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None

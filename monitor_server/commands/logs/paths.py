@@ -1,4 +1,4 @@
-"""The paths that people give to the commands that read logs: what is read, and where a report goes."""
+"""The paths in the arguments of commands that read logs: the logs, and the file of a report."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,8 +16,8 @@ def log_path(text: str) -> Path:
     """Return the path of a log or a folder of logs.
 
     Raises:
-        BadParameter: If it is empty. `Path` would make it the current folder, and an unset variable of a script would
-            check whatever lies there.
+        BadParameter: If it is empty. `Path` would turn it into the current folder, and a script with an unset variable
+            would check the files there.
     """
     if not text:
         raise BadParameter("the path of a log or a folder of logs must not be empty; `.` is the current folder")
@@ -25,10 +25,10 @@ def log_path(text: str) -> Path:
 
 
 def require_place(page: Path, logs: Iterable[Log]) -> None:
-    """Refuse a file for a report that cannot be written or is a log itself, before the logs are read.
+    """Refuse a report file that cannot be written or is itself a log, before the logs are read.
 
     Raises:
-        CommandError: If it is a folder, lies in none, or is one of ``logs``.
+        CommandError: If it is a folder, its folder does not exist, or it is one of ``logs``.
     """
     if page.is_dir():
         raise CommandError(f"--html must name a file that can be written: {printable(page)} is a folder")
@@ -46,7 +46,7 @@ def write_page(page: Path, text: str) -> None:
     """
     try:
         page.write_text(text, encoding="utf-8")
-    except BrokenPipeError:  # of /dev/stdout, whose reader has seen enough
+    except BrokenPipeError:  # /dev/stdout was closed by its reader
         raise
     except OSError as failure:
         raise CommandError(f"--html must name a file that can be written: {failure}") from failure

@@ -1,7 +1,6 @@
 """`rlvitals replay LOG…`: send finished runs to a collector as if they happened now.
 
-The collector runs the detectors that it runs on a live run, so the alerts and their steps are those that it would
-have opened.
+The collector runs the same detectors as on a live run. So the alerts and their steps are the same as in a live run.
 """
 
 import functools
@@ -31,7 +30,7 @@ RECORDS_PER_BATCH = 500
 BEATS_PER_SECOND = 4
 PROBLEMS_SHOWN = 3
 ANSWER_SECONDS = 60.0
-# The collector stores a batch and then runs the detectors over it; after so long without a new step they have ended.
+# The collector stores a batch and then runs the detectors on it; after this time without a new step they have ended.
 DETECTION_SECONDS = 5.0
 POLL_SECONDS = 0.1
 # The numbers of HTTP for what a collector never takes.
@@ -49,7 +48,7 @@ def run(
     ] = None,
 ) -> int:
     """Send every run and print the alerts that the collector opened."""
-    if pace is not None and not LEAST_PACE <= pace <= MOST_PACE:  # NaN lies nowhere
+    if pace is not None and not LEAST_PACE <= pace <= MOST_PACE:  # NaN fails this comparison too
         raise CommandError(
             f"--pace must lie in {LEAST_PACE:g} to {MOST_PACE:,.0f} steps a second, got {pace:g}; "
             "without it a run is sent as fast as possible"
@@ -63,10 +62,10 @@ def run(
             mapping = NameMapping(overrides, log.aliases, keep_unknown=True)
             try:
                 replay_log(log, mapping, url=url, project=project, pace=pace)
-            except LogError as failure:  # the other logs are sent
+            except LogError as failure:  # the other logs are still sent
                 error(failure)
                 status = 1
-    except BrokenPipeError:  # of the output, whose reader has seen enough; the root of the commands ends quietly
+    except BrokenPipeError:  # the reader of the output has closed it; the root of the commands ends quietly
         raise
     except OSError as failure:
         raise CommandError(str(failure)) from failure
@@ -77,8 +76,8 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
     """Send one run to a collector and print the alerts that it opened.
 
     Raises:
-        CommandError: If the collector does not answer or lets nobody in.
-        LogError: If the log cannot be read, holds no step, or the collector refuses what it holds.
+        CommandError: If the collector does not answer or requires another key.
+        LogError: If the log cannot be read, has no step, or the collector refuses its content.
     """
     name, report = log.name, ReadReport()
     if len(name) > wire.LONGEST_NAME_CHARS or not wire.is_clean_name(name):
@@ -94,7 +93,7 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     _say_notes(report, unusable)
     known, left_out = 0, 0
-    # A collector counts the attempts that have steps.
+    # A collector counts only attempts with steps.
     attempts = {attempt: place for place, attempt in enumerate(sorted({step.attempt for step in steps}), start=1)}
     acknowledged = {(step.attempt, step.step): step.acknowledged for step in steps if step.acknowledged}
     for batch in batches(steps, name=name, project=project, size=size):
@@ -129,7 +128,7 @@ def _send(batch: wire.Batch, log: Log, url: str) -> bytes:
 
 
 def _say_notes(report: ReadReport, unusable: set[str]) -> None:
-    """Print what of a log was not read, and what of it no collector takes."""
+    """Print the parts of a log that were not read, and those that no collector accepts."""
     for problem in report.problems[:PROBLEMS_SHOWN]:
         say(f"  passed over: {printable(problem)}")
     for note in report.notes:
@@ -143,7 +142,7 @@ def _say_notes(report: ReadReport, unusable: set[str]) -> None:
 
 
 def _sendable(signals: dict[str, float], unusable: set[str]) -> dict[str, float]:
-    """Return the signals whose names a collector takes, and remember the others; one would cost its whole step."""
+    """Return the signals with valid names, and remember the others: one invalid name would cost its whole step."""
     wrong = [name for name in signals if len(name) > wire.LONGEST_NAME_CHARS or not wire.is_clean_name(name)]
     if not wrong:
         return signals
@@ -154,7 +153,7 @@ def _sendable(signals: dict[str, float], unusable: set[str]) -> dict[str, float]
 def _receipt(answer: bytes, url: str) -> wire.Receipt:
     try:
         return wire.decode_receipt(answer)
-    except ValueError as failure:  # msgspec's errors are such
+    except ValueError as failure:  # the errors of msgspec are of this kind
         beginning = answer[:BEGINNING_BYTES].decode(errors="replace")
         raise CommandError(
             f"{url}/api/v1/ingest must answer with a receipt, got {beginning!r}; "
@@ -163,7 +162,7 @@ def _receipt(answer: bytes, url: str) -> wire.Receipt:
 
 
 def _say_losses(receipt: wire.Receipt, left_out: int) -> int:
-    """Print what a receipt says was lost, and return how many signals were left out so far."""
+    """Print the losses from a receipt, and return the number of left-out signals so far."""
     for rejection in receipt.rejected:
         say(f"  a step was refused: {printable(rejection.detail)}")
     if receipt.left_out is None:
@@ -184,7 +183,7 @@ def _acknowledge(url: str, run_id: str, kinds: Sequence[str]) -> None:
 
 
 def _wait_for_detection(url: str, run_id: str, step: int, *, attempt: int) -> None:
-    """Wait until the detectors have seen a step of an attempt, counted from 1, as long as they move on."""
+    """Wait until the detectors have processed a step of an attempt, counted from 1, as long as they make progress."""
     newest, since, path = None, time.monotonic(), f"/runs/{run_id}/steps"
     while time.monotonic() - since < DETECTION_SECONDS:
         for found in patiently(lambda: fetch_list(url, path, {"from_step": str(step), "limit": "1"})):

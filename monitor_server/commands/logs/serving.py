@@ -1,4 +1,4 @@
-"""`rlvitals check --serve`: the runs in a dashboard of their own, kept until Ctrl-C or SIGTERM."""
+"""`rlvitals check --serve`: the runs in a separate dashboard, kept until Ctrl-C or SIGTERM."""
 
 import tempfile
 from collections.abc import Mapping, Sequence

@@ -1,1 +1,1 @@
-"""Traces and metrics by OpenTelemetry's protocol, when the setting asks for them."""
+"""Traces and metrics by OpenTelemetry's protocol, if the setting enables them."""

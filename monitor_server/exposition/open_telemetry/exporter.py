@@ -1,8 +1,9 @@
-"""Traces and metrics by OpenTelemetry's protocol (OTLP over HTTP), when RLVITALS_OPENTELEMETRY asks for them.
+"""Traces and metrics by OpenTelemetry's protocol (OTLP over HTTP), if RLVITALS_OPENTELEMETRY enables them.
 
-The standard variables OTEL_* of OpenTelemetry's SDK set where and how to export. The SDK is the extra ``otel``; this
-module is imported only when the setting is on. Spans are exported by the SDK's own thread, metrics by a thread here.
-Neither is waited for: what an endpoint does not accept in time is dropped, and a stop waits `STOP_SECONDS` at most.
+The standard variables OTEL_* of OpenTelemetry's SDK set the endpoint and the details of the export. The SDK is the
+extra ``otel``; this module is imported only when the setting is on. The SDK's own thread exports spans, and a thread
+here exports metrics. The collector waits for neither: data that an endpoint does not accept in time is dropped, and a
+stop waits at most `STOP_SECONDS`.
 """
 
 import logging
@@ -30,17 +31,17 @@ __all__ = ["Otlp"]
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS: Final = 2.0  # a supervisor kills a process that takes long to stop
+STOP_SECONDS: Final = 2.0  # a supervisor kills a process that takes too long to stop
 
 
 class Otlp:
-    """Records the spans of one collector and exports them, and exports the metrics of its registry."""
+    """Records and exports the spans of one collector, and exports the metrics of its registry."""
 
     def __init__(self, registry: CollectorRegistry, *, variable: Callable[[str], str | None]) -> None:
-        """Prepare the exporters, whose addresses the environment names.
+        """Prepare the exporters with the addresses from the environment.
 
         Args:
-            registry: The metrics that Prometheus can scrape; the same are exported.
+            registry: The metrics of Prometheus; the same metrics are exported.
             variable: Returns an environment variable.
 
         Raises:
@@ -67,7 +68,7 @@ class Otlp:
             self._thread.start()
 
     def stop_metrics(self) -> None:
-        """Export the metrics once more, while the store is open, as far as they are accepted within `STOP_SECONDS`."""
+        """Export the metrics once more, while the store is open, for at most `STOP_SECONDS`."""
         self._is_stopping.set()
         if self._thread.ident is not None:
             self._thread.join(STOP_SECONDS)
@@ -75,7 +76,7 @@ class Otlp:
         self._exporter.shutdown()
 
     def stop_spans(self) -> None:
-        """Export the spans that are left, as far as the endpoint accepts them within `STOP_SECONDS`."""
+        """Export the remaining spans, for at most `STOP_SECONDS`."""
         flush = threading.Thread(target=self._provider.shutdown, name="rlvitals-otlp-spans", daemon=True)
         flush.start()
         flush.join(STOP_SECONDS)
@@ -83,7 +84,7 @@ class Otlp:
             log.warning("the endpoint of OpenTelemetry did not accept the last spans and metrics; they are dropped")
 
     def span(self, name: str, attributes: Mapping[str, AttributeValue] | None = None, /) -> Span:
-        """Return a span, which begins with its ``with`` block; `monitor_server.instrumentation.spans.OpenSpan`."""
+        """Return a span, which begins with its ``with`` block; see `monitor_server.instrumentation.spans.OpenSpan`."""
         return RecordedSpan(self._tracer, name, attributes)
 
     def requests(self, app: ASGIApp, *, prefix: str, direct: Collection[tuple[str, str]]) -> ASGIApp:
@@ -91,7 +92,7 @@ class Otlp:
 
         Args:
             app: The application.
-            prefix: Of the paths of included routers, whose routes do not have it.
+            prefix: The prefix of included routers' paths, which their routes lack.
             direct: The methods and paths that are served without a route.
         """
         return TracedRequests(app, self._tracer, prefix=prefix, direct=direct)

@@ -33,10 +33,10 @@ class RegistryMetrics:
     def __init__(self, registry: CollectorRegistry, resource: Resource) -> None:
         self._registry = registry
         self._resource = resource
-        self._since = time.time_ns()  # the counters of this process began at 0 here
+        self._since = time.time_ns()  # the counters of this process began at 0 at this time
 
     def read(self) -> MetricsData:
-        """Return all metrics as they are now."""
+        """Return the current values of all metrics."""
         now = time.time_ns()
         metrics = [Metric(each.name, each.documentation, each.unit, self._data(each, now)) for each in self._families()]
         scope = ScopeMetrics(InstrumentationScope(SCOPE), metrics, "")
@@ -57,7 +57,7 @@ class RegistryMetrics:
         return Sum(points, cumulative, is_monotonic=True) if family.type == "counter" else Gauge(points)
 
     def _histograms(self, family: Family, now: int) -> list[HistogramDataPoint]:
-        """Return the points of a histogram: Prometheus counts below each bound, OpenTelemetry between two of them."""
+        """Return the points of a histogram: Prometheus counts below each bound, OpenTelemetry between two bounds."""
         found: dict[tuple[tuple[str, str], ...], dict[str, Any]] = {}
         for sample in family.samples:
             labels = {name: value for name, value in sample.labels.items() if name != "le"}
@@ -67,7 +67,7 @@ class RegistryMetrics:
             elif sample.name.endswith("_sum"):
                 point["sum"] = sample.value
         points = []
-        unknown: Any = None  # Prometheus keeps neither the lowest nor the highest
+        unknown: Any = None  # Prometheus keeps neither the lowest nor the highest value
         for point in found.values():
             bounds = [bound for bound, _ in point["buckets"]]
             below = [0.0, *(count for _, count in point["buckets"])]

@@ -1,4 +1,4 @@
-"""Spans that OpenTelemetry exports: of a request, and of what the collector does beside requests."""
+"""The spans that OpenTelemetry exports: of requests, and of the collector's other work."""
 
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
@@ -54,10 +54,10 @@ class RecordedSpan(Span):
 
 
 class TracedRequests:
-    """Puts a span around each request, the child of the one that the client names (``traceparent``).
+    """Puts a span around each request, as the child of the client's span (``traceparent``).
 
-    Its attributes are the method, the route, the status and the request id. Path, query and headers may hold secrets,
-    such as the tokens of signed links, and are left out.
+    Its attributes are the method, the route, the status and the request id. Path, query and headers may contain
+    secrets, such as the tokens of signed links, and are left out.
     """
 
     def __init__(self, app: ASGIApp, tracer: trace.Tracer, *, prefix: str, direct: Collection[tuple[str, str]]) -> None:
@@ -68,7 +68,7 @@ class TracedRequests:
         self._propagator = TraceContextTextMapPropagator()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request within its span; what is no HTTP request is passed on."""
+        """Serve a request within its span; anything else is passed on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

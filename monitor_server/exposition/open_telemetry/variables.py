@@ -1,7 +1,7 @@
-"""Checks the standard variables OTEL_* at the start, because OpenTelemetry's SDK bounds few of them.
+"""Checks the standard variables OTEL_* at the start, because OpenTelemetry's SDK limits few of them.
 
-The SDK replaces some values that it cannot read by its own without ending the start, and takes others as they are: an
-interval of 0 ms would export without end.
+The SDK replaces some unreadable values by its own without an error, and accepts others unchanged: an interval of 0 ms
+would export without end.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from monitor_server.text_safety.printable import printable
 
 __all__ = ["METRIC_INTERVAL_MS", "check_variables"]
 
-METRIC_INTERVAL_MS: Final = 60_000  # as OpenTelemetry's specification has it
-QUEUE_SIZE: Final = 2_048  # likewise
-BATCH_SIZE: Final = 512  # likewise
+METRIC_INTERVAL_MS: Final = 60_000  # the value of OpenTelemetry's specification
+QUEUE_SIZE: Final = 2_048  # the value of OpenTelemetry's specification
+BATCH_SIZE: Final = 512  # the value of OpenTelemetry's specification
 HOUR_MS: Final = 3_600_000
 
 WHOLE: Final = {
@@ -52,13 +52,13 @@ CHOICES: Final = {
 
 
 def check_variables(variable: Callable[[str], str | None]) -> None:
-    """Check what the variables set. One that is empty counts as not set, except where the SDK cannot read it.
+    """Check the values of the variables. An empty one counts as not set, unless the SDK cannot read it.
 
     Args:
         variable: Returns an environment variable.
 
     Raises:
-        StartupError: If one cannot be used. The message names it, and shows no address, which may hold a password.
+        StartupError: If one cannot be used. The message names it, and shows no address, which may contain a password.
     """
 
     def given(name: str) -> str | None:

@@ -14,7 +14,7 @@ __all__ = ["document", "spell_non_finite"]
 def document(
     examinations: Sequence[Examination], *, gpus: int | None = None, step_seconds: float | None = None
 ) -> dict[str, Any]:
-    """Return what was found in each log: ``{"runs": [...]}``, with non-finite numbers spelled."""
+    """Return the findings in each log: ``{"runs": [...]}``, with non-finite numbers as text."""
     runs = [_run(found, gpus, step_seconds) for found in examinations]
     spelled: dict[str, Any] = spell_non_finite({"runs": runs})
     return spelled

@@ -1,4 +1,4 @@
-"""The report of a check in a terminal: verdict, timeline, small plots, findings, and what was not logged."""
+"""The report of a check in a terminal: verdict, timeline, small plots, findings, and missing signals."""
 
 import math
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ PHASE_STYLES = {
     Phase.COLLAPSED: "magenta",
     Phase.UNKNOWN: "grey42",
 }
-# In a terminal without colour and in a pipe, a phase is recognised by its letter.
+# In a terminal without colour and in a pipe, a letter identifies each phase.
 PHASE_LETTERS = {phase: str(phase)[0] for phase in Phase} | {Phase.COLLAPSED: "X", Phase.UNKNOWN: "?"}
 SEVERITY_STYLES = {Severity.INFO: "blue", Severity.WARNING: "dark_orange", Severity.CRITICAL: "bold red"}
 OUTCOME_STYLES = {
@@ -62,7 +62,7 @@ def print_report(
 
 
 def print_summary(console: Console, examinations: Sequence[Examination]) -> None:
-    """Print a line a run, for many of them."""
+    """Print one line for each of many runs."""
     table = Table(box=None, pad_edge=False)
     for column in ("outcome", "run", "steps", "warned", "paged", "collapsed", "first alarm"):
         table.add_column(column, justify="right" if column in ("steps", "warned", "paged", "collapsed") else "left")
@@ -137,7 +137,7 @@ def _print_plots(console: Console, found: Examination) -> None:
 
 
 def sparkline(trace: Trace, width: int, first: int, last: int, bars: str = BARS) -> str:
-    """Return a signal's course as one line of bars: in each column the value farthest from the signal's middle."""
+    """Return a signal's course as one line of bars: each column shows the value farthest from the signal's middle."""
     if not trace.steps:
         return "!" * width
     low, high = min(trace.lows), max(trace.highs)
@@ -202,7 +202,7 @@ def _print_names(console: Console, found: Examination) -> None:
         console.print(Padding(Text(f"--map {signal}={printable(key)}: no row has this key", style="red"), (0, 0, 0, 2)))
     for problem in found.report.problems[:3]:
         console.print(Padding(Text(f"passed over: {printable(problem)}", style="dark_orange"), (0, 0, 0, 2)))
-    if found.report.problem_count > 3:  # noqa: PLR2004 - those shown
+    if found.report.problem_count > 3:  # noqa: PLR2004 - the number of problems that are shown
         console.print(Padding(Text(f"{found.report.problem_count} places were passed over"), (0, 0, 0, 2)))
     for note in found.report.notes:
         console.print(Padding(Text(note, style="dark_orange"), (0, 0, 0, 2)))

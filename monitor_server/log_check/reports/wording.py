@@ -6,7 +6,7 @@ from monitor_server.log_check.examination import Examination, Outcome
 
 __all__ = ["CAPABILITIES", "PLOTTED", "heading", "savings", "size", "verdict"]
 
-# The signals that are plotted, those first that move first; at most PLOTS of them.
+# The signals that are plotted, the earliest to move first; at most PLOTS of them.
 PLOTTED = (
     "reward/mean",
     "entropy/mean",
@@ -27,7 +27,7 @@ CAPABILITIES = {
 
 
 def heading(found: Examination) -> str:
-    """Return what was read: format, steps and attempts."""
+    """Return a description of the log: format, steps and attempts."""
     attempts = f", {found.attempts} attempts" if found.attempts > 1 else ""
     return f"{found.log.format}: {size(found.rows, 'step')} ({found.first_step} to {found.last_step}{attempts})"
 
@@ -58,7 +58,7 @@ def verdict(found: Examination) -> str:
 
 
 def savings(found: Examination, saved: Saving | None) -> str:
-    """Return what ran after the page; empty where nothing did."""
+    """Return a description of the run after the page; empty if nothing followed."""
     if saved is None:
         return ""
     hours = "" if saved.gpu_hours is None else f", {saved.gpu_hours:,.1f} GPU-hours"

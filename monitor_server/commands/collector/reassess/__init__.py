@@ -1,1 +1,1 @@
-"""`rlvitals reassess`: judged runs with the detectors of another version, and how their alarms compare."""
+"""`rlvitals reassess`: compares the alarms of another version's detectors in judged runs."""

@@ -1,4 +1,4 @@
-"""Compares what a collector's detectors alarmed in judged runs with what another version alarms in the same runs."""
+"""Compares the alarms of a collector's detectors in judged runs with those of another version in the same runs."""
 
 import math
 import statistics
@@ -15,7 +15,7 @@ NIGHT_ENDS, NIGHT_BEGINS = 7, 22  # hours of the local day
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarms:
-    """The alarms of one version in one run: the steps at which pages open, and whether there was any warning."""
+    """The alarms of one version in one run: the steps at which pages open, and whether there was a warning."""
 
     pages: Sequence[int]
     is_warned: bool
@@ -23,15 +23,15 @@ class Alarms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRun:
-    """A run whose alarms somebody has judged.
+    """A run with alarms that a person has judged.
 
     Attributes:
-        name: Of the run.
-        has_failed: Whether one of its alarms was right; else all judged alarms of it were wrong.
+        name: The name of the run.
+        has_failed: Whether one of its alarms was right; otherwise all its judged alarms were wrong.
         failed_at: The step of the failure, if it was stated.
-        recorded: What the collector alarmed.
-        current: What the version that is tried alarms.
-        times: Seconds since the epoch of the steps that have them.
+        recorded: The alarms of the collector.
+        current: The alarms of the version under test.
+        times: The times of the steps, in seconds since the epoch; steps without a time are left out.
     """
 
     name: str
@@ -44,15 +44,15 @@ class JudgedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What the alarms of one version are worth over all judged runs; None is not observed.
+    """The value of one version's alarms over all judged runs; None is not observed.
 
     Attributes:
         pages: Number of pages.
         right_pages: Pages in runs that failed.
-        lead: Median number of steps from the first page to the failure, over failing runs whose failure has a step; a
-            run that was not paged before counts as 0.
+        lead: Median number of steps from the first page to the failure, over failed runs whose failure has a step; a
+            run without an earlier page counts as 0.
         nights: Nights (22:00 to 7:00, local time) with a page in a run that did not fail.
-        gpu_hours: From the first page to the last step, over failing runs that were paged.
+        gpu_hours: From the first page to the last step, over failed runs with a page.
     """
 
     pages: int
@@ -63,9 +63,9 @@ class Measures:
 
 
 def page_episodes(alerts: Sequence[tuple[int, int | None]]) -> list[int]:
-    """Return the steps at which pages open, from the first step and the step of the end of each critical alert.
+    """Return the steps at which pages open, from the first and the last step of each critical alert.
 
-    A critical alert that begins while another one holds is a part of the same page. None is an alert that has no end.
+    A critical alert that begins while another one holds belongs to the same page. None is an alert without an end.
 
     >>> page_episodes([(10, 20), (15, 30), (40, None)])
     [10, 40]
@@ -108,7 +108,7 @@ def measure(runs: Sequence[JudgedRun], version: str, *, gpus: float) -> Measures
 
 
 def find_worse(runs: Sequence[JudgedRun]) -> list[str]:
-    """Return a line for each way in which the current version is worse than the recorded one."""
+    """Return one line for each way in which the current version is worse than the recorded one."""
     lines = []
     for run in runs:
         before, now = run.recorded, run.current
@@ -127,7 +127,7 @@ def find_worse(runs: Sequence[JudgedRun]) -> list[str]:
 
 
 def _night(at: float) -> tuple[int, int] | None:
-    """Return the night of a time by the day on which it begins, or None by day."""
+    """Return the night of a time, named by the day on which it begins; None for a time by day."""
     local = time.localtime(at)
     if NIGHT_ENDS <= local.tm_hour < NIGHT_BEGINS:
         return None

@@ -48,7 +48,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     url: CollectorUrl = DEFAULT_URL,
 ) -> int:
-    """Print what the recorded alarms and this version's are worth; the exit status is 3 where this version is worse."""
+    """Print the value of the recorded alarms and of this version's; the exit status is 3 if this version is worse."""
     if not gpus > 0.0:
         raise CommandError(f"--gpus must be above 0, got {gpus:g}")
     loaded = load_calibration(calibration)
@@ -73,7 +73,7 @@ def run(
 def _replay(
     url: str, listed: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], *, calibration: Calibration, file: Path
 ) -> JudgedRun:
-    """Read a judged run from the collector and run this version's detectors over it."""
+    """Read a judged run from the collector, and run this version's detectors on it."""
     path = f"/runs/{path_part(listed['id'])}"
     alerts = [a for a in fetch_items(url, f"{path}/alerts") if not is_clock_kind(a["kind"]) and not _is_rule(a["kind"])]
     download(url, f"{path}/export?format=jsonl", file)
