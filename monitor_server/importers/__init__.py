@@ -1,1 +1,1 @@
-"""Reads logs that other trainers and tools have written, as observations under canonical signal names."""
+"""Reads logs of other trainers and tools, as observations under canonical signal names."""

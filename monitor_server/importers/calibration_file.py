@@ -15,14 +15,14 @@ from monitor_server.errors import StartupError
 
 __all__ = ["load_calibration"]
 
-LONGEST_FILE = 64 << 20  # bytes; the ranges of all signals that a calibration may have take a tenth
+LONGEST_FILE = 64 << 20  # bytes; the ranges of the largest possible number of signals take a tenth of it
 
 
 def load_calibration(path: Path | None) -> Calibration:
-    """Read a file that `rlvitals calibrate` wrote; None is the built-in calibration.
+    """Read a file that `rlvitals calibrate` wrote; None selects the built-in calibration.
 
     Raises:
-        StartupError: If it cannot be read, or was made for other detectors than these.
+        StartupError: If it cannot be read, or was made for other detectors.
     """
     if path is None:
         return BUILTIN
@@ -46,7 +46,7 @@ def load_calibration(path: Path | None) -> Calibration:
 
 
 def _read_warranty(content: Mapping[str, float]) -> Warranty:
-    """Build the warranty that a file holds.
+    """Build the warranty from the content of a file.
 
     Raises:
         ValueError: If a number is missing or impossible.
@@ -64,10 +64,10 @@ def _read_warranty(content: Mapping[str, float]) -> Warranty:
 
 
 def _read_expected(content: Mapping[str, Mapping[str, Any]]) -> dict[str, ExpectedRange]:
-    """Build the ranges that a file holds.
+    """Build the ranges from the content of a file.
 
     Raises:
-        ValueError: If one of them cannot be a range, or there are more than a calibration writes.
+        ValueError: If one of them is not a valid range, or there are more than a calibration writes.
     """
     if len(content) > MAX_SIGNALS:
         raise ValueError(f"the expected ranges must be those of {MAX_SIGNALS} signals at most, got {len(content)}")

@@ -1,4 +1,4 @@
-"""Folders of recorded runs, each with the rows in JSON lines and a meta.json beside them, as corpora hold them."""
+"""Folders of recorded runs in a corpus: each has its rows in JSON lines and a meta.json beside them."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,18 +20,18 @@ ENDINGS = (".gz", ".bz2", ".xz", ".jsonl", ".json", ".csv", ".tsv", ".log", ".tx
 
 
 def run_name(path: Path) -> str:
-    """Return the name of a run: its folder's name as it stands, or its file's name without the format's ending."""
+    """Return the name of a run: the name of its folder, or that of its file without the format's ending."""
     return path.name if path.is_dir() else name_without_ending(path.name)
 
 
 def run_paths(corpus: Path) -> list[Path]:
     """Return the run folders or the files of JSON lines in a corpus, in order of their names.
 
-    What is a run itself is a corpus of one. Files count in a folder without run folders: beside those they hold
-    something else, such as labels.
+    A run is itself a corpus of one. Single files count only in a folder without run folders: beside run folders they
+    contain something else, such as labels.
 
     Raises:
-        FileNotFoundError: If there is no run in it.
+        FileNotFoundError: If it contains no run.
     """
     found = [corpus] if _is_run(corpus) else sorted(child for child in corpus.glob("*") if _is_run(child))
     found = [path for path in found if path.is_dir()] or found
@@ -52,7 +52,7 @@ def read_meta(path: Path) -> Mapping[str, Any]:
     """Return a run folder's meta.json; an empty mapping if it has none or if it cannot be read."""
     try:
         meta = json.loads(read_bounded(path / "meta.json", longest=MAX_DOCUMENT_BYTES))
-    except (ValueError, RecursionError):  # also of a file that cannot be read
+    except (ValueError, RecursionError):  # this includes unreadable files
         return {}
     return meta if isinstance(meta, dict) else {}
 
@@ -72,7 +72,7 @@ def read_run(run: Path, named: Named = signals_of) -> list[Observation]:
 
     Args:
         run: Its file or folder.
-        named: Gives a row's numbers under the names wanted; the canonical ones as it is.
+        named: Returns the numbers of a row under the wanted names; by default the canonical names.
 
     Raises:
         LogError: If the log cannot be read at all.
@@ -82,7 +82,7 @@ def read_run(run: Path, named: Named = signals_of) -> list[Observation]:
 
 
 def name_without_ending(name: str) -> str:
-    """Return a file's name without the endings that tell its format."""
+    """Return a file's name without the endings that show its format."""
     shortened = name
     while shortened.lower().endswith(ENDINGS) and "." in shortened[1:]:
         shortened = shortened.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Maps the keys of a log to signals, by known names and by the mapping of the user, and lists unused keys."""
+"""Maps the keys of a log to signals, by known names and by the user's mapping, and lists unused keys."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
     """Return signal → key from texts like ``reward/mean=my_reward``.
 
     Raises:
-        LogError: If one has no ``=``, or its left side is no signal's name.
+        LogError: If one has no ``=``, or its left side is not the name of a signal.
     """
     overrides: dict[str, str] = {}
     for text in texts:
@@ -41,12 +41,12 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
 
 
 class NameMapping:
-    """Maps one log's rows to signals and keeps what it did, to be shown.
+    """Maps one log's rows to signals and records the result for display.
 
     Args:
-        overrides: Signal → the log's own key; it is used before any known name.
-        aliases: Short names → the log's own keys, from a ``meta.json``, for keys that are not known.
-        keep_unknown: Whether numbers that are no signal are kept under the trainer's own keys.
+        overrides: Signal → the log's own key; it takes precedence over known names.
+        aliases: Short names → the log's own keys, from a ``meta.json``, for unknown keys.
+        keep_unknown: Whether numbers that are not signals are kept under the trainer's own keys.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class NameMapping:
         self._keys: dict[str, int] = {}
         self._row_keys: tuple[str, ...] | None = None  # of the newest row; most rows of a run have the same keys
         self._named: list[tuple[str, str, int]] = []
-        self._without_number: list[str] = []  # of these keys, those that no row had a number under yet
-        self._rows = 0  # with these keys, not yet counted
+        self._without_number: list[str] = []  # the keys among these without a number in any row so far
+        self._rows = 0  # rows with these keys that are not counted yet
         self.sources: dict[str, str] = {}
-        """Signal → the key that it was read from, for overrides; see `mapped`."""
+        """Signal → the key from which it was read, for overrides; see `mapped`."""
 
     def signals(self, row: Row) -> dict[str, float]:
         """Return a row's numbers under canonical names, and remember its keys."""
@@ -105,7 +105,7 @@ class NameMapping:
         self._rows = 0
 
     def _add_keys(self, row: Row) -> None:
-        """Take keys that hold a number for the first time; this row is counted with the others."""
+        """Add keys that have a number for the first time; this row is counted with the others."""
         new = [key for key in self._without_number if number(row[key]) is not None][: MAX_KEYS - len(self._keys)]
         if new:
             self._without_number = [key for key in self._without_number if key not in new]
@@ -115,7 +115,7 @@ class NameMapping:
             self._keys.update(dict.fromkeys(new, 0))
 
     def mapped(self) -> dict[str, str]:
-        """Return signal → the keys that gave it, most trusted first, joined by commas."""
+        """Return signal → its keys, the most trusted first, joined by commas."""
         found: dict[str, list[str]] = {}
         for key in self.keys:
             signal = self._signal_of(key)
@@ -124,17 +124,17 @@ class NameMapping:
         return {signal: ", ".join(keys) for signal, keys in found.items()} | self.sources
 
     def unknown(self) -> list[str]:
-        """Return the keys with numbers that are no signal, those of most rows first."""
+        """Return the keys with numbers that are not signals, those with the most rows first."""
         used = set(self.sources.values())
         left = [key for key in self.keys if self._signal_of(key) is None and key not in used]
         return sorted(left, key=lambda key: -self.keys[key])
 
     def _signal_of(self, key: str) -> str | None:
-        """Return the signal of a key; in a recorded row a key is the signal's own name."""
+        """Return the signal of a key; in a recorded row, a key is already the name of the signal."""
         if self._is_recorded:
             return key if key in SIGNALS else None
         return signal_of(key)
 
     def unused_overrides(self) -> dict[str, str]:
-        """Return the overrides whose key no row had."""
+        """Return the overrides whose key is in no row."""
         return {signal: key for signal, key in self._overrides.items() if signal not in self.sources}

@@ -7,15 +7,15 @@ from typing import Protocol
 
 __all__ = ["Importer", "Log", "LogError", "ReadReport", "RecordedRow", "Row"]
 
-# One logged row: the trainer's own keys and values. A step stands under a name of `keys.STEP_KEYS`, a time in seconds
-# since 1970 under ``_timestamp``; both may be absent.
+# One logged row: the trainer's own keys and values. The step has a name of `keys.STEP_KEYS`, the time in seconds since
+# 1970 the name ``_timestamp``; both may be absent.
 Row = Mapping[str, object]
 
 PROBLEMS_KEPT = 20
 
 
 class RecordedRow(dict[str, object]):
-    """A step that a collector recorded: its keys are names of signals as they stand.
+    """A step that a collector recorded: its keys are already names of signals.
 
     Attributes:
         step: The step.
@@ -44,24 +44,24 @@ class RecordedRow(dict[str, object]):
 
 
 class LogError(OSError):
-    """A log cannot be read at all; the message names the file, what must hold, and what to do."""
+    """A log cannot be read at all; the message names the file, the condition that must hold, and the next step."""
 
 
 @dataclass(slots=True)
 class ReadReport:
-    """What happened while a log was read: bytes, the places that were passed over, and what its steps are not.
+    """Events while a log was read: bytes, skipped places, and problems of its steps.
 
-    The first 20 problems are kept with their places; all are counted, so that a damaged file costs no memory.
+    The first 20 problems are kept with their places; all are counted, so that a damaged file uses no memory.
 
     Attributes:
         bytes_read: Bytes so far.
         problems: The first problems.
-        problem_count: How many there were.
-        repeated_rows: Rows with the step of the row before and other values, which do not count.
-        first_repeated: The first of them, counted from 1, and its step.
-        numbered_rows: Rows whose step cannot be one.
-        first_numbered: The first of them, counted from 1, and what it has as its step.
-        is_thinned: Whether a collector has removed steps of the run, so that the log lacks what detectors saw live.
+        problem_count: The number of problems.
+        repeated_rows: Rows with the step of the row before and other values, which are ignored.
+        first_repeated: The first of these rows, counted from 1, and its step.
+        numbered_rows: Rows with an impossible step.
+        first_numbered: The first of these rows, counted from 1, and the value in place of its step.
+        is_thinned: Whether a collector has removed steps of the run, so that the log lacks steps of the live detection.
     """
 
     bytes_read: int = 0
@@ -74,18 +74,18 @@ class ReadReport:
     is_thinned: bool = False
 
     def add_repeated(self, row: int, step: int) -> None:
-        """Count a row whose values do not count, because its step has others."""
+        """Count a row whose values are ignored, because its step already has other values."""
         self.repeated_rows += 1
         self.first_repeated = self.first_repeated or (row, step)
 
     def add_numbered(self, row: int, given: float) -> None:
-        """Count a row that was numbered by its place, because what it has as its step cannot be one."""
+        """Count a row that was numbered by its place, because its step is impossible."""
         self.numbered_rows += 1
         self.first_numbered = self.first_numbered or (row, given)
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the result must know of the steps, in a sentence each."""
+        """Remarks about the steps for readers of the result, each one sentence."""
         notes = []
         if self.is_thinned:
             notes.append(
@@ -108,7 +108,7 @@ class ReadReport:
         return notes
 
     def add_problem(self, path: Path, place: str, message: str) -> None:
-        """Record that the part of a file at ``place`` was passed over, and why."""
+        """Record that the part of a file at ``place`` was skipped, with the reason."""
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_KEPT:
             self.problems.append(f"{path.name}, {place}: {message}")
@@ -122,8 +122,8 @@ def _rows(count: int) -> str:
 class Log:
     """One recorded run in a file or a folder.
 
-    ``read`` opens it and yields its rows in the order logged; it may be called again. ``aliases`` maps short names to
-    the log's own keys, as the ``signals`` of a ``meta.json`` do.
+    ``read`` opens it and yields its rows in the order of the log; it may be called again. ``aliases`` maps short names
+    to the log's own keys, as the ``signals`` of a ``meta.json`` do.
     """
 
     name: str
@@ -136,20 +136,21 @@ class Log:
 class Importer(Protocol):
     """Reads one format.
 
-    Recognition is by content: the first 64 KiB of the file, decompressed. A name decides only where the content cannot.
-    Reading is a stream: memory does not grow with the number of rows, except for formats that store a column at once,
-    which keep 16 bytes a number. A damaged part costs itself, and is reported with its place.
+    A format is recognised by its content: the first 64 KiB of the file, decompressed. The name decides only if the
+    content does not. Reading is a stream: memory does not grow with the number of rows, except for formats that store
+    one column after the other, which keep 16 bytes for each number. A damaged part costs only itself, and is reported
+    with its place.
     """
 
     name: str
     is_specific: bool
-    """Whether the content alone proves the format; a table or a console log might hold anything."""
+    """Whether the content alone proves the format; a table or a console log might contain anything."""
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether a file has this format."""
+        """Return whether a file has this format."""
 
     def logs(self, path: Path) -> Iterator[Log]:
-        """Yield the runs of a file; most files hold one.
+        """Yield the runs of a file; most files contain one.
 
         Raises:
             LogError: If the file cannot be read at all.

@@ -1,4 +1,4 @@
-"""Finds the runs in files and folders: which format a file has, and what a folder is as a whole."""
+"""Finds the runs in files and folders: the format of a file, and the kind of a folder."""
 
 import os
 import re
@@ -26,7 +26,7 @@ from monitor_server.importers.source import head
 
 __all__ = ["IMPORTERS", "find_logs"]
 
-# In the order asked: formats that prove themselves first, text that might hold anything last.
+# In the order of the checks: formats that prove themselves first, text that might contain anything last.
 IMPORTERS: tuple[Importer, ...] = (
     EventFile(),
     WandbFile(),
@@ -46,30 +46,30 @@ IMPORTERS: tuple[Importer, ...] = (
 # Bounds of a search through folders.
 MAX_DEPTH = 8
 MAX_ENTRIES = 100_000
-# Rows of a table or a console log in which a known signal must stand, where a folder is searched.
+# The first rows of a table or a console log in which a known signal must occur when a folder is searched.
 PROBE_ROWS = 50
 PROBE_BYTES = 8 << 20
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
-# Receives the sentence that names a file or folder that may hold a log and cannot be read.
+# Receives a sentence about a file or folder that may contain a log and cannot be read.
 PassedOver = Callable[[str], None]
 
 
 def find_logs(paths: Iterable[Path], keys: Sequence[str] = (), passed_over: PassedOver = lambda _: None) -> list[Log]:
     """Return the runs in files and folders, those of a folder in the order of their names.
 
-    A file that is named is read in the format that its content shows. A folder is searched; of the files in it whose
-    content proves no format (tables, text), those count that name a known signal early on.
+    A named file is read in the format of its content. A folder is searched. Files in it whose content proves no format
+    (tables, text) count only if they name a known signal early on.
 
     Args:
         paths: Files and folders.
         keys: The user's own keys for signals, which count as known.
-        passed_over: Is called with the name of each file and folder in a searched folder that cannot be read, and why:
-            no permission, a locked or damaged database, a damaged file of a known format.
+        passed_over: Called for each unreadable file and folder in a searched folder, with its name and the reason: no
+            permission, a locked or damaged database, a damaged file of a known format.
 
     Raises:
-        LogError: If a path does not exist, a file cannot be read, or a folder holds no run.
+        LogError: If a path does not exist, a file cannot be read, or a folder contains no run.
     """
     found: list[Log] = []
     for path in paths:
@@ -112,7 +112,7 @@ def _in_file(path: Path) -> list[Log]:
 
 
 def _reason(path: Path, beginning: bytes) -> str:
-    """Return why a file is no log."""
+    """Return why a file is not a log."""
     if not beginning:
         return "it is empty"
     fault = sqlite.fault(path) if beginning.startswith(sqlite.MAGIC) else None
@@ -149,7 +149,7 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _newest_checkpoint(folders: list[Path], files: list[Path]) -> list[Path]:
-    """Leave out all checkpoints but the newest, which has the history of all, or all beside a trainer_state.json."""
+    """Leave out all checkpoints but the newest, which has all history; beside a trainer_state.json, leave out all."""
     checkpoints = [path for path in folders if _CHECKPOINT.fullmatch(path.name)]
     others = [path for path in folders if path not in checkpoints]
     if any(path.name == "trainer_state.json" for path in files):
@@ -158,7 +158,7 @@ def _newest_checkpoint(folders: list[Path], files: list[Path]) -> list[Path]:
 
 
 def _folder_run(folder: Path) -> Log | None:
-    """Return the run that a folder is as a whole."""
+    """Return the run that a folder forms as a whole."""
     data = next((folder / name for name in DATA_FILES if (folder / name).is_file()), None)
     if data is not None:
         aliases = read_meta(folder).get("signals")
@@ -200,7 +200,7 @@ def _files_in(folder: Path, files: list[Path], keys: frozenset[str], passed_over
 
 
 def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: PassedOver) -> Iterator[Log]:
-    """Yield the runs of a file in a searched folder; a file that might hold anything must name a signal."""
+    """Yield the runs of a file in a searched folder; a file without a proven format must name a signal."""
     try:
         for log in importer.logs(path):
             if importer.is_specific or _names_a_signal(log, keys):
@@ -211,7 +211,7 @@ def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: 
 
 
 def _access_fault(path: Path, beginning: bytes) -> str | None:
-    """Return why a file that no importer recognises could not be looked at; None where it is simply no log."""
+    """Return why a file that no importer recognises could not be read; None if it simply is not a log."""
     if beginning.startswith(sqlite.MAGIC):
         return sqlite.fault(path)
     if beginning:
@@ -219,7 +219,7 @@ def _access_fault(path: Path, beginning: bytes) -> str | None:
     try:
         with path.open("rb") as file:
             file.read(1)
-    except FileNotFoundError:  # it was removed meanwhile
+    except FileNotFoundError:  # the file was removed meanwhile
         return None
     except OSError as error:
         return error.strerror
@@ -240,12 +240,12 @@ def _names_a_signal(log: Log, keys: frozenset[str]) -> bool:
 
 
 def _named(log: Log) -> Log:
-    """Take the ending from a name that is a file's; a name that the log itself has stays as it is."""
+    """Remove the ending from a name that comes from a file; a name from the log itself stays unchanged."""
     return replace(log, name=name_without_ending(log.name)) if log.name == log.path.name else log
 
 
 def _unique(logs: Sequence[Log]) -> list[Log]:
-    """Number the names that several runs share, with numbers that make no other run's name."""
+    """Number the names that several runs share, with numbers that produce no other run's name."""
     given = {log.name for log in logs}
     taken: dict[str, int] = {}
     named: list[Log] = []

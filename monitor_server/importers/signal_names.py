@@ -1,7 +1,8 @@
 """The names that trainers give to signals: TRL, verl, Search-R1, OpenRLHF, SkyRL, slime, prime-rl, NeMo-RL, loops.
 
-Keys are compared without case, without a leading section such as ``train/``, and with every separator alike, because
-CSV exports write ``actor_entropy`` where the trainer wrote ``actor/entropy``. It knows names only, not files.
+Keys are compared without case, without a leading section such as ``train/``, and with all separators treated alike,
+because CSV exports write ``actor_entropy`` for the trainer's ``actor/entropy``. This module handles names only, no
+files.
 """
 
 import re
@@ -26,7 +27,7 @@ __all__ = [
 
 STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", "_step")
 
-# Canonical name → keys, the most trusted first: the raw reward before one that a KL penalty was taken from.
+# Canonical name → keys, the most trusted first: the raw reward before one with a subtracted KL penalty.
 _KEYS: dict[str, tuple[str, ...]] = {
     "reward/mean": (
         "reward", "critic_score_mean", "reward_mean", "mean_reward", "rollout_reward_mean", "rollout_raw_reward",
@@ -91,7 +92,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "lr": ("learning_rate", "actor_lr", "lr", "policy_lr", "policy_policy_lr", "optim_lr", "lr_pg_0"),
 }  # fmt: skip
 
-# The short names that a corpus's meta.json maps to the original keys; used where no key above was found.
+# Short names that a corpus's meta.json maps to the original keys; used if no key above was found.
 FALLBACK = {
     "reward": "reward/mean",
     "reward_std": "reward/std",
@@ -107,14 +108,14 @@ FALLBACK = {
     "tool_calls": "tools/calls",
 }
 
-# Keys that count only as they are spelled. slime's is the distance to the reference model; forks of verl write the
+# Keys that must have exactly this spelling. slime's is the distance to the reference model; forks of verl write the
 # distance between sampler and trainer under "rollout_kl".
 _AS_SPELLED = {"rollout/kl": ("kl/ref", len(_KEYS["kl/ref"]))}
-# slime writes zeros under it where it has no reference model (`--kl-coef 0`): then nothing was measured.
+# Without a reference model (`--kl-coef 0`), slime writes zeros under this key; then there was no measurement.
 _ZERO_IS_NOTHING = frozenset({"rollout/kl"})
 
 _RANK = {key: (signal, rank) for signal, keys in _KEYS.items() for rank, key in enumerate(keys)}
-# Our own recordings carry canonical names, also those that no trainer logs; they come before any spelling.
+# Our own recordings have canonical names, including names that no trainer logs; they take precedence.
 SIGNALS = frozenset({*_KEYS, *(name for detector in DETECTORS.values() for name in detector.reads)})
 PLACES = {*STEP_KEYS, "attempt", "_timestamp", "_runtime"}
 _SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)")
@@ -128,7 +129,7 @@ def _named(key: str) -> tuple[str, int] | None:
         return _AS_SPELLED[key]
     lowered = key.strip().lower()
     for spelling in (lowered, _SECTION.sub("", lowered)):
-        # A unit or a factor in brackets, as in "actor/lr(1e-4)", is no part of the name.
+        # A unit or a factor in brackets, as in "actor/lr(1e-4)", does not belong to the name.
         found = _RANK.get(re.sub(r"[^a-z0-9]+", "_", re.sub(r"\(.*?\)", "", spelling)).strip("_"))
         if found is not None:
             return found
@@ -136,13 +137,13 @@ def _named(key: str) -> tuple[str, int] | None:
 
 
 def signal_of(key: str) -> str | None:
-    """Return the canonical signal that a trainer's key names; None if it names none."""
+    """Return the canonical signal of a trainer's key; None if there is none."""
     named = _named(key)
     return None if named is None else named[0]
 
 
 def is_known(key: str) -> bool:
-    """Tell whether a trainer's key names a signal."""
+    """Return whether a trainer's key belongs to a signal."""
     return _named(key) is not None
 
 
@@ -150,21 +151,21 @@ def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = N
     """Return a logged row's numbers under canonical names.
 
     Args:
-        row: The trainer's own keys and values; what is not a number is passed over, NaN and infinity are kept.
-        fallback: Short names to the row's keys, as in a corpus's ``signals``, for what is not recognised.
+        row: The trainer's own keys and values; values other than numbers are skipped, NaN and infinity are kept.
+        fallback: Short names to the row's keys, as in a corpus's ``signals``, for signals that are not recognised.
     """
     return read_signals(row, named_keys(row), fallback)
 
 
 def named_keys(keys: Iterable[str]) -> list[tuple[str, str, int]]:
-    """Return the keys that name a signal, each with the signal and its rank among the signal's keys."""
+    """Return the keys that belong to a signal, each with the signal and its rank among the signal's keys."""
     return [(key, *named) for key in keys if (named := _named(key)) is not None]
 
 
 def read_signals(
     row: Mapping[str, object], keys: Iterable[tuple[str, str, int]], fallback: Mapping[str, str] | None = None
 ) -> dict[str, float]:
-    """Return the signals of a row whose `named_keys` are known, because rows of one run have the same keys."""
+    """Return the signals of a row from its `named_keys`, which are the same in most rows of a run."""
     found: dict[str, float] = {}
     ranks: dict[str, int] = {}
     for key, signal, rank in keys:
@@ -187,7 +188,7 @@ def all_numbers(row: Mapping[str, object], fallback: Mapping[str, str] | None = 
 
 
 def number(value: object) -> float | None:
-    """Return a number, or a text that spells one ("NaN" and "Infinity" as well); None for anything else."""
+    """Return a number, or the number in a text (including "NaN" and "Infinity"); None for anything else."""
     if type(value) is float:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float | str):

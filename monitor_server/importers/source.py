@@ -1,4 +1,4 @@
-"""Opens log files: decompressed, decoded, cut into lines, and bounded in memory and time whatever they hold."""
+"""Opens log files: decompressed, decoded, cut into lines, with bounded memory and time for any content."""
 
 import bz2
 import codecs
@@ -20,7 +20,7 @@ CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 16 << 20
 # Formats that must be parsed as a whole (notebooks, JSON columns) are refused above this.
 MAX_DOCUMENT_BYTES = 64 << 20
-# A compressed file is refused once it has grown to this, and by more than this ratio. Logs shrink 5 to 100 times.
+# A compressed file is refused once it exceeds this size and this ratio. Logs shrink 5 to 100 times.
 BOMB_BYTES = 256 << 20
 BOMB_RATIO = 250
 
@@ -28,7 +28,7 @@ UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def head(path: Path, *, size: int = HEAD_BYTES) -> bytes:
-    """Return the first bytes of a file, decompressed and as UTF-8; empty where they cannot be read."""
+    """Return the first bytes of a file, decompressed and as UTF-8; empty if they cannot be read."""
     read = b""
     try:
         for chunk in chunks(path, ReadReport(), size=size):
@@ -43,10 +43,10 @@ def head(path: Path, *, size: int = HEAD_BYTES) -> bytes:
 def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterator[bytes]:
     """Yield a file's bytes in pieces: decompressed, UTF-16 as UTF-8, without a byte order mark.
 
-    What follows a damaged place of a compressed file is lost, which is reported.
+    The part after a damaged place of a compressed file is lost; this is reported.
 
     Raises:
-        LogError: If the file cannot be opened, is no regular file, or decompresses to far more than a log does.
+        LogError: If the file cannot be opened, is not a regular file, or decompresses to far more than a log.
     """
     if not path.is_file():
         raise LogError(f"{path} must be a readable log: it is not a regular file")
@@ -56,7 +56,7 @@ def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterat
             first = True
             while True:
                 try:
-                    piece = stream.read1(size)  # read() would lose what precedes a cut
+                    piece = stream.read1(size)  # read() would lose the data before a cut
                 except (EOFError, zlib.error, lzma.LZMAError) as error:
                     report.add_problem(path, f"after {report.bytes_read} bytes", f"the compressed file ends: {error}")
                     return
@@ -82,7 +82,7 @@ def _bomb(path: Path) -> LogError:
 
 
 class Position(NamedTuple):
-    """Where a line begins: the lines and the bytes before it, decompressed and as UTF-8."""
+    """The beginning of a line: the number of lines and bytes before it, decompressed and as UTF-8."""
 
     line: int = 0
     offset: int = 0
@@ -99,22 +99,22 @@ def lines(path: Path, report: ReadReport) -> Iterator[tuple[int, bytes]]:
 def lines_from(path: Path, report: ReadReport, start: Position = BEGINNING) -> Iterator[tuple[Position, bytes]]:
     """Yield the lines of a file from a position on, with their positions; a carriage return ends a line as well.
 
-    Progress bars rewrite one line for hours, so a file may hold gigabytes between two line ends. A line longer than
-    16 MiB is passed over. Empty lines are not yielded and not counted. What precedes the start is read, because it may
-    be compressed, but it is not cut into lines.
+    Progress bars rewrite one line for hours, so a file may have gigabytes between two line ends. A line longer than
+    16 MiB is skipped. Empty lines are neither yielded nor counted. The part before the start is read, because it may be
+    compressed, but it is not cut into lines.
     """
     rest, too_long = b"", False
-    number, offset = start  # of what has not been yielded
+    number, offset = start  # the position of the data that was not yielded yet
     before = offset
     for chunk in chunks(path, report):
         if before:
             passed, before = chunk[:before], max(0, before - len(chunk))
-            chunk = chunk[len(passed) :]  # noqa: PLW2901 - what follows reads the rest of it
+            chunk = chunk[len(passed) :]  # noqa: PLW2901 - the code below reads the rest of the chunk
         pieces = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
         rest = pieces.pop()
         for piece in pieces:
             begin, offset = offset, offset + len(piece) + 1
-            if too_long:  # the end of the line that was passed over
+            if too_long:  # the end of the skipped line
                 too_long = False
             elif piece:
                 yield Position(number, begin), piece

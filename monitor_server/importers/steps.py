@@ -17,26 +17,26 @@ __all__ = ["MAX_STEP", "Named", "observations", "observe"]
 
 MAX_STEP = 1 << 53
 
-# Returns a row's numbers under the names wanted; the second argument maps short names to the row's keys.
+# Returns a row's numbers under the wanted names; the second argument maps short names to the row's keys.
 Named = Callable[[Mapping[str, object], Mapping[str, str] | None], dict[str, float]]
 
 
 def observations(
     rows: Iterable[Row], fallback: Mapping[str, str] | None = None, named: Named = signals_of
 ) -> list[Observation]:
-    """Return the steps of a run as observations, in the order logged."""
+    """Return the steps of a run as observations, in the order of the log."""
     return list(observe(rows, lambda row: named(row, fallback)))
 
 
 def observe(
     rows: Iterable[Row], named: Callable[[Row], dict[str, float]], report: ReadReport | None = None
 ) -> Iterator[Observation]:
-    """Yield the steps of a run as observations, in the order logged; only one step is held in memory.
+    """Yield the steps of a run as observations, in the order of the log; only one step is in memory at a time.
 
     Args:
         rows: The rows of the log.
         named: Returns a row's numbers by signal.
-        report: Receives which rows are no step of their own, or have another step than they say.
+        report: Receives the rows that are not steps of their own, or whose step is changed.
     """
     report = report or ReadReport()
     held: Observation | None = None
@@ -88,10 +88,10 @@ def _told_attempt(row: Row) -> float:
 def _step(row: Row, place: int, report: ReadReport) -> int:
     unusable: float | None = None
     for key in STEP_KEYS:
-        value = number(row.get(key))  # a printed dict holds texts
+        value = number(row.get(key))  # the values of a printed dict are texts
         if value is None:
             continue
-        if abs(value) < MAX_STEP and value % 1 == 0:  # NaN and infinity are not below it
+        if abs(value) < MAX_STEP and value % 1 == 0:  # NaN and infinity fail this comparison
             return int(value)
         unusable = value if unusable is None else unusable
     if unusable is not None:

@@ -1,1 +1,1 @@
-"""The formats that can be read, one a file or a folder with one `Importer` each, and helpers that several share."""
+"""The supported formats, each a file or a folder with one `Importer`, and helpers for several of them."""

@@ -1,4 +1,4 @@
-"""Numbers that arrive a metric at a time, put together to rows by their steps."""
+"""Joins numbers that arrive one metric at a time into rows, by their steps."""
 
 import heapq
 import math
@@ -14,20 +14,20 @@ from monitor_server.importers.protocol import Row
 
 __all__ = ["Columns"]
 
-# A file that holds more than these was made to fill the memory; what is beyond them is left out.
+# A file with more than this was made to fill the memory; the excess is left out.
 MAX_METRICS = 20_000
 MAX_ATTEMPTS = 10_000
-MAX_LAYOUTS = 1024  # which metrics stand in a row; a trainer has a handful of these
+MAX_LAYOUTS = 1024  # the sets of metrics in a row; a trainer has a handful of them
 BLOCK_ROWS = 1024
 
-# Steps and values, in the order logged. The class has no type parameters at run time.
+# Steps and values, in the order of the log. The class has no type parameters at run time.
 Column = tuple["array[int]", "array[float]"]
 
 
 class Columns:
-    """Collects (metric, step, value) in the order logged and yields a row a step; 16 bytes a number.
+    """Collects (metric, step, value) in the order of the log and yields one row for each step; 16 bytes a number.
 
-    A metric whose own step goes back begins a new attempt, as after a resume from a checkpoint: its rows follow those
+    If the step of a metric goes back, a new attempt begins, as after a resume from a checkpoint: its rows follow those
     of the attempt before. Metrics may be logged at different steps and in any order within an attempt.
     """
 
@@ -37,7 +37,7 @@ class Columns:
         self._times: dict[int, float] = {}
 
     def add(self, metric: str, step: int, value: float, time: float | None = None) -> None:
-        """Take one number; ``time`` is in seconds since 1970."""
+        """Add one number; ``time`` is in seconds since 1970."""
         steps, values = self.column(metric, step)
         steps.append(step)
         values.append(value)
@@ -65,14 +65,14 @@ class Columns:
         values: NDArray[np.float64],
         times: NDArray[np.float64],
     ) -> None:
-        """Take many numbers in the order logged, as `add` takes one.
+        """Add many numbers in the order of the log, as `add` adds one.
 
         Args:
             metrics: Names.
-            which: The place in ``metrics`` that each number belongs to, shape ``(numbers,)``; likewise the others.
-            steps: The step of each.
+            which: The place in ``metrics`` of each number, shape ``(numbers,)``; the other arrays have the same shape.
+            steps: The step of each number.
             values: The numbers.
-            times: Seconds since 1970; NaN where a number has no time.
+            times: Seconds since 1970; NaN if a number has no time.
         """
         order = np.argsort(which, kind="stable")
         grouped, in_order = which[order], steps[order]
@@ -87,7 +87,7 @@ class Columns:
             self._add_each(metrics, which, steps, values, times)
             return
         in_values = values[order]
-        in_file = np.argsort(order[starts])  # metrics stand in the order in which each was first logged
+        in_file = np.argsort(order[starts])  # the metrics are in the order in which each was first logged
         for begin, end in zip(starts[in_file].tolist(), ends[in_file].tolist(), strict=True):
             own_steps, own_values = self.column(metrics[grouped[begin]], int(in_order[begin]))
             own_steps.frombytes(in_order[begin:end].tobytes())
@@ -102,14 +102,15 @@ class Columns:
         values: NDArray[np.float32],
         times: NDArray[np.float64],
     ) -> None:
-        """Take the numbers of cycles that name the same metrics in the same order, as `add` takes one.
+        """Add the numbers of cycles with the same metrics in the same order, as `add` adds one.
 
         Args:
             metrics: Names.
             which: The place in ``metrics`` of each number of a cycle.
-            steps: The steps, in the order logged, shape ``(cycles, numbers)``; likewise the others.
+            steps: The steps, in the order of the log, shape ``(cycles, numbers)``; the other arrays have the same
+                shape.
             values: The numbers.
-            times: Seconds since 1970; NaN where a number has no time.
+            times: Seconds since 1970; NaN if a number has no time.
         """
         columns = [self._metrics.get(metrics[place]) for place in which]
         are_new = any(c is None or first < c[0][-1] for c, first in zip(columns, steps[0].tolist(), strict=True))
@@ -139,14 +140,14 @@ class Columns:
         values: NDArray[np.float64],
         times: NDArray[np.float64],
     ) -> None:
-        """Take numbers of which some step goes back: then the order among metrics decides where an attempt begins."""
+        """Add numbers with a step that goes back; the order among metrics then decides where an attempt begins."""
         for place, step, value, time in zip(
             which.tolist(), steps.tolist(), values.tolist(), times.tolist(), strict=True
         ):
             self.add(metrics[place], step, value, None if math.isnan(time) else time)
 
     def rows(self) -> Iterator[Row]:
-        """Yield a row a step and attempt, in order; of two values at one step the first stands."""
+        """Yield one row for each step and attempt, in order; of two values at one step, the first is used."""
         for metrics, times in [*self._finished, (self._metrics, self._times)]:
             groups = _by_steps(metrics)
             if len(groups) == 1:
@@ -170,12 +171,12 @@ class Columns:
                 yield row
 
 
-# The steps of some metrics, and of each of them its place among all, its name, and its values.
+# The steps of some metrics; and for each metric its place among all, its name, and its values.
 Group = tuple["NDArray[np.int64]", list[tuple[int, str, "NDArray[np.float64]"]]]
 
 
 def _by_steps(metrics: Mapping[str, Column]) -> list[Group]:
-    """Put together the metrics that were logged at the same steps, which most trainers' metrics are."""
+    """Join the metrics that were logged at the same steps; for most trainers, these are most metrics."""
     groups: dict[bytes, Group] = {}
     for place, (metric, (logged, numbers)) in enumerate(metrics.items()):
         steps, values = np.frombuffer(logged, np.int64), np.frombuffer(numbers, np.float64)
@@ -204,7 +205,7 @@ def _rows_of_one(group: Group, times: Mapping[int, float]) -> Iterator[Row]:
 def _numbered(
     place: int, steps: NDArray[np.int64], columns: list[tuple[int, str, NDArray[np.float64]]]
 ) -> Iterator[tuple[int, int, tuple[float, ...]]]:
-    """Yield step, place of the group and values of each step; a block at a time, so that few numbers are objects."""
+    """Yield step, place of the group and values of each step, in blocks, so that few numbers are objects."""
     for begin in range(0, len(steps), BLOCK_ROWS):
         block = slice(begin, begin + BLOCK_ROWS)
         values = zip(*(column[block].tolist() for _, _, column in columns), strict=True)

@@ -1,4 +1,4 @@
-"""CSV and TSV: a heading and a row a step, as loggers write them and W&B's page exports them."""
+"""CSV and TSV: a heading and one row for each step, as loggers write them and W&B's page exports them."""
 
 import csv
 import re
@@ -14,26 +14,26 @@ __all__ = ["Delimited"]
 DELIMITERS = (",", "\t", ";")
 MAX_COLUMNS = 10_000
 PROBE_LINES = 6
-# A beginning with no more lines than these holds no whole row: the heading, and a row that is cut off.
+# A beginning with at most this many lines has no complete row: the heading, and a row that is cut off.
 CUT_LINES = 2
-# The heading and a row of as many columns as are read, with names of 100 characters.
+# The heading and a row with the largest number of columns, with names of 100 characters.
 WIDE_BYTES = 2 << 20
 _NUMBER = re.compile(r"\s*[-+]?(\d|\.\d|nan|inf)", re.IGNORECASE)
-# Where semicolons separate the cells, a comma is the decimal point of spreadsheets in many countries.
+# If semicolons separate the cells, a comma is the decimal point of spreadsheets in many countries.
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
-# W&B's export of a chart has a column a run, and two more for its band: "run - reward", "run - reward__MIN".
+# W&B's export of a chart has one column for each run, and two more for its band: "run - reward", "run - reward__MIN".
 _RUN_AND_KEY = re.compile(r"(?P<run>.{1,200}) - (?P<key>[^\s].{0,200})")
 _BAND = ("__MIN", "__MAX")
 
 
 class Delimited:
-    """Text separated by commas, tabs or semicolons; an empty cell was not logged."""
+    """Text separated by commas, tabs or semicolons; an empty cell means that the value was not logged."""
 
     name = "CSV"
     is_specific = False
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether the first line is a heading of names and the next ones have as many cells, with numbers."""
+        """Return whether a heading of names comes first, and then lines with as many cells, which contain numbers."""
         if b"\x00" in head:
             return False
         return _delimiter(_beginning(path, head)) is not None
@@ -83,7 +83,7 @@ def _cell(name: str, cell: str) -> object:
 
 
 def _integer(cell: object) -> object:
-    """Return a step as a number, so that it is known as a step; other text as it is."""
+    """Return a step as a number, so that it is recognised as a step; other text stays unchanged."""
     try:
         return float(str(cell))
     except ValueError:
@@ -100,17 +100,17 @@ def _heading(path: Path) -> tuple[list[str], str]:
 
 
 def _beginning(path: Path, known: bytes) -> str:
-    """Return the first lines of a file as text, with at least a row where its heading takes all that is known."""
+    """Return the first lines of a file as text, with at least one row even if the heading fills the known bytes."""
     if len(known) >= HEAD_BYTES and len(known.splitlines()) <= CUT_LINES:
         known = head(path, size=WIDE_BYTES)
     return known.decode(errors="replace")
 
 
 def _delimiter(text: str) -> str | None:
-    """Return what separates cells: the first lines have as many as the heading of names, and numbers among them."""
+    """Return the delimiter: the first lines have as many cells as the heading of names, and numbers among them."""
     first = [line for line in text.replace("\r", "\n").split("\n")[: PROBE_LINES + 1] if line][:PROBE_LINES]
     if len(first) > PROBE_LINES - 1 or len(text) >= HEAD_BYTES:
-        first = first[:-1] or first  # the last one may be cut off
+        first = first[:-1] or first  # the last line may be cut off
     if not first or first[0].lstrip().startswith(("{", "[", "<")):
         return None
     for delimiter in DELIMITERS:

@@ -1,4 +1,4 @@
-"""Files that `rlvitals export` wrote: steps as a collector recorded them, one or many runs in a file."""
+"""Files from `rlvitals export`: steps as a collector recorded them, of one or many runs in a file."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,13 +20,13 @@ BATCH_ROWS = 1024
 
 
 class ExportedJsonLines:
-    """JSON lines: a line with `EXPORT_KEY` begins a run, the lines that follow are its steps and what was found."""
+    """JSON lines: a line with `EXPORT_KEY` begins a run; the following lines are its steps and findings."""
 
     name = "rlvitals export"
     is_specific = True
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether the first line begins a run; of a long one only the beginning is known."""
+        """Return whether the first line begins a run; of a long line only the beginning is known."""
         del path
         first = head.lstrip().split(b"\n", 1)[0]
         return first.startswith(b"{") and QUOTED_KEY in first
@@ -42,7 +42,7 @@ class ExportedJsonLines:
 
 
 def _heading(line: bytes) -> dict[str, Any] | None:
-    """Return the object of a line that begins a run; of the other lines few are decoded for that."""
+    """Return the object of a line that begins a run; few of the other lines are decoded for this check."""
     row = _object(line) if QUOTED_KEY in line else None
     return row if row is not None and EXPORT_KEY in row else None
 
@@ -64,13 +64,13 @@ def _read_lines(path: Path, start: Position, report: ReadReport) -> Iterator[Row
 
 
 class ExportedParquet:
-    """A Parquet file with the metadata `EXPORT_KEY`; every column without a prefix is a signal."""
+    """A Parquet file with the metadata `EXPORT_KEY`; every column without the prefix is a signal."""
 
     name = "rlvitals export (Parquet)"
     is_specific = True
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether the file's metadata name the export."""
+        """Return whether the file's metadata contains the export's key."""
         if not head.startswith(b"PAR1"):
             return False
         try:
@@ -88,12 +88,12 @@ class ExportedParquet:
             yield Log(name=name, path=path, format=self.name, read=partial(_read_parquet, path, name))
 
 
-# The footer of a file with a few thousand columns and row groups is some megabytes.
+# The footer of a file with a few thousand columns and row groups has some megabytes.
 FOOTER_BYTES = 64 << 20
 
 
 def _headings(file: Any, path: Path) -> dict[str, dict[str, Any]]:  # noqa: ANN401 - pyarrow is an extra
-    """Return what begins each run, by its name."""
+    """Return the heading of each run, by its name."""
     try:
         runs = json.loads(file.schema_arrow.metadata[EXPORT_KEY.encode()])["runs"]
         given = runs if isinstance(runs, dict) else dict.fromkeys(runs)
@@ -103,7 +103,7 @@ def _headings(file: Any, path: Path) -> dict[str, dict[str, Any]]:  # noqa: ANN4
 
 
 def _read_parquet(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
-    import pyarrow as pa  # noqa: PLC0415 - an extra, which has read the names of the runs
+    import pyarrow as pa  # noqa: PLC0415 - an extra, which has already read the names of the runs
     import pyarrow.compute as pc  # noqa: PLC0415 - an extra
 
     place = 0
@@ -128,7 +128,7 @@ def _read_parquet(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
 
 
 def _groups_with(metadata: Any, run: str) -> list[int]:  # noqa: ANN401 - pyarrow is an extra
-    """Return the row groups that may hold a run, by the least and the largest name that each states."""
+    """Return the row groups that may contain a run, by the first and last name that each states."""
     paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
     names = [
         metadata.row_group(place).column(paths.index(f"{PREFIX}run")).statistics
@@ -154,7 +154,7 @@ def _parquet_file(path: Path) -> Any:  # noqa: ANN401 - pyarrow is an extra
 
 
 def _recorded(path: Path, place: str, fields: Mapping[str, Any], report: ReadReport) -> RecordedRow | None:
-    """Return a step, or report that what stands in its place is none: people edit exports."""
+    """Return a step, or report text that is not a valid step, because people edit exports."""
     try:
         step, attempt = _whole(fields, "step"), _whole(fields, "attempt", least=1)
         signals = {name: _number(value, f"the signal {name!r}") for name, value in fields["signals"].items()}

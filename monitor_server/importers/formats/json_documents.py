@@ -14,7 +14,7 @@ __all__ = ["JsonColumns", "JsonList", "TrainerState"]
 _LOG_HISTORY = re.compile(r'"log_history"\s*:\s*\[')
 _LIST = re.compile(r"\s*\[\s*(?=\{)")
 _GAP = re.compile(r"[\s,]*")
-# How much text may stand before the list of rows.
+# The longest text before the list of rows.
 MAX_PREAMBLE = 1 << 20
 
 
@@ -25,7 +25,7 @@ class TrainerState:
     is_specific = True
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether it is an object with a ``log_history``."""
+        """Return whether the file is an object with a ``log_history``."""
         return head.lstrip().startswith(b"{") and (
             b'"log_history"' in head or (path.name == "trainer_state.json" and b'"global_step"' in head)
         )
@@ -53,7 +53,7 @@ class JsonList:
     is_specific = False
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether it begins with a list of objects."""
+        """Return whether the file begins with a list of objects."""
         del path
         return _LIST.match(head[:4096].decode(errors="replace")) is not None
 
@@ -65,13 +65,13 @@ class JsonList:
 
 
 class JsonColumns:
-    """A JSON object that holds a list of rows or columns somewhere within its first two levels, read as a whole."""
+    """A JSON object with a list of rows or columns within its first two levels, read as a whole."""
 
     name = "JSON document"
     is_specific = False
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether it is called ``.json`` and is one object; one of several lines that are each whole is a row."""
+        """Return whether the file has the ending ``.json`` and is one object, and not several complete lines."""
         if path.suffix.lower() != ".json" or re.match(rb"\s*\{\s*\"", head) is None:
             return False
         first, _, rest = head.lstrip().partition(b"\n")
@@ -97,12 +97,12 @@ def read_list(path: Path, report: ReadReport, start: re.Pattern[str], what: str)
 
     Args:
         path: File.
-        report: Takes the place where the list breaks off.
+        report: Records the place where the list breaks off.
         start: Matches up to and including the list's opening bracket.
         what: Name of the list, for messages.
 
     Raises:
-        LogError: If the list is not there.
+        LogError: If there is no such list.
     """
     for count, row in enumerate(_elements(path, report, start, what), 1):
         if isinstance(row, dict):
@@ -123,7 +123,7 @@ def _elements(path: Path, report: ReadReport, start: re.Pattern[str], what: str)
                 return
             try:
                 element, position = decode(text, position)
-            except ValueError:  # what follows is not read yet, or damaged
+            except ValueError:  # the rest is not read yet, or damaged
                 break
             except RecursionError:
                 report.add_problem(path, f"row {count + 1}", "it is nested too deeply; the rest is not read")
@@ -135,7 +135,7 @@ def _elements(path: Path, report: ReadReport, start: re.Pattern[str], what: str)
 
 
 def _tails(path: Path, report: ReadReport, start: re.Pattern[str], what: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield what is not read of the list so far, with each piece of the file; the reader appends what it leaves."""
+    """Yield the unread part of the list, with each piece of the file; the reader stores the rest in the list."""
     text, found = "", False
     for chunk in chunks(path, report):
         text += chunk.decode(errors="replace")
@@ -148,19 +148,19 @@ def _tails(path: Path, report: ReadReport, start: re.Pattern[str], what: str) ->
         left: list[str] = []
         yield text, left
         text = left[0]
-        if len(text) > MAX_LINE_BYTES:  # no row is as long: the list is damaged here
+        if len(text) > MAX_LINE_BYTES:  # no row is this long, so the list is damaged here
             return
     if not found:
         raise LogError(f"{path} must hold {what} of JSON objects; found none")
 
 
 def _is_summary(row: Row) -> bool:
-    """Tell the row that ends a training, whose means are of no step."""
+    """Return whether a row is the summary at the end of a training, whose means belong to no step."""
     return "train_runtime" in row
 
 
 def _longest(content: object, depth: int = 2) -> list[Mapping[str, object]]:
-    """Return the longest list of rows within a document, columns made to rows."""
+    """Return the longest list of rows within a document; columns become rows."""
     if isinstance(content, list):
         return [row for row in content if isinstance(row, dict)]
     if not isinstance(content, dict):
@@ -179,7 +179,7 @@ def _columns(content: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 
 def _cells(value: object) -> list[object]:
-    """Return a column's cells: of a list of plain values, or of pandas' ``{"0": 1.0, "1": 2.0}``."""
+    """Return a column's cells from a list of plain values, or from pandas' ``{"0": 1.0, "1": 2.0}``."""
     if isinstance(value, dict) and value and all(key.isdigit() for key in value):
         value = list(value.values())
     if isinstance(value, list) and not any(isinstance(cell, dict | list) for cell in value):

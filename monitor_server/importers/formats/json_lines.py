@@ -1,4 +1,4 @@
-"""JSON lines: one JSON object a line, as most trainers' own loggers and verl's file logger write."""
+"""JSON lines: one JSON object in each line, as most trainers' own loggers and verl's file logger write."""
 
 import json
 import math
@@ -17,14 +17,14 @@ class JsonLines:
     """Objects at any nesting: ``{"step": 1, "train": {"loss": 0.1}}`` has the key ``train/loss``.
 
     verl writes ``{"step": 1, "data": {...}}`` with orjson, which writes NaN and both infinities as null. Under ``data``
-    a null is therefore read as NaN: it was measured, and it was not finite.
+    a null is therefore read as NaN: the value was measured, and it was not finite.
     """
 
     name = "JSON lines"
     is_specific = False
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether the first line is a JSON object."""
+        """Return whether the first line is a JSON object."""
         del path
         first = head.lstrip().split(b"\n", 1)[0]
         if not first.startswith(b"{"):
@@ -40,7 +40,7 @@ class JsonLines:
 
 
 def read_json_lines(path: Path, report: ReadReport) -> Iterator[Row]:
-    """Yield the rows of a file of JSON lines; a line that is no JSON object is reported and passed over."""
+    """Yield the rows of a file of JSON lines; a line that is not a JSON object is reported and skipped."""
     for number, line in lines(path, report):
         try:
             row = json.loads(line)

@@ -1,4 +1,4 @@
-"""MLflow's stores: a folder of text files a run, or one SQLite database for all experiments."""
+"""MLflow's stores: a folder of text files for each run, or one SQLite database for all experiments."""
 
 import math
 import sys
@@ -24,7 +24,7 @@ class MlflowDatabase:
     is_specific = True
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether it is a SQLite file with MLflow's tables."""
+        """Return whether the file is a SQLite database with MLflow's tables."""
         if not head.startswith(MAGIC):
             return False
         found = tables(path)
@@ -54,19 +54,19 @@ def _rows(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
 
 
 def _value(value: float, *, is_nan: bool) -> float:
-    """Return the number that was logged: MLflow writes NaN as 0 with a flag, and infinity as the largest double."""
+    """Return the logged number: MLflow writes NaN as 0 with a flag, and infinity as the largest double."""
     if is_nan:
         return math.nan
     return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else float(value)
 
 
 def is_mlflow_run(folder: Path) -> bool:
-    """Tell whether a folder is a run of MLflow's file store."""
+    """Return whether a folder is a run of MLflow's file store."""
     return (folder / "meta.yaml").is_file() and (folder / "metrics").is_dir()
 
 
 def mlflow_run(folder: Path) -> Log:
-    """Return the run in a folder of the file store: ``metrics/KEY`` holds lines of time, value and step."""
+    """Return the run in a folder of the file store: ``metrics/KEY`` has lines of time, value and step."""
     return Log(
         name=_run_name(folder), path=folder, format="MLflow run folder", read=lambda report: _file_rows(folder, report)
     )

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: the tables that transformers and Unsloth show while they train, and what cells printed."""
+"""Jupyter notebooks: the tables of transformers and Unsloth during training, and the printed output of cells."""
 
 import html
 import json
@@ -24,21 +24,21 @@ MAX_STEP_DIGITS = 16
 
 
 class Notebook:
-    """An ``.ipynb`` whose cells hold a table with a column ``Step``, or printed rows; each such cell is a run."""
+    """An ``.ipynb`` whose cells contain a table with a column ``Step``, or printed rows; each such cell is a run."""
 
     name = "Jupyter notebook"
     is_specific = True
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether it is a JSON object with cells."""
+        """Return whether the file is a JSON object with cells."""
         start = head.lstrip()
         return start.startswith(b"{") and (b'"cells"' in start[:4096] or (path.suffix == ".ipynb" and b'"' in start))
 
     def logs(self, path: Path) -> Iterator[Log]:
-        """Yield a run a cell that holds rows.
+        """Yield one run for each cell with rows.
 
         Raises:
-            LogError: If it is no notebook or above 64 MiB.
+            LogError: If it is not a notebook, or is larger than 64 MiB.
         """
         report = ReadReport()
         for number, cell in enumerate(_cells(path, report)):
@@ -70,7 +70,7 @@ def _cells(path: Path, report: ReadReport) -> Iterator[Mapping[str, object]]:
 
 
 def _best(cell: Mapping[str, object]) -> list[Row]:
-    """Return a cell's rows: of its tables and its printed text, those with the most signals."""
+    """Return a cell's rows: those of its tables and its printed text that have the most signals."""
     candidates: list[list[Row]] = []
     printed = ""
     outputs = cell.get("outputs")
@@ -104,7 +104,7 @@ def _table(shown: str) -> list[Row]:
 
 
 def _pieces(text: str, end: re.Pattern[str], begin: re.Pattern[str]) -> Iterator[str]:
-    """Yield what stands between the last opening tag before each closing tag, in time linear in the text."""
+    """Yield the text between the last opening tag and each closing tag, in time linear in the text."""
     for piece in end.split(text)[:-1]:
         opened = begin.split(piece)
         if len(opened) > 1:

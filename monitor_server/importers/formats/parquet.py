@@ -12,13 +12,13 @@ BATCH_ROWS = 1024
 
 
 class Parquet:
-    """A table of rows, one a step; nested columns get keys joined by slashes."""
+    """A table of rows, one for each step; nested columns get keys joined by slashes."""
 
     name = "Parquet"
     is_specific = False
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether it begins with Parquet's magic bytes."""
+        """Return whether the file begins with Parquet's magic bytes."""
         del path
         return head.startswith(b"PAR1")
 

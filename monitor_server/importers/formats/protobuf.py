@@ -22,13 +22,13 @@ def varint(buffer: bytes, position: int) -> tuple[int, int]:
         byte = buffer[position]
         position += 1
         value |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:  # noqa: PLR2004 - the highest bit says that more follows
+        if byte < 0x80:  # noqa: PLR2004 - the highest bit is set if more bytes follow
             return value, position
     raise ValueError("a number is longer than 10 bytes")
 
 
 def signed(value: int) -> int:
-    """Return the signed 64-bit number that an unsigned one stands for."""
+    """Return the signed 64-bit number with the same bits as an unsigned one."""
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
 
@@ -37,7 +37,7 @@ def fields(buffer: bytes) -> Iterator[tuple[int, int | float | bytes]]:
     """Yield a message's fields: number and value; fixed 64 and 32 bits are read as double and float.
 
     Raises:
-        ValueError: If the bytes are no message.
+        ValueError: If the bytes are not a message.
     """
     position = 0
     while position < len(buffer):

@@ -1,4 +1,4 @@
-"""Opens other programs' SQLite files to read them: nothing in the file is executed or changed."""
+"""Opens other programs' SQLite files for reading: no part of the file is executed or changed."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ __all__ = ["MAGIC", "fault", "open_read_only", "tables"]
 
 MAGIC = b"SQLite format 3\x00"
 WAL_VERSIONS = b"\x02\x02"  # in bytes 18 and 19 of a database in WAL mode
-LOCK_SECONDS = 1.0  # that a writer may keep the database locked; a transaction of a logger takes milliseconds
+LOCK_SECONDS = 1.0  # the longest lock by a writer; a transaction of a logger takes milliseconds
 
 
 @contextmanager
 def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database for reading; no file is made beside it.
+    """Open a database for reading; no file is created beside it.
 
     Raises:
-        LogError: If it cannot be read, also while it is being read.
+        LogError: If it cannot be opened or read.
     """
     try:
         mode = "mode=ro&immutable=1" if _is_closed_wal(path) else "mode=ro"
@@ -32,7 +32,8 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         yield connection
-    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:  # a damaged file's own texts and numbers
+    # Errors of a damaged file, its texts and its numbers.
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
         raise LogError(f"{path} must be a readable SQLite database: {error}") from error
     finally:
         connection.close()
@@ -41,17 +42,17 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
 def _is_closed_wal(path: Path) -> bool:
     """Whether a database is in WAL mode and no program has it open.
 
-    SQLite would make two files beside such a database to read it, leave them there, and fail in a folder that it may
-    not write. A database that is written to has its log beside it, and is opened with SQLite's locks.
+    SQLite would create two files beside such a database to read it, leave them there, and fail in a read-only folder. A
+    database that is being written has its log beside it, and is opened with SQLite's locks.
     """
     with path.open("rb") as file:
         versions = file.read(20)[18:]
-    real = path.resolve()  # beside which SQLite keeps the log
+    real = path.resolve()  # SQLite keeps the log beside this path
     return versions == WAL_VERSIONS and not real.with_name(f"{real.name}-wal").exists()
 
 
 def fault(path: Path) -> str | None:
-    """Return why a file that begins as an SQLite database cannot be read; None where it can."""
+    """Return why a file that begins as a SQLite database cannot be read; None if it can."""
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             return "it is a compressed SQLite database; decompress it first"
@@ -66,7 +67,7 @@ def fault(path: Path) -> str | None:
 
 
 def tables(path: Path) -> dict[str, set[str]]:
-    """Return the columns of each table; empty where the file cannot be read. Views are not listed."""
+    """Return the columns of each table; empty if the file cannot be read. Views are not listed."""
     try:
         with open_read_only(path) as connection:
             names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

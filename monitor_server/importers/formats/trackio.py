@@ -1,4 +1,4 @@
-"""Trackio's databases: one SQLite file a project, a row of JSON a logged step."""
+"""Trackio's databases: one SQLite file for each project, one row of JSON for each logged step."""
 
 import json
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ __all__ = ["TrackioDatabase"]
 
 
 class TrackioDatabase:
-    """The table ``metrics`` with a JSON object a row, as trackio keeps it in ``TRACKIO_DIR``."""
+    """The table ``metrics`` with one JSON object in each row, as trackio keeps it in ``TRACKIO_DIR``."""
 
     name = "Trackio database"
     is_specific = True
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether it is a SQLite file with Trackio's table."""
+        """Return whether the file is a SQLite database with Trackio's table."""
         return head.startswith(MAGIC) and {"run_name", "step", "metrics"} <= tables(path).get("metrics", set())
 
     def logs(self, path: Path) -> Iterator[Log]:
-        """Yield every run of the project, in the order in which they began."""
+        """Yield every run of the project, in the order of their beginnings."""
         with open_read_only(path) as connection:
             found = connection.execute("SELECT run_name FROM metrics GROUP BY run_name ORDER BY MIN(rowid)").fetchall()
         for (name,) in found:

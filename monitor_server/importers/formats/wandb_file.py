@@ -24,18 +24,18 @@ OWN_STEPS = ("train/global_step", "trainer/global_step", "training/global_step",
 
 
 class WandbFile:
-    """The transaction log that W&B keeps of each run, offline or not; its history rows are the run's rows."""
+    """The transaction log that W&B keeps for each run, offline or not; its history rows are the run's rows."""
 
     name = "W&B run file"
     is_specific = True
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether the file begins with W&B's magic bytes."""
+        """Return whether the file begins with W&B's magic bytes."""
         del path
         return head.startswith(MAGIC)
 
     def logs(self, path: Path) -> Iterator[Log]:
-        """Yield the one run of the file, under the name that it had in W&B."""
+        """Yield the one run of the file, under its name in W&B."""
         name = _display_name(path) or path.stem.removeprefix("run-")
         yield Log(name=name, path=path, format=self.name, read=lambda report: _rows(path, report))
 
@@ -65,7 +65,7 @@ def _display_name(path: Path) -> str:
 
 
 def _records(path: Path, report: ReadReport) -> Iterator[tuple[int, bytes]]:
-    """Yield each record with its position; a damaged one costs itself, and what is left of its block of 32 KiB."""
+    """Yield each record with its position; damage costs the record and the rest of its block of 32 KiB."""
     parts: list[bytes] | None = None
     for place, kind, content in _fragments(path, report):
         if kind in (FULL, FIRST):
@@ -125,7 +125,7 @@ def _history(history: bytes) -> dict[str, object]:
         elif number == 2 and isinstance(content, bytes):  # noqa: PLR2004 - HistoryRecord.step
             step = dict(fields(content)).get(1)
             row.setdefault("_step", signed(step) if isinstance(step, int) else None)
-    # W&B counts calls of log(); trainers that log their own step mean that one.
+    # W&B counts calls of log(). If a trainer logs its own step, that one is used.
     own = next((row[key] for key in OWN_STEPS if key in row), None)
     return row if own is None else {**row, "step": own}
 

@@ -1,1 +1,1 @@
-"""Reads what a trainer prints: the lines of a console log, and the progress bars among them."""
+"""Reads the output of a trainer: the lines of a console log, and the progress bars among them."""

@@ -1,4 +1,4 @@
-"""Console logs: what a trainer printed, with progress bars, warnings and samples of text in between.
+"""Console logs: the output of a trainer, with progress bars, warnings and samples of text in between.
 
 Slurm and nohup outputs, ``output.log`` of W&B and the streams of notebooks are console logs.
 """
@@ -25,17 +25,18 @@ from monitor_server.importers.source import lines
 __all__ = ["ConsoleLog", "console_rows"]
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\))")
-# A step with its number, for lines without a dict. Three searches for a literal take a tenth of the time of one.
+# A step with its number, for lines without a dict. Three searches for a literal take a tenth of the time of a single
+# search with alternatives.
 _COUNTED = tuple(re.compile(word + r"s?\W{0,4}\d") for word in ("tep", "STEP", "iter(?:ation)?"))
-# NeMo-RL prints a block: a heading with the step, "Training Results:", and a bullet a number.
+# NeMo-RL prints a block: a heading with the step, "Training Results:", and one bullet for each number.
 _BLOCK_STEP = re.compile(r"={3,} (?:Step|step) (\d{1,15})(?:/\d+)? ={3,}")
 _BULLET = re.compile(r"•\s*([A-Za-z][\w ./-]{0,60}?):\s*(" + NUMBER + r")(?![\w.])")
-# Stable-Baselines3 prints a table with a key and a value a line.
+# Stable-Baselines3 prints a table with one key and value in each line.
 _CELL = re.compile(r"^\|\s+([A-Za-z_][\w/ ]{0,60}?)\s*\|\s*(" + NUMBER + r")\s*\|\s*$")
 MAX_TEXT = 1 << 16
-BAR_BEGIN = 6  # bytes at the beginning of a line within which "100%|" stands
+BAR_BEGIN = 6  # "100%|" must begin within this many bytes of the line
 MAX_PENDING = 4096
-# prime-rl's orchestrator and trainer print a step each; the orchestrator may be some steps ahead.
+# prime-rl's orchestrator and trainer each print steps; the orchestrator may be some steps ahead.
 PRIME_LEVEL = "SUCCESS"
 MAX_AHEAD = 16
 MAX_STEP = 1 << 53
@@ -48,7 +49,7 @@ class ConsoleLog:
     is_specific = False
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether it is text."""
+        """Return whether the file is text."""
         del path
         return bool(head) and b"\x00" not in head
 
@@ -62,15 +63,15 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
     for row in console_rows(line for _, line in lines(path, report)):
         is_empty = False
         yield row
-    if is_empty:  # the output may hold the numbers only where W&B repeats what it refused
+    if is_empty:  # the only numbers may be in W&B's messages about refused values
         refused = (dropped(line) for _, line in lines(path, ReadReport()) if b"Dropping entry" in line)
         yield from (row for row in refused if row and _is_step(row))
 
 
 def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
-    """Yield the rows among printed lines; a row without a step is counted later on."""
+    """Yield the rows among printed lines; rows without a step are numbered later."""
     block, rollouts, multiline, bars, processes = _Block(), _Rollouts(), OpenDictionary(), BarSteps(), _TwoProcesses()
-    bar = b""  # the newest line that began with one
+    bar = b""  # the newest line that began with a progress bar
     for line in printed:
         if b"%|" in line[:BAR_BEGIN]:
             bar = line
@@ -107,7 +108,7 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
 
 
 def _counted(text: str) -> Row | None:
-    """Return the numbers of a line that names its step, if it does."""
+    """Return the numbers of a line that contains its step, or None."""
     row = verl(text) if "tep:" in text else None
     if row is None and any(counted.search(text) for counted in _COUNTED):
         row = pipes(text) or named_numbers(text)
@@ -115,14 +116,14 @@ def _counted(text: str) -> Row | None:
 
 
 class _Rollouts:
-    """Puts the numbers of slime's rollouts, which it prints first and counts apart, into the row of the next update."""
+    """Adds the numbers of slime's rollouts, which it prints first and numbers separately, to the next update's row."""
 
     def __init__(self) -> None:
         self._pending: dict[str, object] = {}
         self._rollout = 0
 
     def take(self, row: Row, rollout: int | None) -> Iterator[Row]:
-        """Take the numbers of one line, with the rollout that counts them, and yield the row that is complete."""
+        """Process the numbers of one line, with the number of their rollout, and yield any complete row."""
         if rollout is None:
             if _is_step(row):
                 yield {**self._pending, **row}
@@ -135,26 +136,26 @@ class _Rollouts:
             self._pending.update(row)
 
     def close(self) -> Iterator[Row]:
-        """Yield what waits for an update that was not printed."""
+        """Yield the numbers that wait for an update that was not printed."""
         if _is_step(self._pending):
             yield {**self._pending, "step": self._rollout}
         self._pending = {}
 
 
 class _TwoProcesses:
-    """Puts the rollouts of prime-rl's orchestrator and the updates of its trainer into one row a step.
+    """Joins the rollouts of prime-rl's orchestrator and the updates of its trainer into one row for each step.
 
-    In an output that holds both, the orchestrator's steps come first and may be some steps ahead, so that the trainer's
-    steps would look as if they went back. An output of one process alone has nothing to wait for.
+    In the output of both, the orchestrator's steps come first and may be some steps ahead, so that the trainer's steps
+    would seem to go back. The output of a single process needs no joining.
     """
 
     def __init__(self) -> None:
-        self._rollouts: dict[int, Row] = {}  # those whose update was not printed yet
+        self._rollouts: dict[int, Row] = {}  # the rollouts whose update was not printed yet
         self._has_updates = False
         self._newest = -1
 
     def take(self, row: Row | None, line: str) -> Iterator[Row]:
-        """Take the row of one line, if it has one, and yield the rows that are complete."""
+        """Process the row of one line, if it has one, and yield the complete rows."""
         if row is None:
             return
         signals, step = {signal_of(key) for key in row}, row["step"]
@@ -174,7 +175,7 @@ class _TwoProcesses:
                 yield from self._before(step if self._has_updates else MAX_STEP)
 
     def close(self) -> Iterator[Row]:
-        """Yield the rollouts that are left; beside a trainer the next one alone, because the others are not trained on.
+        """Yield the remaining rollouts; with a trainer, only the next one, because the others were not trained on.
 
         A log that is followed is read again later, when their updates are printed too.
         """
@@ -187,9 +188,9 @@ class _TwoProcesses:
 
 
 def _is_step(row: Row) -> bool:
-    """Tell a training step from a configuration, an evaluation and the summary at the end.
+    """Return whether a row is a training step, and not a configuration, an evaluation or the summary at the end.
 
-    Configurations name a learning rate, and evaluations a loss; a step has another signal, and no run time.
+    Configurations contain a learning rate, and evaluations a loss; a step has another signal, and no run time.
     """
     if "train_runtime" in row or any(key.startswith("eval_") for key in row):
         return False
@@ -197,7 +198,7 @@ def _is_step(row: Row) -> bool:
 
 
 class _Block:
-    """Numbers that are printed one a line: NeMo-RL's bullets and the tables of Stable-Baselines3."""
+    """Numbers that are printed one in each line: NeMo-RL's bullets and the tables of Stable-Baselines3."""
 
     def __init__(self) -> None:
         self._step: int | None = None
@@ -205,7 +206,7 @@ class _Block:
         self.row: dict[str, object] = {}
 
     def takes(self, text: str) -> bool:
-        """Take a line if it holds one of the block's numbers."""
+        """Process a line if it contains one of the block's numbers, and return whether it does."""
         cell = _CELL.match(text) or (_BULLET.search(text) if self._is_training else None)
         if cell is None:
             return False
@@ -214,14 +215,14 @@ class _Block:
         return True
 
     def open(self, text: str) -> None:
-        """Take a heading: the step of the blocks that follow, or the name of one."""
+        """Process a heading: the step of the following blocks, or the name of one."""
         heading = _BLOCK_STEP.search(text) if "=== " in text else None
         if heading:
             self._step = int(heading.group(1))
         self._is_training = "Training Results:" in text
 
     def close(self) -> Iterator[Row]:
-        """Yield the row of the block that has ended, if it holds a signal."""
+        """Yield the row of the block that has ended, if it contains a signal."""
         if not self.row:
             return
         row, self.row = self.row, {}

@@ -14,21 +14,21 @@ _PAIR = re.compile(
     + NUMBER
     + r""")(?![\w.]))"""
 )
-# What stands before the dict and counts: "Global step 3:", "step 3:", "step=3".
+# The text before the dict with the step: "Global step 3:", "step 3:", "step=3".
 _STEP_BEFORE = re.compile(
     r"(?:^|[^A-Za-z_])(?:global[ _])?step\s*[:=#]?\s*(\d{1,15})\s*(?:/\s*\d+)?\W*$", re.IGNORECASE
 )
-# slime counts rollouts on other lines than updates: "rollout 3:", "perf 3:".
+# slime numbers rollouts in other lines than updates: "rollout 3:", "perf 3:".
 _ROLLOUT_BEFORE = re.compile(r"(?:^|[^A-Za-z_])(?:rollout|perf|passrate)\s+(\d{1,15})\s*:\s*$", re.IGNORECASE)
-# A dict that goes on in the next lines begins with a pair or with nothing, and ends with no brace.
+# A dict that continues in the next lines begins with a pair or with nothing, and has no closing brace.
 _OPENS = re.compile(r"\{\s*(?:[\"'][^\"'\\]{1,200}[\"']\s*:|$)")
 _GOES_ON = re.compile(r"^\s*(?:[\"'][^\"'\\]{1,200}[\"']\s*:|[\]}])")
 _RAY = re.compile(r"^\([^()]{1,80}\bpid=\d[^()]{0,60}\)\s?")
-MAX_LINES = 1000  # of one dict
-MAX_PART = 400  # characters of one line of it
-MAX_BETWEEN = 50  # lines of other processes in between
+MAX_LINES = 1000  # the largest number of lines of one dict
+MAX_PART = 400  # the largest number of characters in one of its lines
+MAX_BETWEEN = 50  # the largest number of lines of other processes in between
 _VERL = re.compile(r"step:\s?(\d{1,15}) - (?=.)")
-_OF_A_NAME = frozenset("/_.-:")  # before "step:", they make it a part of a longer name, such as "timing_s/step:"
+_OF_A_NAME = frozenset("/_.-:")  # before "step:", these belong to a longer name, such as "timing_s/step:"
 _REFUSED_AT = re.compile(r"step:? (\d{1,15})")
 _WRAPPED = re.compile(r"^[A-Za-z_.]{1,20}\d{0,2}\((" + NUMBER + r")\b")
 _PIPE_STEP = re.compile(
@@ -36,17 +36,17 @@ _PIPE_STEP = re.compile(
 )
 _SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + NUMBER + r")(?![\w.])\s?(%?)")
 _NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + NUMBER + r")(?![\w.])(%?)")
-CONFIGURED = ("learning_rate", "lr")  # a configuration names them beside its number of steps
+CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside its number of steps
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
 
 def dictionary(line: str) -> tuple[Row, int | None] | None:
-    """Return the numbers of a dict or JSON object printed in a line, and the rollout that counts it, if one does.
+    """Return the numbers of a dict or JSON object in a line, and the number of its rollout, if the line has one.
 
     TRL, transformers, ms-swift, OpenRLHF (``Global step 3: {...}``) and slime (``step 3: {...}``) print these.
     """
     begin = line.find("{")
-    if begin < 0 or "Dropping entry" in line:  # W&B repeats what it refused
+    if begin < 0 or "Dropping entry" in line:  # W&B repeats the values that it refused
         return None
     row: dict[str, object] = {}
     for key, text, number in _PAIR.findall(line, begin):
@@ -62,14 +62,14 @@ def dictionary(line: str) -> tuple[Row, int | None] | None:
 
 
 def dropped(line: bytes) -> Row | None:
-    """Return the numbers that W&B refused and repeats with their step, because the steps before were larger."""
+    """Return the numbers that W&B refused because of a larger earlier step, and repeats with their step."""
     before, _, entry = line.decode(errors="replace").partition("Dropping entry: ")
     step, read = _REFUSED_AT.search(before[-MAX_PART:]), dictionary(entry)
     return None if step is None or read is None else {**read[0], "step": int(step.group(1))}
 
 
 class OpenDictionary:
-    """Puts together a dict that is printed over many lines, as SkyRL does by ``pprint`` and others by indented JSON."""
+    """Joins a dict that is printed over many lines, as SkyRL does with ``pprint`` and others with indented JSON."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -79,13 +79,13 @@ class OpenDictionary:
 
     @property
     def is_open(self) -> bool:
-        """Whether a dict has begun and not ended."""
+        """Whether a dict has begun and has not ended."""
         return bool(self._parts)
 
     def take(self, line: str) -> str | None:
-        """Take a line and return what is to be read now: the line itself, or the whole dict that it ends.
+        """Process a line and return the text to read now: the line itself, or the whole dict that it ends.
 
-        None means that the line is part of a dict that goes on. Lines of other processes may stand in between; they are
+        None means that the line is part of an unfinished dict. Lines of other processes may be in between; they are
         returned. A line that opens a dict begins again.
         """
         bare = _RAY.sub("", line)
@@ -94,7 +94,7 @@ class OpenDictionary:
         begin = bare.find("{")
         if begin >= 0 and bare.count("{") > bare.count("}") and _OPENS.match(bare, begin):
             self._parts, self._depth = [], 0
-            # The step stands before the brace, or at the end of a line before.
+            # The step is before the brace, or at the end of an earlier line.
             before = bare[max(0, begin - 200) : begin]
             heading, self._heading = self._heading, ""
             return self._add((before if before.strip() else heading) + bare[begin:])
@@ -118,7 +118,7 @@ class OpenDictionary:
 def verl(line: str) -> Row | None:
     """Return the numbers of a line ``step:3 - actor/entropy:0.5 - …``, which verl and SkyRL print."""
     found = _VERL.search(line)
-    # A progress bar may end right before it, on the same line.
+    # A progress bar may end directly before it, on the same line.
     while found and found.start() and ((before := line[found.start() - 1]).isalnum() or before in _OF_A_NAME):
         found = _VERL.search(line, found.start() + 1)
     if found is None:
@@ -166,7 +166,7 @@ def _with_step(row: dict[str, object], step: int) -> Row | None:
 
 
 def _share(text: str, percent: str) -> str | float:
-    """Return a number, which a percent sign makes a share of one."""
+    """Return a number; with a percent sign, as a share of one."""
     return float(text) / 100.0 if percent else text
 
 

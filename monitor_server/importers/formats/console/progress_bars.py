@@ -1,4 +1,4 @@
-"""The steps of rows that name none, as TRL and transformers print them, from the trainer's progress bar."""
+"""The steps of rows without a step, as TRL and transformers print them, from the trainer's progress bar."""
 
 import re
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ __all__ = ["BarSteps"]
 
 # The bar of transformers' trainer has no name before it: "  5%|▌  | 12/240 [00:30<09:30,  2.5s/it]".
 _BAR = re.compile(rb"(?:^|\s)\d{1,3}%\|[^|]{0,200}\|\s*(\d{1,15})/(\d{1,15})\s*\[")
-BAR_BYTES = 400  # of a line, in which its newest bar stands
+BAR_BYTES = 400  # the newest bar is in this many bytes of a line
 MAX_WAITING = 4096
 
 
 class BarSteps:
-    """Numbers rows that name no step by the progress bar before them.
+    """Numbers rows without a step by the progress bar before them.
 
-    The bar counts the steps that are done, so a row that follows the reading c is the row of step c. Output to a file
-    is often buffered, so that many rows follow one reading: n rows between the readings p and c are put at the steps
-    p + (c - p) i / n. A row that has no key in common with the row before it at the same reading belongs to the same
-    step. A reading below the one before is a restart. Without a bar before the first row, all rows are counted instead.
+    The bar counts the finished steps, so a row after the reading c is the row of step c. Output to a file is often
+    buffered, so that many rows follow one reading: n rows between the readings p and c get the steps p + (c - p) i / n.
+    A row that shares no key with the row before it at the same reading belongs to the same step. A reading below the
+    one before is a restart. If there is no bar before the first row, all rows are counted instead.
 
-    The total tells the trainer's bar from others: a bar with another total than at the first row is not read.
+    The total identifies the trainer's bar: a bar with another total than at the first row is ignored.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class BarSteps:
         self._waiting: list[dict[str, object]] = []
 
     def take(self, row: Row, bar: bytes) -> Iterator[Row]:
-        """Take a row with the newest line that began with a bar, and yield the rows whose steps are known."""
+        """Process a row with the newest line that began with a bar, and yield the rows whose steps are known."""
         has_step = any(key in row for key in STEP_KEYS)
         reading = None if has_step or self._is_counted else self._read(bar)
         if reading is None and not has_step and self._total is None:
@@ -55,7 +55,7 @@ class BarSteps:
             yield from self.close()
 
     def _read(self, bar: bytes) -> int | None:
-        """Return the count of the newest bar in a line; None where there is none of the trainer."""
+        """Return the count of the newest bar in a line; None if there is none of the trainer."""
         found = _BAR.findall(bar.partition(b"{")[0][-BAR_BYTES:])
         if not found or (self._total is not None and found[-1][1] != self._total):
             return None

@@ -1,1 +1,1 @@
-"""TensorBoard event files: their records, read many at once where a trainer repeats itself."""
+"""TensorBoard event files: their records, which are read many at once if a trainer repeats itself."""

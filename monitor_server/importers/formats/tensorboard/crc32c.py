@@ -20,7 +20,7 @@ def _table() -> NDArray[np.uint32]:
 
 _TABLE = _table()
 _AT_END = [_TABLE]
-"""The table of the byte that stands n bytes before the end, at place n; filled as longer records come."""
+"""The table of the byte that is n bytes before the end, at place n; filled when longer records arrive."""
 
 
 def byte_tables(length: int) -> list[NDArray[np.uint32]]:
@@ -37,7 +37,7 @@ def _after_zero(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=4096)
 def register_of_zeros(length: int) -> np.uint32:
-    """Return the register after ``length`` zero bytes, which holds what the initial value contributes."""
+    """Return the register after ``length`` zero bytes, which is the contribution of the initial value."""
     crc = np.full(1, 0xFFFFFFFF, dtype=np.uint32)
     for _ in range(length):
         crc = _after_zero(crc)
@@ -47,9 +47,9 @@ def register_of_zeros(length: int) -> np.uint32:
 def masked_crc32c(records: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """Return the masked CRC-32C of each record.
 
-    A CRC is linear over XOR: the register is the XOR of what each byte contributes by its value and its distance from
-    the end, and of what the initial value contributes. One table a place is therefore enough, and no byte has to wait
-    for the byte before it.
+    A CRC is linear over XOR: the register is the XOR of the contribution of each byte, which depends on its value and
+    its distance from the end, and of the contribution of the initial value. One table for each place is therefore
+    enough, and no byte depends on the byte before it.
 
     Args:
         records: Bytes, shape ``(records, bytes)``.

@@ -35,12 +35,12 @@ from monitor_server.importers.source import chunks
 
 __all__ = ["EventFile", "event_files"]
 
-# Events that hold scalars are far smaller; larger ones (histograms, images, graphs) are stepped over.
+# Events with scalars are far smaller; larger ones (histograms, images, graphs) are skipped.
 MAX_SCALAR_BYTES = 2048
 MAX_RECORD_BYTES = 1 << 32
 FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
 READ_BYTES = 4 << 20
-LEARN_BYTES = 1 << 16  # read record by record before a cycle of their lengths is looked for
+LEARN_BYTES = 1 << 16  # these are read record by record before a cycle of their lengths is searched for
 SIMPLE_BYTES = 24  # a simple scalar is longer
 MAX_SHAPES = 1 << 16
 
@@ -55,7 +55,7 @@ class EventFile:
     is_specific = True
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell whether the first record's length and its checksum agree."""
+        """Return whether the first record's length and its checksum agree."""
         del path
         return len(head) > HEADER_BYTES and is_header(head, 0)
 
@@ -65,7 +65,7 @@ class EventFile:
 
 
 def event_files(name: str, paths: list[Path]) -> Iterator[Log]:
-    """Yield the run that the event files of one folder hold together, read in the order of their names."""
+    """Yield the run that the event files of one folder form together, read in the order of their names."""
     yield Log(name=name, path=paths[0], format=EventFile.name, read=lambda report: _rows(paths, report))
 
 
@@ -87,7 +87,8 @@ class _Reader:
         self._to_skip = 0  # bytes of a large record that are not read yet
         self._tags: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._shapes: dict[bytes, int] = {}  # the bytes between a step and a value → place of the tag, -1 for no scalar
+        # The bytes between a step and a value → place of the tag, -1 if it is no scalar.
+        self._shapes: dict[bytes, int] = {}
 
     def read(self) -> None:
         buffer = b""
@@ -100,10 +101,10 @@ class _Reader:
             self._problem(0, "the file ends within a record")
 
     def _consume(self, buffer: bytes) -> bytes:
-        """Read the complete records of a buffer and return what is left of it."""
+        """Read the complete records of a buffer and return the rest of it."""
         starts, lengths, position = array("q"), array("q"), 0
         size, unpack = len(buffer), struct.Struct("<Q").unpack_from
-        # Up to here a small record and the header behind it lie within the buffer, whatever its length.
+        # Up to here a small record and the header after it are within the buffer, whatever its length.
         sure = size - MAX_SCALAR_BYTES - FRAME_BYTES - HEADER_BYTES
         add_start, add_length = starts.append, lengths.append
         while size - position >= HEADER_BYTES:
@@ -128,7 +129,7 @@ class _Reader:
                 position = following
                 continue
             end = position + HEADER_BYTES + length + FOOTER_BYTES
-            if end > size and length > MAX_SCALAR_BYTES:  # it is stepped over, however much of it is still to come
+            if end > size and length > MAX_SCALAR_BYTES:  # it is skipped, even if a part of it is still to come
                 self._to_skip, position = end - size, size
                 break
             if end > size:
@@ -155,7 +156,7 @@ class _Reader:
     def _scalar_cycle(
         self, buffer: bytes, starts: "array[int]", lengths: "array[int]"
     ) -> tuple[ScalarCycle | None, list[int]]:
-        """Return the newest cycle of records and their tags; None where they are no simple scalars."""
+        """Return the newest cycle of records and their tags; None if they are not simple scalars."""
         records, step_bytes, tags = [], [], []
         for start, length in zip(starts[-self._cycle.count :], lengths[-self._cycle.count :], strict=True):
             record = buffer[start : start + FRAME_BYTES + length]
@@ -172,7 +173,7 @@ class _Reader:
         return (ScalarCycle.of(records, step_bytes) if records else None), tags
 
     def _use(self, buffer: bytes, starts: "array[int]", lengths: "array[int]") -> None:
-        """Verify the checksums of small records and take their scalars, all records of one length at once."""
+        """Verify the checksums of small records and store their scalars, all records of one length at once."""
         if not starts:
             return
         where, sizes = np.array(starts), np.array(lengths)
@@ -189,10 +190,10 @@ class _Reader:
     def _take_simple(
         self, events: "NDArray[np.uint8]", places: "NDArray[np.int64]", found: "Scalars"
     ) -> "NDArray[np.bool_]":
-        """Take the usual scalars among Events of one length and return which of them are something else.
+        """Store the usual scalars among Events of one length and return which of the Events are different.
 
-        The usual one is ``09 time 10 step``, and a summary with one value whose float stands last. What lies between
-        the step and the float is the same in all Events of a tag; `_parse` learns it from the first.
+        The usual one is ``09 time 10 step``, and a summary with one value whose float is last. The bytes between the
+        step and the float are the same in all Events of a tag; `_parse` learns them from the first.
         """
         count, length = events.shape
         is_other = np.ones(count, np.bool_)
@@ -222,7 +223,7 @@ class _Reader:
         return is_other
 
     def _tag(self, event: bytes, shape: bytes) -> int:
-        """Return the number of the tag of a simple scalar, or -1 where an Event is something else."""
+        """Return the number of the tag of a simple scalar, or -1 if an Event is something else."""
         if shape not in self._shapes:
             if len(self._shapes) >= MAX_SHAPES:
                 return -1
@@ -230,7 +231,7 @@ class _Reader:
             try:
                 tag = simple_tag(event, shape)
             except (ValueError, TypeError, OverflowError):
-                tag = None  # it is reported when the record is read by itself
+                tag = None  # the problem is reported when the record is read on its own
             if tag is not None:
                 self._shapes[shape] = self._number(tag)
         return self._shapes[shape]
@@ -249,7 +250,7 @@ class _Reader:
         others: list[tuple[int, bool]],
         found: "Scalars",
     ) -> None:
-        """Take the records that are not simple scalars one by one, and add all scalars in the order of the file."""
+        """Read the records that are not simple scalars one by one, and add all scalars in the order of the file."""
         done = 0
         for place, is_whole in others:
             if not is_whole:

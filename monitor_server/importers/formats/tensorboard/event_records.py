@@ -25,14 +25,15 @@ __all__ = [
 
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 MAX_TAG_BYTES = 1024
-HASH_FACTOR = 0x9E3779B97F4A7C15  # odd, so that multiplying loses nothing; from the golden ratio (Knuth, TAOCP 3, 6.4)
+# Odd, so that multiplication is reversible; from the golden ratio (Knuth, TAOCP 3, 6.4).
+HASH_FACTOR = 0x9E3779B97F4A7C15
 # Numbers of fields: Event{1 wall_time, 2 step, 5 summary}, Summary{1 value}, Value{1 tag, 2 simple_value, 8 tensor},
 # TensorProto{1 dtype, 4 tensor_content, 5 float_val, 6 double_val}.
 DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
 
 
 class Scalars:
-    """The simple scalars of a buffer, each at the place of its record; a tag of -1 stands for no scalar."""
+    """The simple scalars of a buffer, each at the place of its record; a tag of -1 means no scalar."""
 
     def __init__(self, count: int) -> None:
         self._tags = np.full(count, -1)
@@ -48,7 +49,7 @@ class Scalars:
         values: "NDArray[np.float32] | float",
         times: "NDArray[np.float64] | float",
     ) -> None:
-        """Take the scalars of the records at some places; a time of NaN stands for none."""
+        """Store the scalars of the records at some places; a time of NaN means no time."""
         self._tags[places], self._steps[places] = tags, steps
         self._values[places], self._times[places] = values, times
 
@@ -69,7 +70,7 @@ def gather(buffer: bytes, starts: "NDArray[np.int64]", length: int) -> "NDArray[
 
 
 def are_whole(records: "NDArray[np.uint8]") -> "NDArray[np.bool_]":
-    """Tell which records' two checksums are right."""
+    """Return which records have two correct checksums."""
     stored = np.ascontiguousarray(records[:, -FOOTER_BYTES:]).view("<u4")[:, 0]
     headers = np.ascontiguousarray(records[:, 8:HEADER_BYTES]).view("<u4")[:, 0]
     is_whole: NDArray[np.bool_] = (masked_crc32c(records[:, HEADER_BYTES:-FOOTER_BYTES]) == stored) & (
@@ -79,7 +80,7 @@ def are_whole(records: "NDArray[np.uint8]") -> "NDArray[np.bool_]":
 
 
 def is_header(buffer: bytes, position: int) -> bool:
-    """Tell whether a record's length and its checksum agree."""
+    """Return whether a record's length and its checksum agree."""
     header = np.frombuffer(buffer[position : position + HEADER_BYTES], np.uint8)
     if len(header) < HEADER_BYTES:
         return False
@@ -87,11 +88,11 @@ def is_header(buffer: bytes, position: int) -> bool:
 
 
 def next_header(buffer: bytes, begin: int) -> int:
-    """Return the position of the next header whose checksum is right, or of the last bytes that may begin one."""
+    """Return the position of the next header with a correct checksum, or of the last bytes that may begin one."""
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(buffer, np.uint8), HEADER_BYTES)[begin:]
     if not len(windows):
         return begin
-    # A length fits into four bytes: that leaves few places whose checksum must be computed.
+    # A length fits into four bytes, so the other four are 0: few places need a computed checksum.
     likely = np.flatnonzero(~windows[:, 4:8].any(axis=1))
     right = masked_crc32c(windows[likely][:, :8]) == np.ascontiguousarray(windows[likely][:, 8:]).view("<u4")[:, 0]
     found = likely[right]
@@ -99,7 +100,7 @@ def next_header(buffer: bytes, begin: int) -> int:
 
 
 def hash_rows(rows: "NDArray[np.uint8]") -> "NDArray[np.uint64]":
-    """Return a number for each row of bytes, equal for equal rows; the bytes decide, where two rows share one."""
+    """Return a number for each row of bytes, equal for equal rows; if different rows share one, compare the bytes."""
     hashes = np.zeros(len(rows), np.uint64)
     for column in np.ascontiguousarray(rows.T):
         hashes = hashes * np.uint64(HASH_FACTOR) + column
@@ -107,7 +108,7 @@ def hash_rows(rows: "NDArray[np.uint8]") -> "NDArray[np.uint64]":
 
 
 def decode_steps(written: "NDArray[np.uint8]") -> "NDArray[np.int64]":
-    """Return the signed numbers that varints of one length spell."""
+    """Return the signed numbers of varints of one length."""
     steps = np.zeros(len(written), np.uint64)
     for place, column in enumerate(written.T):
         steps |= (column & 0x7F).astype(np.uint64) << np.uint64(7 * place)
@@ -132,7 +133,7 @@ def scalars_of(event: bytes) -> Iterator[tuple[str, int, float, float | None]]:
 
 
 def simple_tag(event: bytes, shape: bytes) -> str | None:
-    """Return the tag of an Event with one simple scalar whose float stands last, else None."""
+    """Return the tag of an Event with one simple scalar whose float is last, otherwise None."""
     content = list(fields(event))
     summary = content[-1][1]
     if [number for number, _ in content] != [1, 2, 5] or not isinstance(summary, bytes):
@@ -159,7 +160,7 @@ def _scalar(value: bytes) -> tuple[str, float | None, bool]:
 
 
 def _tensor(tensor: bytes) -> float | None:
-    """Return the one number of a TensorProto; None where it holds none, or more."""
+    """Return the single number of a TensorProto; None if it has none or more."""
     dtype, found = 0, None
     for number, content in fields(tensor):
         if number == 1 and isinstance(content, int):
@@ -167,7 +168,7 @@ def _tensor(tensor: bytes) -> float | None:
         elif number == 4 and isinstance(content, bytes) and dtype in DTYPES:  # noqa: PLR2004 - tensor_content
             is_one = len(content) == np.dtype(DTYPES[dtype]).itemsize
             found = float(np.frombuffer(content, DTYPES[dtype])[0]) if is_one else None
-        elif number in (5, 6):  # float_val, double_val: packed, or one number by itself
+        elif number in (5, 6):  # float_val, double_val: packed, or a single number
             if isinstance(content, float):
                 found = content
             elif isinstance(content, bytes):

@@ -1,4 +1,4 @@
-"""Finds where the records of an event file begin, many at once."""
+"""Finds the beginnings of an event file's records, many at once."""
 
 from array import array
 
@@ -7,26 +7,26 @@ from numpy.typing import NDArray
 
 __all__ = ["RecordCycle"]
 
-WINDOW = 512  # lengths among which a cycle is looked for
-LONGEST = WINDOW // 2  # records of a cycle, so that the window holds two
+WINDOW = 512  # the number of lengths in which a cycle is searched for
+LONGEST = WINDOW // 2  # the largest number of records in a cycle, so that the window has room for two
 LENGTH_BYTES = 8
 
 
 class RecordCycle:
     """Predicts the lengths of records, because a trainer writes the same scalars in the same order at every step.
 
-    A prediction costs less than reading one length after the other, of which each says where the next one stands. It is
-    only a guess: a record counts as found where its stored length is the one that was predicted.
+    A prediction costs less than reading the lengths one after the other, because each length determines the place of
+    the next. A prediction is only a guess: a record counts as found only if its stored length equals the predicted one.
 
     Args:
-        frame: Bytes of a record beside its content.
+        frame: Bytes of a record in addition to its content.
     """
 
     def __init__(self, frame: int) -> None:
         self._frame = frame
         self._lengths: NDArray[np.int64] = np.zeros(0, np.int64)
         self._offsets = self._lengths
-        self._bytes = 0  # of a whole cycle
+        self._bytes = 0  # bytes of a whole cycle
 
     def learn(self, lengths: "array[int]") -> None:
         """Find the cycle of the newest lengths, if there is one."""
@@ -43,18 +43,18 @@ class RecordCycle:
 
     @property
     def count(self) -> int:
-        """The number of records in the cycle that was found last; 0 where there is none."""
+        """The number of records in the newest cycle; 0 if there is none."""
         return len(self._lengths) if self._bytes else 0
 
     def extend(self, buffer: bytes, position: int, last: int, starts: "array[int]", lengths: "array[int]") -> int:
-        """Add the records from ``position`` on that keep the cycle, and return where the next one begins.
+        """Add the records from ``position`` on that repeat the cycle, and return where the next one begins.
 
         Args:
             buffer: Bytes of the file.
-            position: Where a cycle begins.
+            position: The beginning of a cycle.
             last: The last place at which a record may begin.
-            starts: Gets the places of the records that were found.
-            lengths: Gets their lengths.
+            starts: Receives the places of the records.
+            lengths: Receives their lengths.
         """
         cycles = (last - position) // self._bytes if self._bytes else 0
         if cycles <= 0:

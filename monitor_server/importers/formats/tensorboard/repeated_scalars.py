@@ -1,4 +1,4 @@
-"""Reads the cycles of records in which a trainer writes the same simple scalars at every step, many cycles at once."""
+"""Reads cycles of records with the same simple scalars at every step, many cycles at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from monitor_server.importers.formats.tensorboard.event_records import FOOTER_BY
 
 __all__ = ["CycleScalars", "ScalarCycle"]
 
-TIME, STEP = HEADER_BYTES + 1, HEADER_BYTES + 10  # where the time and the step of a simple scalar begin in its record
+TIME, STEP = HEADER_BYTES + 1, HEADER_BYTES + 10  # the places of the time and the step of a simple scalar in its record
 LENGTH_BYTES, TIME_BYTES, FLOAT_BYTES = 8, 8, 4
-CONTINUES = 0x80  # the bit of a varint's byte that another byte follows
+CONTINUES = 0x80  # the bit of a varint's byte that is set if another byte follows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +27,14 @@ class CycleScalars:
 
 
 class ScalarCycle:
-    """A cycle of records whose time, step, value and checksum alone differ from those of the cycle before.
+    """A cycle of records that differs from the cycle before only in time, step, value and checksum.
 
-    A cycle that follows is recognised without reading its records: all its other bytes equal those of the first cycle.
-    Of a checksum only the part of the differing bytes is computed, because a CRC is linear over XOR.
+    A following cycle is recognised without reading its records: all its other bytes equal those of the first cycle. Of
+    a checksum only the part of the differing bytes is computed, because a CRC is linear over XOR.
 
     Args:
         records: The records of one cycle, header and footer included, each a simple scalar.
-        step_bytes: The bytes of each step, which are as many in all records.
+        step_bytes: The number of bytes of a step, which is the same in all records.
     """
 
     def __init__(self, records: Sequence[bytes], step_bytes: int) -> None:
@@ -43,7 +43,7 @@ class ScalarCycle:
         self._begins = np.cumsum(sizes) - sizes
         self._footers = self._begins + sizes - FOOTER_BYTES
         self._tables = np.concatenate(byte_tables(int(sizes.max())))
-        # Where the differing bytes of a record begin, and how many they are: time, step, value, checksum.
+        # The places and sizes of a record's differing bytes: time, step, value, checksum.
         self._parts = (
             (self._begins + TIME, TIME_BYTES),
             (self._begins + STEP, step_bytes),
@@ -59,7 +59,7 @@ class ScalarCycle:
 
     @classmethod
     def of(cls, records: Sequence[bytes], step_bytes: Sequence[int]) -> Self | None:
-        """Return the cycle of some simple scalars; None where their steps differ in size or a checksum is wrong."""
+        """Return the cycle of some simple scalars; None if their steps differ in size or a checksum is wrong."""
         if len(set(step_bytes)) != 1:
             return None
         cycle = cls(records, step_bytes[0])
@@ -71,11 +71,11 @@ class ScalarCycle:
         return len(self._first)
 
     def read(self, buffer: bytes, position: int, last: int) -> CycleScalars | None:
-        """Return the scalars of the undamaged cycles that begin at ``position``; None where there is none.
+        """Return the scalars of the undamaged cycles that begin at ``position``; None if there is none.
 
         Args:
             buffer: Bytes of the file.
-            position: Where a cycle begins.
+            position: The beginning of a cycle.
             last: The last place at which a record may begin.
         """
         count = (last - position) // self.size
@@ -97,7 +97,7 @@ class ScalarCycle:
         )
 
     def _is_whole(self) -> bool:
-        """Tell whether the checksums of the first cycle are right."""
+        """Return whether the checksums of the first cycle are correct."""
         lengths = self._first[_columns(self._begins, LENGTH_BYTES)].reshape(-1, LENGTH_BYTES)
         of_lengths = self._first[_columns(self._begins + LENGTH_BYTES, HEADER_BYTES - LENGTH_BYTES)].view("<u4")
         of_events = self._first[_columns(self._footers, FOOTER_BYTES)].view("<u4")
@@ -119,18 +119,18 @@ class ScalarCycle:
         registers = np.tile(self._constant, (len(differing[0]), 1))
         for part, (begins, size) in zip(differing, self._parts, strict=False):
             for place in range(size):
-                # The table of a byte is that of its distance from the end of the Event.
+                # The table of a byte depends on its distance from the end of the Event.
                 tables = (self._footers - 1 - begins - place) * 256
                 registers ^= self._tables.take(tables + part[..., place])
         return mask(registers)
 
 
 def _columns(begins: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Return the places of the ``size`` bytes at each of ``begins``, one after another."""
+    """Return the places of the ``size`` bytes from each of ``begins`` on, one after another."""
     places: NDArray[np.int64] = (begins[:, None] + np.arange(size)).ravel()
     return places
 
 
 def _count_first(is_right: NDArray[np.bool_]) -> int:
-    """Return how many rows are right throughout before the first that is not, shape ``(rows, columns)``."""
+    """Return the number of completely correct rows before the first other one, shape ``(rows, columns)``."""
     return len(is_right) if is_right.all() else int(is_right.all(axis=1).argmin())
