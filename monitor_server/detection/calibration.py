@@ -1,9 +1,9 @@
-"""Thresholds from healthy runs: run-level conformal factors over the union of all detectors.
+"""Thresholds from healthy runs: conformal factors for whole runs over the union of all detectors.
 
 The score of a run is the largest strength of any of its alarms, or 0 without an alarm. Strength is score over
 threshold. Of n healthy runs, take the score of rank ⌈(n + 1)(1 − α)⌉, and let an alarm open only beyond it. For a new
-run that is exchangeable with those n, P(alarmed) = P(its score > that one) ≤ α, whatever the detectors are and however
-they depend on each other. A rank above n has no score, so n ≥ 1/α − 1 runs are needed.
+run that is exchangeable with those n, P(alarmed) = P(its score > that one) ≤ α, for any detectors and any dependence
+between them. A rank above n has no score, so n ≥ 1/α − 1 runs are needed.
 
 Reference:
     Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World" (2005); Mondrian classes, section 4.5.
@@ -26,14 +26,14 @@ __all__ = ["BUILTIN", "CLASSES", "Calibration", "Gate", "Profile", "RunScore", "
 REWARD = "reward/mean"
 CLASS_ROWS = 20
 NOISY = 0.04  # deviation of the reward from row to row: that of a 0/1 reward of about 100 responses
-# The severities that a calibration limits, each with the one that a finding gets which may not open.
+# The severities that a calibration limits, each with the severity of a finding that may not open.
 BELOW = {Severity.CRITICAL: Severity.WARNING, Severity.WARNING: Severity.INFO}
 CLASSES = ("large batch", "small batch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Factors for one class of runs: an alarm opens only at a strength beyond the factor. 0 demands nothing."""
+    """Factors for one class of runs: an alarm opens only at a strength beyond the factor. 0 sets no limit."""
 
     warn: float = 0.0
     page: float = 0.0
@@ -43,8 +43,8 @@ class Profile:
 class Calibration:
     """A named set of profiles by batch class. A class without a profile keeps the built-in thresholds.
 
-    ``warranty`` is the budget of false pages, if the user has stated one. ``expected`` says by signal where the values
-    of the healthy runs were; no detector reads it.
+    ``warranty`` is the budget of false pages, if the user has stated one. ``expected`` contains the range of the
+    healthy runs' values for each signal; no detector reads it.
     """
 
     id: str = CALIBRATION
@@ -53,7 +53,7 @@ class Calibration:
     expected: Mapping[str, ExpectedRange] = field(default_factory=dict)
 
     def profile(self, batch_class: str | None) -> Profile:
-        """Return the profile of a class; while the class is unknown, the strictest factors of all profiles."""
+        """Return the profile of a class; for an unknown class, the strictest factors of all profiles."""
         if batch_class is not None:
             return self.profiles.get(batch_class, Profile())
         kept = list(self.profiles.values())
@@ -73,7 +73,7 @@ def runs_needed(alpha: float) -> int:
 
 
 def conformal_factor(scores: Sequence[float], alpha: float) -> float | None:
-    """Return the score of rank ⌈(n + 1)(1 − α)⌉, or None where n is too small to have it.
+    """Return the score of rank ⌈(n + 1)(1 − α)⌉, or None if n is too small.
 
     Args:
         scores: One for each healthy run, at least 0.
@@ -105,7 +105,7 @@ class BatchClass(Stateful):
         return self.name
 
     def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rows that are left decide
-        """Tell the class anew where it rests on rows that are replaced."""
+        """Determine the class again if it rests on rows that are replaced."""
         if left < CLASS_ROWS:
             self.name = None
             take_newest(self.rewards, len(self.rewards) - left)
@@ -114,14 +114,14 @@ class BatchClass(Stateful):
 class Gate(Stateful):
     """Opens an alarm only beyond the calibrated strength, and keeps it open until its detector ends it.
 
-    A finding that may not open is not hidden: it becomes a warning, or information. Every finding carries the id of the
-    calibration. The built-in calibration changes no finding, except at steps of which only a share was seen.
+    A finding that may not open becomes a warning, or information. Every finding contains the id of the calibration. The
+    built-in calibration changes no finding, except at steps of which only a share was seen.
     """
 
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
         self._calibration = calibration
         self._is_builtin = calibration.id == CALIBRATION
-        self._factors: dict[str | None, dict[Severity, float]] = {}  # by class; None while it is unknown
+        self._factors: dict[str | None, dict[Severity, float]] = {}  # by class; None for an unknown class
         self.batch_class = BatchClass()
         self.opened: dict[str, list[str]] = {Severity.WARNING: [], Severity.CRITICAL: []}
 
@@ -134,7 +134,7 @@ class Gate(Stateful):
             return []
         if batch_class not in self._factors:
             profile = self._calibration.profile(batch_class)
-            # A critical finding is an alarm too: it may not open where a warning may not.
+            # A critical finding is an alarm as well: it may not open if a warning may not.
             page = max(profile.page, profile.warn)
             self._factors[batch_class] = {Severity.CRITICAL: page, Severity.WARNING: profile.warn}
         factors, needed = self._factors[batch_class], _strength_for_incomplete(observation)
@@ -163,7 +163,7 @@ class Gate(Stateful):
 
 
 def _strength_for_incomplete(observation: Observation) -> float:
-    """Return the strength that an alarm needs at a step of which only the share s was seen: 1 / √s; 0 at a whole step.
+    """Return the required strength of an alarm at a step of which only the share s was seen: 1 / √s; 0 at a whole step.
 
     The standard error of a mean over a share s of the responses is 1 / √s times that over all.
     """
@@ -175,7 +175,7 @@ class RunScore:
     """The scores of one healthy run: the largest strength of its alarms, and of its critical alarms.
 
     ``finite_page`` leaves out alarms without a degree, which no budget covers. ``steps`` counts recorded steps.
-    ``values`` are what the run contributes to the expected ranges.
+    ``values`` is the run's contribution to the expected ranges.
     """
 
     def __init__(self) -> None:

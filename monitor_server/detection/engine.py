@@ -1,7 +1,7 @@
 """The engine: all detectors and the phase machine of one run. It processes one complete step at a time.
 
-The live collector, replay, backtest and tests run this engine and nothing else, so that they agree by construction. It
-reads no clock and keeps no history beyond the state of its detectors.
+The live collector, replay, backtest and tests run only this engine, so their results agree by construction. It reads no
+clock and keeps no history beyond the state of its detectors.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ class Engine:
 
     It is deterministic, constant in memory and resumable: ``Engine.from_state(engine.state())`` continues bit for bit.
     A step that was seen before, or one of an attempt that has been replaced, changes nothing and returns the previous
-    assessment again. A new attempt may start at any step. No number raises an exception.
+    assessment again. A new attempt may start at any step. No number causes an exception.
 
     Args:
         calibration: The strengths at which alarms open. A state that was saved under another calibration continues
@@ -63,7 +63,7 @@ class Engine:
         self._forecaster = Forecaster()
 
     def _take_back(self, observation: Observation) -> None:
-        """Forget what a rewind replaces; a run that begins again from its first row is assessed as a new one."""
+        """Forget the rows that a rewind replaces; a run that begins again from its first row is assessed as new."""
         replaced, left = self._group.count_replaced(observation)
         if not replaced:
             return
@@ -101,21 +101,21 @@ class Engine:
 
     @property
     def detectors(self) -> Mapping[str, StreamDetector]:
-        """The detectors by name, for reading: they are updated by the engine alone."""
+        """The detectors by name, for reading: only the engine updates them."""
         return self._detectors
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """Process a person's acknowledgement of an alert; its effect shows from the next step on.
+        """Process a person's acknowledgement of an alert; its effect begins at the next step.
 
-        A death spiral that is only held, because its rule is no longer met, ends. One whose rule is met ends when the
-        rule is no longer met. An alarm that opened after the acknowledged step stays. Repeating an acknowledgement
+        A death spiral that is only held, because its rule no longer holds, ends. One whose rule holds ends when the
+        rule no longer holds. An alarm that opened after the acknowledged step stays open. Repeating an acknowledgement
         changes nothing.
         """
         for detector in self._detectors.values():
             detector.acknowledge(acknowledgement)
 
     def state(self) -> dict[str, Any]:
-        """Return everything that is needed to continue after a restart, as JSON values (non-finite floats allowed)."""
+        """Return the complete state for a restart, as JSON values (non-finite floats allowed)."""
         state = {
             "detectors": {name: detector.state() for name, detector in self._detectors.items()},
             "gate": self._gate.state(),
@@ -174,7 +174,7 @@ class EngineFactory:
 
 
 def _keep_most_severe(findings: Sequence[Finding]) -> Sequence[Finding]:
-    """Keep one finding of each kind, the most severe: a failure that two channels detect is one failure."""
+    """Keep one finding of each kind, the most severe one: a failure that two channels detect is one failure."""
     if len(findings) < 2:  # noqa: PLR2004 - nothing to compare
         return findings
     kept: dict[str, Finding] = {}
@@ -186,7 +186,7 @@ def _keep_most_severe(findings: Sequence[Finding]) -> Sequence[Finding]:
 
 
 def _saved_finding(finding: Finding) -> dict[str, Any]:
-    """Return a finding as JSON values, which its evidence already is."""
+    """Return a finding as JSON values; its evidence consists of JSON values already."""
     return finding._asdict() | {"severity": str(finding.severity)}
 
 
@@ -200,5 +200,5 @@ def _saved_forecast(forecast: Forecast) -> dict[str, Any]:
     }
 
 
-# The names of what is saved are read from objects that become slower by that, so that none of a run is used for it.
+# Reading the names of saved attributes makes an object slower. So they are read here, from an engine that no run uses.
 Engine().state()

@@ -1,9 +1,9 @@
-"""Expected ranges: between which values the signals of healthy runs were, by step.
+"""Expected ranges: the range of the values of healthy runs' signals, by step.
 
 Steps are divided into intervals that grow by a third to a half (0, 8, 12, 16, 24, 32, 48, …), because runs change fast
-at the beginning. Within an interval every run has the same weight, however many values it logged there. The range of
-an interval reaches from the 5 % to the 95 % quantile of these values, so about 90 % of them lie inside. It says where
-values usually are and not which ones are wrong: no detector reads it.
+at the beginning. Within an interval every run has the same weight, however many values it logged there. The range of an
+interval reaches from the 5 % to the 95 % quantile of these values, so about 90 % of them lie inside. It shows where
+values usually are, and not which values are wrong: no detector reads it.
 """
 
 import math
@@ -18,12 +18,12 @@ from monitor_server.detection.protocol import Observation
 
 __all__ = ["LEAST_RUNS", "MAX_SIGNALS", "SHARE", "ExpectedRange", "RunValues", "expected_ranges"]
 
-SHARE = 0.9  # of the values lie inside
+SHARE = 0.9  # the share of the values that lie inside
 LEAST_RUNS = 5
 MAX_SIGNALS = 200
 FIRST_END = 8
-QUANTILES = np.linspace(0.0, 1.0, 41)  # what is kept of a run in an interval
-MOST_VALUES = 4096  # of a signal in an interval; beyond, every second one is kept
+QUANTILES = np.linspace(0.0, 1.0, 41)  # the quantiles of a run's values that are kept for an interval
+MOST_VALUES = 4096  # of a signal in an interval; beyond this number, every second value is kept
 
 Interval = tuple[int, int]
 
@@ -33,10 +33,10 @@ class ExpectedRange:
     """The range of one signal: in ``[steps[i], steps[i + 1])`` from ``low[i]`` to ``high[i]``.
 
     Attributes:
-        steps: Where the intervals begin, and where the last one ends; shape [n + 1], ascending.
+        steps: The beginnings of the intervals, and the end of the last one; shape [n + 1], ascending.
         low: The 5 % quantile in each interval, shape [n].
         high: The 95 % quantile in each interval, shape [n].
-        runs: The smallest number of runs that any interval rests on.
+        runs: The smallest number of runs in any interval.
     """
 
     steps: tuple[int, ...]
@@ -45,7 +45,7 @@ class ExpectedRange:
     runs: int
 
     def __post_init__(self) -> None:
-        """Raise ValueError where the columns cannot be a range."""
+        """Raise ValueError if the columns are not a valid range."""
         count = len(self.low)
         if not (count and len(self.high) == count and len(self.steps) == count + 1):
             raise ValueError(f"a range must have a low and a high value for each interval, got {self}")
@@ -71,7 +71,7 @@ def interval_of(step: int) -> Interval:
 class RunValues:
     """Collects the values of one run by interval. Memory is bounded, whatever the length of the run.
 
-    A step of an interval that the run has left, after a rewind, is passed over.
+    Steps of an interval that the run has left before a rewind are ignored.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class RunValues:
 
 
 def expected_ranges(runs: Iterable[RunValues]) -> dict[str, ExpectedRange]:
-    """Compute the range of each signal over healthy runs, of which an interval needs `LEAST_RUNS`.
+    """Compute the range of each signal over healthy runs; an interval needs at least `LEAST_RUNS`.
 
     A range ends where the next interval has too few runs.
     """
@@ -143,5 +143,5 @@ def _range(held: Mapping[Interval, Sequence[tuple[float, ...]]]) -> ExpectedRang
 
 
 def _quantiles(values: np.ndarray, shares: np.ndarray) -> list[float]:
-    """Return quantiles of finite values; of halves, because the difference of the largest numbers is no number."""
+    """Return quantiles of finite values, computed with halves, because large differences would overflow."""
     return [2.0 * float(half) for half in np.quantile(values / 2.0, shares)]

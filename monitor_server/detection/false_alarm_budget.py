@@ -1,4 +1,4 @@
-"""A budget of false pages: what a user's healthy runs allow a new run to spend, and what it has spent.
+"""A budget of false pages: the amount that a user's healthy runs allow a new run to spend, and the spent amount.
 
 Let H be the recorded steps of n healthy runs, M_i the largest strength of a page in run i (0 without a page),
 g(s) = s⁴, and M the largest strength so far in a new run. With a budget of one false page in N steps the new run may
@@ -31,10 +31,10 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["FalseAlarmBudget", "Warranty"]
 
-# The power of the strength in the e-value. Any power is valid. Beside one healthy run that paged, a page of twice its
-# strength has 0.94 of the whole budget at this power, and one of half its strength 0.06.
+# The power of the strength in the e-value. Any power is valid. With one healthy run that paged, a page of twice its
+# strength has 0.94 of the whole budget at this power, and one of half its strength has 0.06.
 POWER = 4
-LARGEST = 1e6  # of strengths, so that the fourth powers of any number of them have a finite sum
+LARGEST = 1e6  # the largest strength, so that the sum of the fourth powers of any number of them is finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +68,12 @@ class Warranty:
 
     @property
     def is_in_force(self) -> bool:
-        """Whether the healthy runs are enough to pay for a page: H ≥ N, and more if one of them paged."""
+        """Whether the healthy runs are sufficient for a page: H ≥ N, and more if one of them paged."""
         return self.strength_needed <= LARGEST
 
     @property
     def strength_needed(self) -> float:
-        """The strength from which on the first page of a run opens, (Σ g / (H / N − 1))^¼; infinite if none can.
+        """The strength from which the first page of a run opens, (Σ g / (H / N − 1))^¼; infinite if none can.
 
         >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).strength_needed
         2.0
@@ -85,11 +85,11 @@ class Warranty:
 
     @property
     def runs_needed(self) -> int:
-        """The number of healthy runs of the present mean length that have N steps; 0 while there is no run."""
+        """The number of healthy runs of the present mean length that have N steps in all; 0 without a run."""
         return math.ceil(self.steps_per_page * self.runs / self.steps) if self.steps else 0
 
     def allowed(self, strength: float) -> float:
-        """Return how many pages a run may have opened whose largest strength so far is ``strength``.
+        """Return the number of pages that a run with the largest strength ``strength`` so far may have opened.
 
         >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).allowed(2.0)
         1.0
@@ -98,7 +98,7 @@ class Warranty:
         return self.steps / self.steps_per_page * weight / (weight + self.weight) if weight else 0.0
 
     def describe(self) -> str:
-        """Return in words what is promised, or what is missing for it."""
+        """Describe the promise in words, or what is missing for it."""
         budget = f"one false page in {self.steps_per_page:,.0f} recorded steps"
         if self.is_in_force:
             return f"{budget}, from {self.runs} healthy runs with {self.steps:,} steps"
@@ -112,10 +112,10 @@ class Warranty:
 
 
 class FalseAlarmBudget(Stateful):
-    """The ledger of one run: decides which pages may open, and counts what was spent.
+    """The ledger of one run: decides which pages may open, and counts the spent amount.
 
     A page here is an episode, from the first critical finding until none holds. Findings that become critical in an
-    open episode cost nothing more. A finding without a degree (NaN) is a fact and is never held back or counted.
+    open episode cost nothing more. A finding without a degree (NaN) is a fact, and is neither held back nor counted.
     Without enough healthy runs every page opens, and its evidence states that there is no warranty.
 
     Attributes:
@@ -145,7 +145,7 @@ class FalseAlarmBudget(Stateful):
         self.is_open = self.open_rows > 0
 
     def update(self, findings: Sequence[Finding]) -> Sequence[Finding]:
-        """Process the findings of one step and return them; a page that cannot be paid becomes a warning."""
+        """Process the findings of one step and return them; a page that the budget does not allow becomes a warning."""
         self.seen += 1
         critical = [finding for finding in findings if finding.severity is Severity.CRITICAL]
         if not critical:
@@ -182,5 +182,5 @@ class FalseAlarmBudget(Stateful):
 
 
 def _weight(strength: float) -> float:
-    """Return g(s) = s⁴ of a strength; no page is 0."""
+    """Return g(s) = s⁴ of a strength; for no page, 0."""
     return float(min(max(strength, 0.0), LARGEST) ** POWER)

@@ -1,4 +1,4 @@
-"""The phase of a run, derived from the findings that hold and from which signals are being observed."""
+"""The phase of a run, derived from the findings that hold and from the observed signals."""
 
 from collections.abc import Mapping, Sequence
 

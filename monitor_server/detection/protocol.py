@@ -21,7 +21,7 @@ __all__ = [
     "Severity",
 ]
 
-RULE_PREFIX = "rule:"  # with which the kind of an alert begins that a rule of a user has opened
+RULE_PREFIX = "rule:"  # the kind of an alert from a user's rule begins with this
 # The signal that the collector adds to an incomplete step: the share of the ranks whose numbers are in it.
 SEEN_SHARE = "step/seen_frac"
 LARGEST = 1e100  # sums of squares overflow beyond it; such a number is not a measurement
@@ -41,7 +41,7 @@ class Phase(StrEnum):
 
 
 class Capability(StrEnum):
-    """The best observed channel of the likelihood side. With less, a drift is detected later and with less certainty.
+    """The best observed channel of the likelihood side. With less, a drift is detected later and less certainly.
 
     ``paired``: entropy before and after the update on the same contexts. ``likelihood``: entropy and likelihood of
     correct responses. ``entropy``: entropy alone, whose drift is reported as information. ``metrics``: none of them; no
@@ -55,13 +55,13 @@ class Capability(StrEnum):
 
 
 class Severity(StrEnum):
-    """How urgent a finding is: info is displayed, a warning is a ticket, a critical finding wakes someone."""
+    """The urgency of a finding: info is displayed, a warning is a ticket, a critical finding wakes a person."""
 
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
 
-    __hash__ = str.__hash__  # that of an enum is computed in Python, and every step looks severities up
+    __hash__ = str.__hash__  # the hash of an enum is computed in Python, and every step looks severities up
 
     @property
     def rank(self) -> int:
@@ -76,13 +76,13 @@ _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 class Observation:
     """One complete step of one run, ranks merged.
 
-    ``signals`` holds what was observed, by canonical name. An absent signal was not observed; NaN was observed.
-    A new ``attempt`` with a lower step is a rewind. A new ``data_version`` is a change of the curriculum.
-    ``acknowledged`` holds the kinds of the alerts that people acknowledged after the step, in a recorded run; in a live
-    run each is an `Acknowledgement` of its own.
+    ``signals`` contains the observed values by canonical name. An absent signal was not observed; NaN was observed. A
+    new ``attempt`` with a lower step is a rewind. A new ``data_version`` is a change of the curriculum.
+    ``acknowledged`` contains the kinds of the alerts that people acknowledged after the step, in a recorded run; in a
+    live run each is a separate `Acknowledgement`.
 
     Attributes:
-        finite: Those of the signals that are finite and small enough to square, which detectors compute with.
+        finite: The signals that are finite and small enough to square; detectors use these.
 
     >>> Observation(step=1, signals={"reward/mean": 0.5, "grad/norm": float("nan")}).finite
     {'reward/mean': 0.5}
@@ -104,7 +104,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """A person has acknowledged an alert of ``kind``; ``step`` is the newest step that detection had processed then.
+    """A person has acknowledged an alert of ``kind``; ``step`` is the newest step of detection at that time.
 
     It is an input like a step: a replay that applies it after the same step ends in the same state, bit for bit.
     """
@@ -117,8 +117,8 @@ class Acknowledgement:
 class Finding(NamedTuple):
     """The result of a detector at one step, with its arithmetic.
 
-    ``evidence`` holds JSON values only: at least signal, baseline, window, statistic, threshold, calibration,
-    agreeing (list), missing (list) and onset ([earliest, latest] step) where they apply.
+    ``evidence`` contains JSON values only: at least signal, baseline, window, statistic, threshold, calibration,
+    agreeing (list), missing (list) and onset ([earliest, latest] step), as far as they apply.
     """
 
     kind: str
@@ -131,18 +131,18 @@ class Finding(NamedTuple):
 
     @property
     def strength(self) -> float:
-        """Score over threshold, at least 1; infinite where there is no degree (a threshold of 0)."""
+        """Score divided by threshold, at least 1; infinite if there is no degree (a threshold of 0)."""
         if not self.threshold > 0.0:
             return math.inf
         return max(1.0, self.score / self.threshold)
 
 
 class Forecast(NamedTuple):
-    """How probable a collapse is within the next 10, 25 and 50 rows.
+    """The probability of a collapse within the next 10, 25 and 50 rows.
 
     ``probabilities`` and ``base_rates`` have one number for each of `HORIZONS`; without evidence the two are equal.
-    ``drivers`` holds the strongest evidence by name, each with the factor by which it raises the odds of a collapse in
-    11 to 25 rows. ``model`` names the hazard model.
+    ``drivers`` contains the strongest evidence by name, each with the factor by which it raises the odds of a collapse
+    in 11 to 25 rows. ``model`` names the hazard model.
     """
 
     probabilities: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""The detectors that run, by name, one a file. To add one, add it here and write its page in docs/detectors."""
+"""The detectors that run, by name, one in each file. To add one, add it here and write its page in docs/detectors."""
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.detector_parts.mechanisms import SharedMechanisms
@@ -108,7 +108,7 @@ DETECTORS: dict[str, type[StreamDetector]] = {
 }
 
 
-# What detectors look up beside their inputs.
+# Signals that detectors read in addition to their inputs.
 _OTHER_READ_SIGNALS = (COUNTER, "reward/all_correct_frac", "reward/all_wrong_frac", SEEN_SHARE)
 
 READ_SIGNALS = frozenset(name for detector in DETECTORS.values() for name in detector.reads).union(_OTHER_READ_SIGNALS)
@@ -118,9 +118,9 @@ READ_SIGNALS = frozenset(name for detector in DETECTORS.values() for name in det
 def build_detectors() -> dict[str, StreamDetector]:
     """Build one fresh detector of each name, in the order in which they must be updated.
 
-    The death spiral reads the two drift detectors, and the joint departure and the dead environment read the mechanisms
-    of the collapsed run. The dead environment also reads the fall of the reward. Their owners stand before them, so
-    that each is computed once.
+    The death spiral reads the two drift detectors. The joint departure and the dead environment read the mechanisms of
+    the collapsed run, and the dead environment also reads the fall of the reward. The detectors that they read come
+    earlier, so that each is computed once.
     """
     run_collapsed, paired_drift, likelihood_drift = RunCollapsed(), PairedDrift(), LikelihoodDrift()
     mechanisms, reward_fall = run_collapsed.mechanisms, RewardFall()

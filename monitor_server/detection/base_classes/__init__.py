@@ -1,1 +1,1 @@
-"""Base classes of the detectors, and how they read a signal."""
+"""Base classes of the detectors, and functions to read a signal."""

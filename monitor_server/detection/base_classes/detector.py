@@ -1,7 +1,7 @@
 """The base class of the detectors: order of steps, resumes and rewinds, curriculum changes, and evidence.
 
-A detector overrides `_observe`, and `_resume` or `_rebaseline` where its memory needs it. Steps that were already seen,
-or that come from an attempt that has been replaced, are ignored here, once for all detectors.
+A detector overrides `_observe`, and also `_resume` or `_rebaseline` if its memory needs it. Steps that were already
+seen, or that come from an attempt that has been replaced, are ignored here, for all detectors.
 """
 
 from collections.abc import Iterable, KeysView, Mapping, Sequence
@@ -13,19 +13,19 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["CALIBRATION", "DetectorGroup", "StreamDetector"]
 
-CALIBRATION = "builtin-12"  # names the set of thresholds that this version ships
+CALIBRATION = "builtin-12"  # the name of the set of thresholds in this version
 ROWS_PER_SELECTION = 64
 
 
 class RowOrder(Stateful):
-    """The newest position of a run: which rows are new, and which begin an attempt or new data."""
+    """The newest position of a run; it decides which rows are new, and which begin an attempt or new data."""
 
     def __init__(self) -> None:
         self.attempt: int | None = None
         self.step: int | None = None
         self.data_version: str | None = None
-        self.row_count = 0  # of the run, without those that were replaced
-        self.stride: int | None = None  # the smallest distance of two rows in succession
+        self.row_count = 0  # the rows of the run, without those that were replaced
+        self.stride: int | None = None  # the smallest distance of two successive rows
 
     def is_new(self, observation: Observation) -> bool:
         """Return whether a row is newer than the newest one."""
@@ -38,7 +38,7 @@ class RowOrder(Stateful):
         return self.attempt is not None and observation.attempt > self.attempt
 
     def count_replaced(self, step: int) -> int:
-        """Return how many of the rows an attempt replaces that begins at a step; some too many where rows are missing.
+        """Return the number of rows that an attempt from a step on replaces; it is too high if rows are missing.
 
         >>> order = RowOrder()
         >>> for row in (10, 20, 30):
@@ -51,7 +51,7 @@ class RowOrder(Stateful):
         return min(self.row_count, (self.step - step) // (self.stride or 1) + 1)
 
     def changes_data(self, observation: Observation) -> bool:
-        """Return whether a new row has other data than the rows before."""
+        """Return whether a new row has other data than the earlier rows."""
         return self.data_version is not None and observation.data_version != self.data_version
 
     def advance(self, observation: Observation) -> None:
@@ -71,12 +71,12 @@ class RowOrder(Stateful):
 class StreamDetector(Stateful):
     """Base of the detectors: accepts observations in any order and passes each new step to `_observe` once, in order.
 
-    A detector is deterministic, constant in memory, and resumable: a detector that is restored from ``state()`` gives
+    A detector is deterministic, constant in memory, and resumable: a detector that is restored from ``state()`` returns
     the same findings as the original. A finding is returned at every step at which it holds, not only at its first.
 
     Attributes:
         kind: Kind of the findings.
-        severity: Severity of the findings, unless evidence names another.
+        severity: Severity of the findings, unless the evidence sets another.
         reads: Canonical names of the signals that the detector reads.
         skips_rows_without: Whether a row without any of ``reads`` changes nothing, so that it need not be processed.
     """
@@ -91,7 +91,7 @@ class StreamDetector(Stateful):
 
     @property
     def has_ended(self) -> bool:
-        """Whether no later row of the run can change the detector or give a finding."""
+        """Whether no later row of the run can change the detector or cause a finding."""
         return False
 
     @property
@@ -121,7 +121,7 @@ class StreamDetector(Stateful):
             self._rebaseline()
 
     def state(self) -> dict[str, Any]:
-        """Return everything that is needed to continue after a restart, the newest position included."""
+        """Return the complete state for a restart, including the newest position."""
         return self._order.state() | super().state()
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -133,7 +133,7 @@ class StreamDetector(Stateful):
         """Process a person's acknowledgement; detectors whose findings end by themselves ignore it."""
 
     def _replaces_rows(self, step: int) -> bool:
-        """Return whether an attempt that begins at a step goes back, so that rows which were processed do not count."""
+        """Return whether an attempt that begins at a step goes back, so that processed rows no longer count."""
         return self.step is not None and step <= self.step
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
@@ -141,16 +141,16 @@ class StreamDetector(Stateful):
         raise NotImplementedError
 
     def _resume(self, step: int) -> None:
-        """Prepare for a new process that continues from ``step``, which may lie in the past."""
+        """Prepare for a new process that continues from ``step``, which may be an earlier step."""
 
     def _rebaseline(self) -> None:
-        """Discard levels from before a change of the data, because they no longer compare."""
+        """Discard levels from before a change of the data, because they cannot be compared with the new ones."""
 
     def _finding(self, observation: Observation, summary: str, /, **evidence: Any) -> Finding:  # noqa: ANN401 - JSON values
         """Build a finding; ``statistic`` and ``threshold`` are required in ``evidence``.
 
-        ``kind`` and ``severity`` in it stand for the detector's own. No argument has a name, because Python compares
-        every key of the evidence with every such name.
+        ``kind`` and ``severity`` in it replace the detector's own. The positional arguments have no names, because
+        Python compares every key of the evidence with every such name.
         """
         severity, kind = evidence.pop("severity", self.severity), evidence.pop("kind", self.kind)
         evidence.setdefault("calibration", CALIBRATION)
@@ -163,7 +163,7 @@ class StreamDetector(Stateful):
 
 
 class DetectorGroup:
-    """Detectors that process the same rows: the order of the rows is decided once for all of them.
+    """Detectors that process the same rows; the order of the rows is checked once for all of them.
 
     Args:
         detectors: Fresh detectors, in the order in which they are updated.
@@ -198,14 +198,14 @@ class DetectorGroup:
         return findings
 
     def count_replaced(self, observation: Observation) -> tuple[int, int]:
-        """Return how many rows a new row replaces, because its attempt goes back, and how many are left before it."""
+        """Return the number of rows that a new row replaces, if its attempt goes back, and of the rows before it."""
         replaced = self._order.count_replaced(observation.step) if self._order.resumes(observation) else 0
         return replaced, self._order.row_count - replaced
 
     def _select(self, signals: Mapping[str, float]) -> None:
-        """Select the detectors that a row with these signals concerns; most runs send the same ones in every row.
+        """Select the detectors that a row with these signals concerns; most runs send the same signals in every row.
 
-        A check of the first rows that is over concerns no row any more, and leaves the selection some rows later.
+        A finished check of the first rows concerns no further row, and leaves the selection some rows later.
         """
         self._names = dict.fromkeys(signals).keys()
         self._concerned = [

@@ -1,4 +1,4 @@
-"""Lists where the findings of a detector open on a short series: for examples, tests and benchmarks."""
+"""Lists the openings of a detector's findings on a short series: for examples, tests and benchmarks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,11 +9,11 @@ __all__ = ["episodes"]
 
 
 def episodes(detector: StreamDetector, series: Mapping[str, Sequence[float]]) -> list[tuple[int, str, str]]:
-    """Run a detector over equally long series and return where its findings open.
+    """Run a detector on equally long series and return the openings of its findings.
 
     Args:
         detector: A fresh detector.
-        series: Values by signal, one a row.
+        series: Values by signal, one for each row.
 
     Returns:
         Row (from 0), kind and severity of every finding that did not hold on the row before.

@@ -1,4 +1,4 @@
-"""Base class of the detectors of a lasting loss by ranks: a value lies far lower than this run has ever had it."""
+"""Base class of the detectors of a lasting loss by ranks: a value far lower than ever before in this run."""
 
 import math
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ class LastingLoss(StreamDetector):
     """Reports 2 to 6 successive values under a share of their baseline, by the measure `RareLoss`.
 
     Under 1 in 10,000 by ranks it warns, under 1 in 100,000 it is critical. A subclass may also measure the loss in
-    deviations, and is critical beyond a bound of them. The finding ends when the value is back above three quarters of
-    that baseline in three successive rows, or after 40 rows. Further passes over the same responses do not count.
+    deviations, and is critical beyond a bound on them. The finding ends when the value is above three quarters of that
+    baseline in three successive rows, or after 40 rows. Further passes over the same responses do not count.
 
     Attributes:
         signal: The signal that the evidence names.
-        share: What is left of the baseline at most.
-        least: The smallest baseline that can be lost.
-        CRITICAL: The rarity under which the finding is critical; 0 where it never is.
-        MOST_ERRORS: The deviations beyond which it is critical, whatever its rarity.
+        share: The largest remaining share of the baseline.
+        least: The smallest baseline whose loss counts.
+        CRITICAL: The rarity under which the finding is critical; 0 if it never is.
+        MOST_ERRORS: The deviations beyond which it is critical at any rarity.
     """
 
     severity = Severity.WARNING
@@ -75,11 +75,11 @@ class LastingLoss(StreamDetector):
         raise NotImplementedError
 
     def _measure_errors(self, value: float) -> tuple[float, float]:  # noqa: ARG002 - for subclasses
-        """Return how many deviations the newest rows have lost together, 0 where they are not low, and the baseline."""
+        """Return the joint loss of the newest rows in deviations, 0 if they are not low, and the baseline."""
         return 0.0, 0.0
 
     def _open(self, observation: Observation) -> None:
-        """Note what matters at the row at which a finding opens."""
+        """Note the state at the row at which a finding opens."""
 
     def _describe(self, value: float) -> str:
         """Return the summary."""

@@ -1,4 +1,4 @@
-"""Base class of the pre-flight detectors: what is wrong from the first step on is a mistake of the set-up."""
+"""Base class of the pre-flight detectors: an error from the first step on is a mistake in the set-up."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -13,8 +13,8 @@ __all__ = ["PreflightDetector"]
 class PreflightDetector(StreamDetector):
     """Reports a condition that holds in every one of a run's first rows, for as long as it holds.
 
-    The first row without the condition ends the check for the whole run: what was once right and breaks later is the
-    subject of other detectors. Rows that do not hold the signal do not count. A resumed process is not checked again.
+    The first row without the condition ends the check for the whole run. Other detectors handle a value that was once
+    right and breaks later. Rows without the signal do not count. A resumed process is not checked again.
 
     Attributes:
         rows: Number of first rows in which the condition must hold.
@@ -56,7 +56,7 @@ class PreflightDetector(StreamDetector):
         self.first = self.first if self.wrong else None
 
     def _read(self, finite: Mapping[str, float]) -> tuple[str, float] | None:
-        """Return the name and value that this row is judged by, or None where it is not observed."""
+        """Return the name and value by which this row is judged, or None if it is not observed."""
         return first_finite(finite, self.reads)
 
     def _is_wrong(self, value: float) -> bool:

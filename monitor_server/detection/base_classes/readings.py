@@ -1,4 +1,4 @@
-"""Reading signals out of the finite values of a step, `Observation.finite`."""
+"""Functions that read signals from the finite values of a step, `Observation.finite`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ def first_finite(finite: Mapping[str, float], names: Sequence[str]) -> tuple[str
 
 
 def list_missing(finite: Mapping[str, float], names: Sequence[str]) -> list[str]:
-    """Return those of several signals that were not observed with a finite value.
+    """Return the given signals that were not observed with a finite value.
 
     >>> list_missing({"reward/mean": 0.5}, ["reward/mean", "grad/norm", "lr"])
     ['grad/norm', 'lr']

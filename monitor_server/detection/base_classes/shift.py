@@ -1,4 +1,4 @@
-"""Base class of the detectors that watch one signal for one departure. Each consists of a name, a size and a reason."""
+"""Base class of the detectors of a departure of one signal. Each consists of a name, a size and a reason."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -11,17 +11,17 @@ from monitor_server.detection.statistics.departure import Departure, Size
 __all__ = ["ShiftDetector"]
 
 QUIET_ROWS = 3
-HELD_ROWS = 40  # after so many rows the new level is the baseline
+HELD_ROWS = 40  # after this many rows the new level becomes the baseline
 
 
 class ShiftDetector(StreamDetector):
     """Reports a finding while one signal is away from the baseline that it had when it departed.
 
-    The finding ends after 3 rows in which the level has come back by half, or after 40 rows, when the new level is a
-    baseline of its own. Subclasses set ``reads``, of which the first signal that a step holds is used, and ``size``.
+    The finding ends after 3 rows in which the level has come back by half, or after 40 rows, when the new level becomes
+    a baseline. Subclasses set ``reads`` and ``size``; the first signal of ``reads`` in a step is used.
 
     Attributes:
-        size: What counts as a departure.
+        size: The size of a departure.
         what: The subject of the summary sentence.
     """
 

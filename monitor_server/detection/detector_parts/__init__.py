@@ -1,1 +1,1 @@
-"""Parts of detectors that several share: departures by mechanism, surges, excess loss, records, warm-up."""
+"""Parts that several detectors share: departures by mechanism, surges, excess loss, records, warm-up."""

@@ -1,4 +1,4 @@
-"""Controls of a drift: whether response length and searches changed with it, and the displacement meanwhile."""
+"""Controls of a drift: the changes of response length and searches, and the displacement, since it began."""
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.state import Stateful
@@ -13,12 +13,12 @@ NOT_OBSERVED = "not observed"
 
 
 class Controls(Stateful):
-    """Measures, beside a drift, what could explain it otherwise: the control of Fig. 4.
+    """Measures the other possible explanations of a drift: the control of Fig. 4.
 
-    In the paper entropy accelerates while response length and the number of valid searches stay put, so displacement is
-    no artefact of either. The evidence of a drift holds their relative changes since it began, between averages with
-    weight 0.1 a row, so that a reader can tell. They decide nothing. The evidence also holds the displacement of
-    held-out correct responses, summed since the drift began.
+    In the paper entropy accelerates while response length and the number of valid searches stay constant, so the
+    displacement is not caused by either. The evidence of a drift contains their relative changes since it began,
+    between averages with weight 0.1 for each row, for the reader to judge. They have no effect on the finding. The
+    evidence also contains the displacement of held-out correct responses, summed since the drift began.
 
     Reference:
         arXiv 2512.04220, Fig. 4 and Definition 4.1.
@@ -49,7 +49,7 @@ class Controls(Stateful):
             self.displacements += 1
 
     def mark(self) -> None:
-        """Record the present levels as the reference, because no drift is under way."""
+        """Record the present levels as the reference, because there is no drift now."""
         for name, average in self.averages.items():
             if average.value is not None and average.count >= LEAST_ROWS:
                 self.before[name] = average.value
@@ -70,7 +70,7 @@ class Controls(Stateful):
 
         Returns:
             ``length_change`` and ``searches_change``, relative (0.1 is a tenth more), and ``displacement_sum`` in nats
-            a token; "not observed" where the signal is missing, or was when the drift began.
+            per token; "not observed" if the signal is missing, or was missing when the drift began.
         """
         return {
             "length_change": self._change("length"),

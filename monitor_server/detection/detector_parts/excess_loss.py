@@ -1,4 +1,4 @@
-"""Excess loss: how much likelihood correct responses lost beyond entropy, which exploration does not explain."""
+"""Excess loss: the likelihood that correct responses lost beyond entropy, which exploration does not explain."""
 
 import math
 from collections.abc import Mapping
@@ -15,22 +15,21 @@ ENTROPY, LIKELIHOOD = "entropy/mean", "likelihood/correct"
 ALPHA = 0.05
 ERROR = math.sqrt(2.0 * ALPHA / (2.0 - ALPHA))  # of the difference of two such averages of white noise, in its σ
 LEAST_ROWS, STALE_ROWS = 8, 5
-MOST = 3.0  # standard errors that count at most
+MOST = 3.0  # the largest number of standard errors that counts
 ERRORS_PER_E_FOLD = 4.0  # standard errors for which a drift's statistic grows e-fold
-LARGEST_WEIGHT = 1.000001 * math.exp(MOST / ERRORS_PER_E_FOLD)  # and a little more, against rounding
+LARGEST_WEIGHT = 1.000001 * math.exp(MOST / ERRORS_PER_E_FOLD)  # slightly more, against rounding
 
 
 class Excess(Stateful):
-    """Weighs a drift of entropy by what the likelihood of correct responses lost beyond it.
+    """Weighs a drift of entropy by the likelihood that correct responses lost beyond it.
 
     Let x = −l⁺ − H, in nats per token, and z its rise EMA₀.₀₅(x) − EMA₀.₀₅(x)₀ since the drift began, in standard
-    errors σ √(2α / (2 − α)), at most ±3. Over all of a policy's own responses E[−ln π] = H. Where a policy only
-    flattens, as in exploration and on harder prompts, correct responses lose no more than H gains, and x stays or
-    falls. In displacement they lose more. The weight is e^{z/4}, from 0.47 to 2.1, and 1 while either signal is
-    missing.
+    errors σ √(2α / (2 − α)), at most ±3. Over all of a policy's own responses E[−ln π] = H. If a policy only becomes
+    flatter, as in exploration and on harder prompts, correct responses lose no more than H gains, and x stays or falls.
+    In displacement they lose more. The weight is e^{z/4}, from 0.47 to 2.1, and 1 while either signal is missing.
 
     Args:
-        turn: Which row of eight estimates the noise again.
+        turn: The row of each eight at which the noise is estimated.
 
     Reference:
         arXiv 2512.04220, Definition 4.1 (lazy likelihood displacement) and section 5.1.
@@ -55,7 +54,7 @@ class Excess(Stateful):
             self.history.append(-likelihood - entropy)
 
     def mark(self) -> None:
-        """Record the present level as the reference, because no drift is under way."""
+        """Record the present level as the reference, because there is no drift now."""
         self.before, self._errors = self.average.value if self.average.count >= LEAST_ROWS else None, None
 
     def restart(self) -> None:

@@ -1,4 +1,4 @@
-"""Records: the largest size that each of several signals has had in a run, and which of them it passes now."""
+"""Records: the largest size of each of several signals in a run, and the signals that exceed it now."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ ROWS = 40
 
 
 class Records(Stateful):
-    """Keeps 40 rows of several signals, and finds those that pass the largest of their sizes |x| by a factor.
+    """Keeps 40 rows of several signals, and finds those that exceed the largest of their sizes |x| by a factor.
 
-    A row is kept as it is, because every step adds one, and the sizes are needed only when something happens.
+    A row is kept unchanged, because every step adds one, and the sizes are needed only when something happens.
 
     Args:
-        factors: For each signal the factor.
-        least: Rows of a signal before it has a record.
+        factors: The factor for each signal.
+        least: The number of a signal's rows before it has a record.
 
     >>> records = Records({"grad/norm": 2.0}, least=4)
     >>> for norm in (1.0, -2.0, 1.5, 0.5):
@@ -38,12 +38,12 @@ class Records(Stateful):
         self.rows.append([get(name) for name in self._factors])
 
     def passed(self, finite: Mapping[str, float]) -> list[str]:
-        """Return the signals of a row that pass their record by their factor; adds nothing."""
+        """Return the signals of a row that exceed their record by their factor; adds nothing."""
         found = []
         newest = self.rows[-1] if self.rows else []
         for (name, factor), before in zip(self._factors.items(), newest, strict=False):
             value = finite.get(name)
-            # A size within the factor of the row before cannot pass the record, which is no smaller.
+            # A size within the factor of the row before cannot exceed the record, which is no smaller.
             if value is None or (before is not None and abs(value) <= factor * abs(before) < LARGEST):
                 continue
             if (sizes := self._sizes(name)) and abs(value) > factor * max(sizes):
@@ -51,11 +51,11 @@ class Records(Stateful):
         return found
 
     def largest(self, name: str) -> float:
-        """Return the record of a signal, 0 while it has none."""
+        """Return the record of a signal, or 0 if it has none."""
         return max(self._sizes(name), default=0.0)
 
     def _sizes(self, name: str) -> list[float]:
-        """Return the sizes of one signal in the rows that are kept; none while there are too few."""
+        """Return the sizes of one signal in the kept rows; none if there are too few."""
         place = list(self._factors).index(name)
         values = [row[place] for row in self.rows]
         sizes = [abs(value) for value in values if value is not None and -LARGEST < value < LARGEST]

@@ -1,7 +1,7 @@
-"""The mechanisms of a run that can fail, as a trainer's own metrics show them, each by one or more signals.
+"""The mechanisms of a run that can fail, as shown by a trainer's own metrics, each by one or more signals.
 
-Two signals of one mechanism count once: truncation and length move together by construction. This module knows what
-size of change matters for which signal. It reports no findings.
+Two signals of one mechanism count once: truncation and length move together by construction. This module defines the
+size of a change that matters for each signal. It reports no findings.
 """
 
 from collections.abc import Collection
@@ -13,9 +13,9 @@ from monitor_server.detection.statistics.state import Stateful
 __all__ = ["Mechanisms", "SharedMechanisms"]
 
 STALE_ROWS = 5
-HELD_ROWS = 2  # a departure counts for so many rows, because mechanisms rarely move on the same row
+HELD_ROWS = 2  # a departure counts for this many rows, because mechanisms rarely move on the same row
 
-RARITY = 0.02  # of one channel: two mechanisms that agree are together as rare as a lone departure must be
+RARITY = 0.02  # of one channel: two agreeing mechanisms together are as rare as a lone departure must be
 
 # Mechanism, signal, size. Sizes are physical: a tenth of a nat, a fifth of the responses, one token in a thousand.
 CHANNELS: dict[str, tuple[str, str, Size]] = {
@@ -36,8 +36,8 @@ PAIRED, ENTROPY_CHANNELS = "entropy/paired_delta", ("entropy rise", "entropy fal
 class Mechanisms(Stateful):
     """Finds the mechanisms that departed from their baselines within the last two rows.
 
-    Where the paired channel is observed, a change of entropy counts only if at least half of it also shows on the same
-    contexts. A change that shows on other prompts only is a change of prompts.
+    If the paired channel is observed, a change of entropy counts only if at least half of it also occurs on the same
+    contexts. A change that occurs only on other prompts is a change of prompts.
 
     Args:
         only: The mechanisms to follow; None follows all.
@@ -95,7 +95,7 @@ class Mechanisms(Stateful):
 
 
 class SharedMechanisms(Stateful):
-    """Mechanisms that another detector updates before this one in each step, and saves.
+    """Mechanisms that another detector owns: it updates them before this one in each step, and saves them.
 
     Args:
         source: The mechanisms of that detector.

@@ -1,4 +1,4 @@
-"""Surges: one channel exceeds what its own past predicts, row after row. `DeathSpiral` combines several of them."""
+"""Surges: one channel exceeds its own prediction, row after row. `DeathSpiral` combines several of them."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ RATIOS = ("ratio/p999", "ratio/max")
 
 
 class Surge(Stateful):
-    """A CUSUM of prediction errors that counts only while the recent median stands clear of the baseline.
+    """A CUSUM of prediction errors that counts only while the recent median is clearly above the baseline.
 
     Args:
         slack: Slack of the CUSUM, in standard errors.
@@ -22,8 +22,8 @@ class Surge(Stateful):
         length: Rows of history.
         lag: Number of newest rows left out of the baseline.
         trend: Whether a trend is part of the prediction.
-        least_rise: How far the median of the newest rows must stand above the baseline, in the channel's unit.
-        turn: Which row of eight estimates the noise again.
+        least_rise: The smallest rise of the newest rows' median above the baseline, in the channel's unit.
+        turn: The row of each eight at which the noise is estimated.
         momentum: Whether the channel accumulates.
     """
 
@@ -49,12 +49,12 @@ class Surge(Stateful):
         history, cusum = self.history, self.cusum
         innovation = history.innovation(x, trend=self._trend, enough=cusum.largest_to_zero)
         history.append(x)
-        if innovation is not None and (innovation or cusum.value):  # else it stays 0
+        if innovation is not None and (innovation or cusum.value):  # otherwise it stays 0
             cusum.update(innovation, step)
 
     @property
     def value(self) -> float:
-        """The CUSUM, in standard errors; 0 while the level is not clear of the baseline."""
+        """The CUSUM, in standard errors; 0 while the level is not clearly above the baseline."""
         value = self.cusum.value
         if value == 0.0:
             return 0.0
@@ -79,14 +79,14 @@ def update_surge(*, turn: int, floor: float, factor: float) -> Surge:
 
 
 def update_channels(channels: Mapping[str, Surge], finite: Mapping[str, float], step: int, *, muted: bool) -> None:
-    """Update the channels with what a row holds of them, each with the sign that makes a rise bad.
+    """Update the channels with their values in a row, each with the sign that makes a rise bad.
 
     Args:
         channels: "entropy", "unlikelihood", "paired", "gradient", "ratio" and "loss", the last of −reward, from the
             first row on in which "paired" was observed.
         finite: The finite signals of the row.
         step: The step of the row.
-        muted: Whether gradient and ratio are left out, because they say nothing in this row.
+        muted: Whether gradient and ratio are left out, because they have no meaning in this row.
     """
     get = finite.get
     if (entropy := get("entropy/mean")) is not None:
@@ -95,7 +95,7 @@ def update_channels(channels: Mapping[str, Surge], finite: Mapping[str, float], 
         channels["unlikelihood"].update(-likelihood, step)
     if (paired := get("entropy/paired_delta")) is not None:
         channels["paired"].update(paired, step)
-    # The loss decides only beside the paired channel, and runs without it need not pay for it.
+    # The loss is used only together with the paired channel, so runs without that channel do not compute it.
     if channels["paired"].history.seen and (reward := get("reward/mean")) is not None:
         channels["loss"].update(-reward, step)
     if muted:

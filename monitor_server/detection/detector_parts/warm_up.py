@@ -1,4 +1,4 @@
-"""The first rows of a run, while its learning rate still climbs: movement there is the start, not a drift."""
+"""The first rows of a run, while its learning rate still climbs: movement in them is the start, and not a drift."""
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.state import Stateful
@@ -34,7 +34,7 @@ class WarmUp(Stateful):
         return self.climbs and self.rows <= ROWS
 
     def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rows that are left decide
-        """Count the rows that are left; within the warm-up the next rate is the highest."""
+        """Count the remaining rows; within the warm-up the next rate is the highest."""
         self.rows = min(self.rows, left)
         if self.rows < ROWS:
             self.highest = 0.0

@@ -1,1 +1,1 @@
-"""The detectors, one a file. `monitor_server.detection.registry` lists them."""
+"""The detectors, one in each file. `monitor_server.detection.registry` lists them."""

@@ -1,4 +1,4 @@
-"""Accuracy loss: fewer responses are correct than ever before, whatever the reward says."""
+"""Accuracy loss: fewer responses are correct than ever before, at any reward."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ CORRECT, REWARD = "reward/correct_frac", "reward/mean"
 
 
 class AccuracyLoss(LastingLoss):
-    """Warns when the share of correct responses lies under half of its baseline in 2 to 6 rows, as it never did before.
+    """Warns when the share of correct responses is under half of its baseline in 2 to 6 rows, for the first time.
 
     A reward for format, length or parts of an answer hides that the answers became wrong: it falls later, or rises. The
-    rule is that of `LastingLoss`, and never pages. The finding is of the kind ``reward_hacking`` where the reward keeps
-    four fifths of its average, and else ``reward_fall``.
+    rule is that of `LastingLoss`, without critical findings. The finding has the kind ``reward_hacking`` if the reward
+    keeps four fifths of its average, and otherwise ``reward_fall``.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> correct, reward = [0.5, 0.6, 0.4, 0.5] * 10 + [0.0] * 5, [0.7] * 40 + [1.2] * 5
@@ -26,12 +26,12 @@ class AccuracyLoss(LastingLoss):
     kind = "reward_hacking"
     reads = (CORRECT,)
     signal = CORRECT
-    CRITICAL = 0.0  # one of 41 healthy twins of suite D would be paged
+    CRITICAL = 0.0  # a critical finding would occur in one of 41 healthy twins of suite D
     HOLDS, WEIGHT = 0.8, 0.1
 
     def __init__(self) -> None:
         super().__init__()
-        self.reward: float | None = None  # average while nothing was lost
+        self.reward: float | None = None  # the average while there is no loss
         self.is_hacking = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
@@ -59,7 +59,7 @@ class AccuracyLoss(LastingLoss):
         )
 
     def take_back(self, rows: int, left: int) -> None:
-        """Average the reward anew."""
+        """Restart the average of the reward."""
         super().take_back(rows, left)
         self.reward = None
 

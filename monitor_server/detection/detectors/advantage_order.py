@@ -1,4 +1,4 @@
-"""Order of advantages: what the update trains on does not follow the rewards."""
+"""Order of advantages: the advantages of the update do not follow the rewards."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ __all__ = ["AdvantageOrder"]
 
 SIGNAL = "advantage/reward_corr"
 ROWS = 3
-# Advantages that are rewards less a baseline, over a scale, have a correlation of 1 up to rounding. Those of a critic
-# begin near it: 0.995 in the first steps of the reference trainer with PPO.
+# Advantages that are rewards minus a baseline, divided by a scale, have a correlation of 1 up to rounding. Those of a
+# critic begin near it: 0.995 in the first steps of the reference trainer with PPO.
 LINEAR = 0.9999
 ROWS_LINEAR = 4
 LOST = 0.8
@@ -18,12 +18,12 @@ OPPOSED = 0.0
 
 
 class AdvantageOrder(StreamDetector):
-    """Warns when the advantages of a group do not follow its rewards: a wrong sign, a wrong order, or wrong responses.
+    """Warns when the advantages of a group do not follow its rewards: a wrong sign, order or assignment.
 
-    In the first rows of a run a negative correlation is a mistake of the set-up, whatever the algorithm: the update
-    makes the better responses less likely. Later it is one where the correlation was 1 before, as it is by construction
-    wherever an advantage is a reward less the group's mean, and is lost. Advantages of a critic, or with terms beside
-    the reward, never were at 1 and are left alone. The finding ends with the first row in which the rule does not hold.
+    In the first rows of a run, a negative correlation is a mistake of the set-up with any algorithm: the update makes
+    the better responses less likely. Later it is a mistake if the correlation was 1 before and is lost. It is 1 by
+    construction if an advantage is a reward minus the group's mean. Advantages of a critic, or with terms other than
+    the reward, never were at 1 and are not judged. The finding ends with the first row in which the rule does not hold.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(AdvantageOrder(), {"advantage/reward_corr": [1.0] * 6 + [0.1, -0.2, 0.05]})

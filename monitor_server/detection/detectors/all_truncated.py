@@ -9,8 +9,8 @@ __all__ = ["AllTruncated"]
 class AllTruncated(PreflightDetector):
     """Informs when at least 95 % of the responses are truncated in each of the first five rows.
 
-    The ends of the responses, answers included, are then never seen by the grader. It is information, because some
-    tasks pay before the end and learn nevertheless.
+    The grader then never receives the ends of the responses, which include the answers. It is information, because some
+    tasks give rewards before the end, and the policy still learns.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(AllTruncated(), {"length/truncated_frac": [1.0, 0.98, 1.0, 1.0, 0.99]})

@@ -11,7 +11,7 @@ class ControlSpike(ShiftDetector):
     """Warns when the share of protocol tokens in the actions doubles and rises by a tenth, in two rows of three.
 
     The model opens and closes calls without content while its skill is still intact. `ControlTokens` detects the other
-    way in which the structure breaks. The ids of the protocol tokens are needed, which only the user can name.
+    failure of this structure. The user must state the ids of the protocol tokens.
 
     Reference:
         arXiv 2606.26027, control-token spikes in tool RL.

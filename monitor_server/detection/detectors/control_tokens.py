@@ -10,8 +10,8 @@ __all__ = ["ControlTokens"]
 class ControlTokens(ShiftDetector):
     """Warns when the mean probability of the protocol tokens falls below 90 % of its baseline, in two rows.
 
-    The ids of the protocol tokens are needed, which only the user can name. Failures of this kind take a few steps, so
-    the lead is 0 to 3 steps with any method.
+    The user must state the ids of the protocol tokens. Failures of this kind take a few steps, so the lead is 0 to 3
+    steps with any method.
 
     Reference:
         arXiv 2606.26027, control-token spikes in tool RL.

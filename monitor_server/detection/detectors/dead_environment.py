@@ -1,4 +1,4 @@
-"""Dead environment: tools return errors, or the source of the reward has failed, under a healthy policy."""
+"""Dead environment: tools return errors, or the source of the reward has failed, while the policy is healthy."""
 
 from collections.abc import Sequence
 
@@ -19,10 +19,10 @@ MOVES = ("entropy", "off-policy")
 class DeadEnvironment(ShiftDetector):
     """Warns when the reward falls as in `RewardFall`, and the policy is observed and did not move.
 
-    A policy that breaks moves: its entropy, the distance to the old policy or the sampler gap departs together with the
-    reward. Where none of them does, the cause lies outside the policy. Valid tool calls that fell as well are listed as
-    agreeing. Without any signal of the policy the detector is silent. The failure cannot be predicted. An environment
-    that hangs is a stall, which the collector's clock detects.
+    A policy that breaks also moves: its entropy, the distance to the old policy or the sampler gap departs together
+    with the reward. If none of them does, the cause is outside the policy. Valid tool calls that fell as well are
+    listed as agreeing. Without any signal of the policy the detector is silent. The failure cannot be predicted. An
+    environment that hangs is a stall, which the collector's clock detects.
 
     Args:
         mechanisms: The mechanisms of the policy, `MOVES`; by default its own.
@@ -72,7 +72,7 @@ class DeadEnvironment(ShiftDetector):
         return [TOOLS] if self.tools.departs else []
 
     def take_back(self, rows: int, left: int) -> None:
-        """Forget the newest rows; the owner of the departure takes back those of the reward."""
+        """Forget the newest rows; the owner of the departure does this for those of the reward."""
         for part in (self.departure, self.tools) if self._has_own_fall else (self.tools,):
             part.take_back(rows, left)
         if isinstance(self.mechanisms, Mechanisms):

@@ -17,7 +17,7 @@ LEAST_EACH, MOST_EACH = 0.25, 5.0  # σ: both acceleration and surge are needed,
 # Nat per token, σ, σ: without the paired channel, or before its drift has warned.
 LEAST_DRIFT, LEAST_SURGE, LEAST_LOSS = 0.08, 2.0, 2.0
 LEVEL_ACCELERATION = 0.5  # weight: levels also accelerate when the prompts change
-EXCUSED = 1.6  # factor on the threshold where the questions may have become harder
+EXCUSED = 1.6  # factor on the threshold when the questions may have become harder
 SUDDEN_ACCELERATION, SUDDEN_SURGE, SUDDEN_RISE = 12.0, 10.0, 0.05
 MUTED_ROWS = 8  # an optimiser whose state has just been restored makes irregular updates
 RELEASE_ROWS = 50
@@ -49,15 +49,15 @@ class DeathSpiral(StreamDetector):
       with D the rise of the paired drift; or
     - it is observed, D > 0.08 nat, B and L > 2, and D · (min(B, 5) + min(L, 5)) > 0.45: the drift has begun to do
       damage; or
-    - it is not observed, B > 2, D > 0.08 nat and W · D · (A / 2 + B) > 1.4, with D = √(draw-up of EMA₀.₂(H) · draw-up
-      of
-      EMA₀.₂(−l⁺)). The bound is 1.6 times as large where `LikelihoodDrift` suspects harder questions; or
+    - it is not observed, B > 2, D > 0.08 nat and W · D · (A / 2 + B) > 1.4, with
+      D = √(draw-up of EMA₀.₂(H) · draw-up of EMA₀.₂(−l⁺)). The bound is 1.6 times as large if `LikelihoodDrift`
+      suspects harder questions; or
     - A > 12, B > 10 and entropy has risen by 0.05 nat: a sudden failure, with or without a drift before.
 
-    The second form needs no noise scale of the paired channel, which the first updates of a run can make so large that
-    neither the drift nor its acceleration counts before the collapse. W is left out there: where the reward falls, the
-    correct responses are fewer and more selected, and lose less than entropy gains. Harder questions lower the reward
-    as well, but they do not move the paired channel, so this form is not used without it.
+    The second form needs no noise scale of the paired channel. The first updates of a run can make that scale so large
+    that neither the drift nor its acceleration counts before the collapse. W is left out there: if the reward falls,
+    the correct responses are fewer and more selected, and lose less than entropy gains. Harder questions lower the
+    reward as well, but they do not move the paired channel, so this form is not used without that channel.
 
     A small drift therefore needs a violent surge, and a large drift a clear surge. The bound of 5 on either term
     prevents a false alarm on the acceleration of an exploration that is about to saturate. Entropy without likelihood
@@ -67,7 +67,7 @@ class DeathSpiral(StreamDetector):
 
     Args:
         paired_drift: The drift on the paired channel. Its owner updates it before this detector, and saves it.
-        likelihood_drift: The drift of the levels; likewise.
+        likelihood_drift: The drift of the levels. Its owner updates it before this detector, and saves it.
         paired_threshold: W · D · (min(A, 5) + min(B, 5)), or D · (min(B, 5) + min(L, 5)), at which the finding opens,
             σ · nat.
         level_threshold: W · D · (A / 2 + B) at which the finding opens without the paired channel, σ · nat.
@@ -154,7 +154,7 @@ class DeathSpiral(StreamDetector):
 
     @property
     def acceleration(self) -> float:
-        """A: how far the likelihood side has run ahead of its prediction, in standard errors."""
+        """A: how far the likelihood side has moved beyond its prediction, in standard errors."""
         channels = self.channels
         if self._paired_drift.is_observed:
             return channels["paired"].value
@@ -165,17 +165,17 @@ class DeathSpiral(StreamDetector):
 
     @property
     def surge(self) -> float:
-        """B: how far gradient norm and ratios have run ahead of their prediction, in standard errors."""
+        """B: how far gradient norm and ratios have moved beyond their prediction, in standard errors."""
         return self.channels["gradient"].value + self.channels["ratio"].value
 
     @property
     def loss(self) -> float:
-        """L: how far the reward has fallen behind its prediction, in standard errors."""
+        """L: how far the reward has fallen below its prediction, in standard errors."""
         return self.channels["loss"].value
 
     @property
     def drift(self) -> float:
-        """D: how far the policy has drifted, in nats per token, by the best channel that is observed."""
+        """D: how far the policy has drifted, in nats per token, by the best observed channel."""
         if self._paired_drift.is_observed:
             return max(0.0, self._paired_drift.rise)
         unlikelihood = self.levels["unlikelihood"].value
@@ -218,7 +218,7 @@ class DeathSpiral(StreamDetector):
         self.active, self.calm, self.peak = True, 0, max(self.peak, drift)
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """Hold the finding only while its rule is met, if it had opened by the acknowledged step."""
+        """Hold the finding only while its rule holds, if it had opened by the acknowledged step."""
         if acknowledgement.kind == self.kind and self.active and self.opened is not None:
             seen = (acknowledgement.attempt, acknowledgement.step)
             self.acknowledged = self.acknowledged or (self.opened_attempt, self.opened) <= seen

@@ -43,7 +43,7 @@ class EntropyCollapse(StreamDetector):
         super().__init__()
         self.history = History(length=40, lag=2, least=3, estimates_noise=False)
         self.past: deque[float] = deque(maxlen=SLOW_WINDOW)
-        self.share = self.SHARE  # of the baseline, under which the finding opened
+        self.share = self.SHARE  # the share of the baseline under which the finding opened
         self.from_level: float | None = None
         self.opened: int | None = None
         self.frozen = 0
@@ -51,7 +51,7 @@ class EntropyCollapse(StreamDetector):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         entropy = observation.finite.get(ENTROPY)
-        if entropy is None or entropy < 0.0:  # some trainers log the loss term, which is minus the entropy
+        if entropy is None or entropy < 0.0:  # some trainers log the loss term, which is the negative entropy
             return ()
         baseline = self.history.baseline() if self.from_level is None else self.from_level
         self.history.append(entropy)
@@ -74,7 +74,7 @@ class EntropyCollapse(StreamDetector):
         return [self._build_finding(observation, entropy, baseline)] if self.from_level is not None else ()
 
     def _slow_baseline(self) -> float | None:
-        """Return the level from which entropy declined within 100 rows, or None if it did not decline so far."""
+        """Return the level from which entropy declined within 100 rows, or None if it did not decline that far."""
         values = list(self.past)
         before, newest = values[: -self.SLOW_ROWS], values[-self.SLOW_ROWS :]
         if len(before) < self.SLOW_ROWS:

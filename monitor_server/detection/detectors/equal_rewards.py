@@ -1,4 +1,4 @@
-"""Equal rewards: no group has any variance of reward from the first step on, so that nothing is learned."""
+"""Equal rewards: no group has any variance of reward from the first step on, so nothing is learned."""
 
 from collections.abc import Mapping
 

@@ -9,8 +9,8 @@ __all__ = ["FrozenRatio"]
 class FrozenRatio(PreflightDetector):
     """Informs when the divergence of the new from the old policy is exactly 0 in each of the first ten rows.
 
-    With one update per rollout this is so by construction. With several, the old log-probabilities are computed after
-    the update, or are the new ones: then nothing limits an update.
+    With one update per rollout this is so by construction. With several updates, the old log-probabilities are computed
+    after the update, or are the new ones, and then nothing limits an update.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(FrozenRatio(), {"kl/old": [0.0] * 10})

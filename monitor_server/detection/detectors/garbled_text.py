@@ -1,4 +1,4 @@
-"""Garbled text: loops, another language and gibberish, told by token ids and likelihoods alone."""
+"""Garbled text: loops, another language and gibberish, recognised by token ids and likelihoods alone."""
 
 from collections.abc import Sequence
 
@@ -17,12 +17,12 @@ LOOPING, UNSEEN, USUAL, PAIRS = (
     "text/unseen_pairs_frac",
 )
 ENTROPY, INCORRECT = "entropy/mean", "likelihood/incorrect"
-# Of a share that is mostly 0, single responses and tokens are noise that no deviation shows.
+# In a share that is mostly 0, single responses and tokens are noise that a robust deviation does not contain.
 NOISE = 0.01
 
 
 class Form(ShiftDetector):
-    """One form of garble: a share that leaves its newest rows, or by 2.5 times as much its first ones."""
+    """One form of garble: a share departs from its newest rows, or by 2.5 times as much from its first ones."""
 
     severity = Severity.WARNING
 
@@ -36,7 +36,7 @@ class Form(ShiftDetector):
 
 
 class Loops(Form):
-    """Finds that more responses than before go round in circles; they carry the name of any other repetition."""
+    """Finds that more responses than before repeat themselves; the findings have the kind of any other repetition."""
 
     kind = "repetition"
     reads = (LOOPING,)
@@ -45,7 +45,7 @@ class Loops(Form):
 
 
 class Language(Form):
-    """Finds that responses use tokens that the first steps did not have, in place of the usual ones."""
+    """Finds that responses use tokens in place of the usual ones that the first steps did not have."""
 
     kind = "garbled_text"
     reads = (UNSEEN,)
@@ -77,7 +77,7 @@ class Language(Form):
 
 
 class Gibberish(Form):
-    """Finds that tokens stand beside each other that never did, and that the policy itself expects them less."""
+    """Finds that pairs of tokens occur that never occurred before, and that the policy expects its tokens less."""
 
     kind = "garbled_text"
     reads = (PAIRS,)
@@ -117,11 +117,11 @@ class Gibberish(Form):
 
 
 class GarbledText(StreamDetector):
-    """Warns when responses turn into loops, another language or gibberish; ``form`` in the evidence says which.
+    """Warns when responses turn into loops, another language or gibberish; ``form`` in the evidence names the form.
 
-    Loops have the kind ``repetition``. They are found where a twentieth of the responses loops, and where text that
-    repeats itself by nature hides them from 4-grams of all responses. Tokens that nobody has seen before are another
-    language where the policy is as sure of them as before, and gibberish where it is not.
+    Loops have the kind ``repetition``. They are found if a twentieth of the responses loops, and also if text that
+    repeats itself by nature hides them from 4-grams of all responses. New tokens are another language if the policy is
+    as certain of them as before, and gibberish otherwise.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> series = {"text/unseen_frac": [0.01, 0.02, 0.01] * 4 + [0.4] * 4,
@@ -132,7 +132,7 @@ class GarbledText(StreamDetector):
 
     kind = "garbled_text"
     severity = Severity.WARNING
-    # Entropy and likelihood only confirm, so that a run that sends them alone does not pass for one that is watched.
+    # Entropy and likelihood only confirm a finding, so a run that sends only these does not count as observed.
     reads = (LOOPING, UNSEEN, USUAL, PAIRS)
     skips_rows_without = True
 
@@ -152,8 +152,8 @@ class GarbledText(StreamDetector):
 
     def _resume(self, step: int) -> None:
         for part in self._forms.values():
-            part._resume(step)  # noqa: SLF001 - likewise
+            part._resume(step)  # noqa: SLF001 - the order of rows is decided once, here
 
     def _rebaseline(self) -> None:
         for part in self._forms.values():
-            part._rebaseline()  # noqa: SLF001 - likewise
+            part._rebaseline()  # noqa: SLF001 - the order of rows is decided once, here

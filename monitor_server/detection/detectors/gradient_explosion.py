@@ -1,4 +1,4 @@
-"""Gradient explosion: the gradient norm stays at a multiple of anything seen before."""
+"""Gradient explosion: the gradient norm stays at a multiple of all earlier norms."""
 
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Observation, Severity
@@ -8,7 +8,7 @@ __all__ = ["GradientExplosion"]
 
 
 class GradientExplosion(ShiftDetector):
-    """Warns when the gradient norm stands five times above everything in 40 rows: five rows of nine, and the last four.
+    """Warns when the gradient norm is five times above all of 40 rows: in five rows of nine, and in the last four.
 
     Spikes are normal. A rule of three deviations warns in 60 % of healthy runs, and a rule of ten times the median in a
     fifth of them, because batches of groups without variance pull the median towards zero. A lasting level above the

@@ -1,4 +1,4 @@
-"""Gradient spike: gradient norms a hundred times above all before, as data or advantages out of scale cause them."""
+"""Gradient spike: gradient norms a hundred times above all earlier ones, from data or advantages out of scale."""
 
 from collections.abc import Sequence
 
@@ -15,13 +15,13 @@ NORM, ADVANTAGE = "grad/norm", "advantage/mean_abs"
 class GradientSpike(StreamDetector):
     """Warns at two gradient norms within three rows above 100 times the largest of the 40 rows before.
 
-    Spikes of ten times the largest row before are normal, and `GradientExplosion` needs them to last. A hundred times
-    in two rows is another thing: in 208 real logs with a norm no healthy run has such a row. A poisoned batch or a loss
-    that lost its scale do this, and the optimiser's moments keep such gradients for tens of rows.
+    Spikes of ten times the largest earlier row are normal, and `GradientExplosion` needs them to last. A hundred times
+    in two rows is different: in 208 real logs with a norm no healthy run has such a row. A poisoned batch or a loss
+    with a wrong scale causes them, and the optimiser's moments keep such gradients for tens of rows.
 
-    One such row is enough, and is critical, if the mean absolute advantage passes ten times the largest of its 40 rows
-    before in the same row: advantages are normalised, so a batch whose advantages are that large is wrong. The finding
-    holds for 20 rows. The norm before clipping is needed.
+    One such row is enough, and is critical, if the mean absolute advantage in the same row exceeds ten times the
+    largest of its 40 rows before: advantages are normalised, so a batch with such large advantages is wrong. The
+    finding holds for 20 rows. The norm before clipping is needed.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(GradientSpike(), {"grad/norm": [0.5, 0.6, 0.4, 0.5] * 4 + [150.0, 0.5, 90.0]})
@@ -55,7 +55,7 @@ class GradientSpike(StreamDetector):
                 self.opened, self.worst = observation.step, 0.0
             self.record, self.rows, self.worst = self.records.largest(NORM), 0, max(self.worst, norm)
             self.is_critical = self.is_critical or is_unscaled
-        else:  # a spike is no baseline
+        else:  # a spike does not enter the baseline
             self.records.update(signals)
         self.rows += 1
         finding = [self._build_finding(observation)] if self.opened is not None else []

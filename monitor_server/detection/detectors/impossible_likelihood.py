@@ -1,4 +1,4 @@
-"""Impossible likelihood: a mean log-probability is positive, so that it cannot be one."""
+"""Impossible likelihood: a mean log-probability is positive, which is impossible."""
 
 from monitor_server.detection.base_classes.preflight import PreflightDetector
 from monitor_server.detection.protocol import Severity
@@ -10,8 +10,8 @@ class ImpossibleLikelihood(PreflightDetector):
     """Warns when the mean log-probability of a token is above 0 in each of the first three rows.
 
     A log-probability is at most 0. A positive one is a likelihood that was not logged as a logarithm, a negative
-    log-likelihood with the wrong sign, or a mask that divides by the wrong count. Every detector of the likelihood side
-    would read it wrongly.
+    log-likelihood with the wrong sign, or the result of a mask that divides by the wrong count. Every detector of the
+    likelihood side would misread it.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(ImpossibleLikelihood(), {"likelihood/correct": [0.4, 0.42, 0.41]})

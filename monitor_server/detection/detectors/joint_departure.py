@@ -18,11 +18,11 @@ class JointDeparture(StreamDetector):
     Entropy, length, reward, off-policyness and the distance to the reference each wander, jump and trend in healthy
     runs. It is rare there that two of them do so at once, each by a size that matters and beyond its noise: in 195 real
     healthy logs (70,026 rows) it happens in one run of forty. The gradient norm is left out on purpose: its spikes
-    follow every other mechanism, and with it the rule fires in five times as many healthy runs. The finding holds for 5
-    rows after.
+    follow every other mechanism, and with it the rule fires in five times as many healthy runs. The finding holds for
+    another 5 rows.
 
     Args:
-        mechanisms: The mechanisms that it reads; by default its own.
+        mechanisms: The mechanisms to read; by default its own.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> entropy, length = [0.30, 0.31, 0.29, 0.30] * 3 + [0.9] * 4, [200.0, 210.0, 190.0, 200.0] * 3 + [600.0] * 4
@@ -74,7 +74,7 @@ class JointDeparture(StreamDetector):
         ]
 
     def _strengths(self) -> dict[str, float]:
-        """Return how far beyond its bounds each departed mechanism is, by its strongest channel."""
+        """Return how far each departed mechanism is beyond its bounds, by its strongest channel."""
         strengths: dict[str, float] = {}
         for name in self.moved:
             mechanism, strength = CHANNELS[name][0], self.mechanisms.channels[name].strength

@@ -23,9 +23,9 @@ class LikelihoodDrift(StreamDetector):
 
     D = √(draw-up of EMA₀.₁(H) · draw-up of EMA₀.₁(−l⁺)). A draw-up is the rise above the lowest value so far. W · D
     must pass 0.108 nat, 13.2 % of the run's entropy, and 3.24 standard errors of the averages. W is the weight of
-    `Excess`, above 1 where the likelihood falls by more than entropy explains. The finding ends when W · D and D are
-    both below 0.72 of that bound. From four fifths of the bound on it is information, which sets the phase and notifies
-    nobody. The likelihood of correct responses alone would not be enough: newly solved hard questions lower it in
+    `Excess`, above 1 if the likelihood falls by more than entropy explains. The finding ends when W · D and D are both
+    below 0.72 of that bound. From four fifths of the bound on it is information, which sets the phase and causes no
+    notification. The likelihood of correct responses alone would not be enough: newly solved hard questions lower it in
     healthy runs. Rows of a warm-up are left out.
 
     Three cases are information of another kind. ``difficulty_shift``: the reward has fallen by 1.2 standard errors when
@@ -106,15 +106,15 @@ class LikelihoodDrift(StreamDetector):
         return [self._build_finding(observation, drift, weighed, threshold)]
 
     def _joint_rise(self) -> float:
-        """Return the joint draw-up D, or the draw-up of entropy where it is observed alone, in nats per token."""
+        """Return the joint draw-up D, or the draw-up of entropy if only entropy is observed, in nats per token."""
         if not self.has_likelihood:
             return self.entropy.value
         return math.sqrt(max(0.0, self.entropy.value) * max(0.0, self.unlikelihood.value))
 
     def _is_far_below(self, drift: float) -> bool:
-        """Return whether D ends every alarm whatever W and the noise are, as at nearly every step.
+        """Return whether D ends every alarm for any W and any noise, as at nearly every step.
 
-        Both are costly, W is at most e^{3/4}, and the threshold is at least the bound without the noise.
+        W and the noise are costly. W is at most e^{3/4}, and the threshold is at least the bound without the noise.
         """
         if drift <= 0.0:
             self.reward_at_onset, self.excused = self.reward.value, False
@@ -140,7 +140,7 @@ class LikelihoodDrift(StreamDetector):
         return self.pairs >= LEAST_PAIRS and self.unpaired <= STALE_ROWS
 
     def _bound(self) -> float:
-        """Return the bound that D is compared with, in nats per token."""
+        """Return the bound for D, in nats per token."""
         bound = max(self._least_rise, self._relative_rise * abs(self.entropy.lowest or 0.0))
         if not self.has_likelihood:
             return self.ALONE * max(bound, self._errors * self.entropy.error)
@@ -173,7 +173,7 @@ class LikelihoodDrift(StreamDetector):
         )
 
     def _reading(self) -> tuple[str, str]:
-        """Return the kind of the finding, and what to add to its summary."""
+        """Return the kind of the finding, and the addition to its summary."""
         if not self.has_likelihood:
             return "entropy_drift", ""
         if self.has_pairs:

@@ -17,12 +17,12 @@ class LossExplosion(StreamDetector):
 
     A policy-gradient loss is a mean of advantages, so it is of order one. A value above 100 is an exponentiated log
     ratio or the tail of a k3 KL estimate, and each such row is an update in a meaningless direction. The finding holds
-    for 20 rows. Above 100,000 it is critical: whatever the optimiser keeps of such a gradient is noise.
+    for 20 rows. Above 100,000 it is critical, because the optimiser then keeps only noise of such a gradient.
 
     A row in which the KL divergence to the reference is as large as the loss is not counted: there the loss is β times
-    the k3 estimate of one outlying token, which a clipped gradient forgets. `KlRunaway` watches the divergence itself.
-    Where rewards are not of order one, a loss that contains a value loss is of the order of their square, and both
-    bounds are multiplied by the square of their usual size.
+    the k3 estimate of one outlying token, and a clipped gradient has no lasting effect. `KlRunaway` reads the
+    divergence itself. If rewards are not of order one, a loss that contains a value loss is of the order of their
+    square, and both bounds are multiplied by the square of their usual size.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(LossExplosion(), {"loss/policy": [0.1] * 6 + [500.0]})
@@ -53,7 +53,7 @@ class LossExplosion(StreamDetector):
         has_baseline = self.history.has_baseline
         baseline = self.history.baseline() if abs(loss) > self.LARGE or self.left else None
         self.history.append(abs(loss))
-        if baseline is None:  # nearly every row: there is none, or the loss is not large
+        if baseline is None:  # nearly every row: there is no baseline, or the loss is not large
             if has_baseline:
                 self.since, self.worst, self.absurd = None, 0.0, False
             return ()

@@ -10,8 +10,8 @@ __all__ = ["MismatchGrowth"]
 class MismatchGrowth(ShiftDetector):
     """Warns when the divergence between sampler and trainer has tripled and risen by 0.02 nat per token.
 
-    It grows before gradients explode where inference and training engines differ in precision, most of all in mixtures
-    of experts. `SamplerMismatch` needs no baseline and reports when the damage is done.
+    If inference and training engines differ in precision, it grows before gradients explode, most of all in mixtures of
+    experts. `SamplerMismatch` needs no baseline and reports when the damage is done.
 
     Reference:
         Liu and Li, "When Speed Kills Stability" (2025); arXiv 2602.01103.

@@ -1,4 +1,4 @@
-"""Non-finite values: NaN or Inf where a number must be."""
+"""Non-finite values: NaN or Inf in place of a number."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -18,8 +18,8 @@ class NonFinite(StreamDetector):
     """Reports a critical finding as soon as the loss, the gradient norm or another vital number is NaN or infinite.
 
     In most runs it cannot be predicted. The rule is not statistical: its only false alarms are logging mistakes. The
-    finding holds while the numbers are bad and for 5 rows after, because what has passed through an optimiser does not
-    disappear at once.
+    finding holds while the numbers are bad and for another 5 rows, because values in an optimiser do not disappear at
+    once.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(NonFinite(), {"grad/norm": [0.5, 0.6, float("nan"), 0.5]})

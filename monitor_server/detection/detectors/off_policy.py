@@ -13,8 +13,8 @@ SHARE = "ratio/ess_frac"
 class OffPolicy(StreamDetector):
     """Warns when the effective sample size of the importance weights is under half of the sample, in two rows.
 
-    ESS / n = (Σ w)² / (n Σ w²), which is 1 when all ratios are equal. Under one half, a minority of tokens carries the
-    gradient. No baseline is needed. The finding ends after 5 rows above 0.7. One update per rollout gives 1 by
+    ESS / n = (Σ w)² / (n Σ w²), which is 1 when all ratios are equal. Under one half, a minority of tokens determines
+    the gradient. No baseline is needed. The finding ends after 5 rows above 0.7. One update per rollout gives 1 by
     construction.
 
     Reference:

@@ -26,11 +26,11 @@ class PairedDrift(StreamDetector):
     makes neighbouring updates alike. Both models see the same contexts, so prompts, curriculum and length cancel.
 
     A drift must last and must matter: S > 6, the rise R = Σ dH since S left zero ≥ 0.03 nat, and W · S · R > 0.72. A
-    small rise must therefore be very regular, and a large one need not be. W is the weight of `Excess`, above 1 where
-    the likelihood of correct responses falls by more than entropy explains. The finding ends after 15 quiet rows (S <
-    2). From W · S · R > 0.4 on it is information, which sets the phase and notifies nobody. Rows of a warm-up are left
-    out. docs/detection-results.md lists its leads and its false alarms, most of them where exploration truly rises and
-    then saturates. `LikelihoodDrift` serves runs without the channel.
+    small rise must therefore be very regular, and a large one need not be. W is the weight of `Excess`, above 1 if the
+    likelihood of correct responses falls by more than entropy explains. The finding ends after 15 quiet rows (S < 2).
+    From W · S · R > 0.4 on it is information, which sets the phase and causes no notification. Rows of a warm-up are
+    left out. docs/detection-results.md lists its leads and its false alarms, most of them in explorations in which
+    entropy truly rises and then saturates. `LikelihoodDrift` is for runs without the channel.
 
     Args:
         threshold: W · S · R at which to warn, σ · nat.
@@ -68,7 +68,7 @@ class PairedDrift(StreamDetector):
         self.unpaired = 0  # rows since the channel was observed
         self.warm_up = WarmUp()
         self.rise = 0.0
-        # Step, S and R of the newest rows, for a rewind: what has come of a drift by then still counts.
+        # Step, S and R of the newest rows, for a rewind: the drift up to that row still counts.
         self.trail: deque[list[float]] = deque(maxlen=TRAIL_ROWS)
         self.half_way: int | None = None
         self.quiet = 0
@@ -91,7 +91,7 @@ class PairedDrift(StreamDetector):
         self.history.append(delta)
         if not self.history.has_scale:
             return ()
-        # The first scale comes after a few values. They count too, because fast failures leave no rows to spare.
+        # The first scale is known after a few values. These values count as well, because fast failures take few rows.
         if self.history.is_just_known:
             for value in list(self.history.values):
                 self._accumulate(value, observation.step)
@@ -118,7 +118,8 @@ class PairedDrift(StreamDetector):
         return self.excess.weight * self.cusum.value * self.rise
 
     def _accumulate(self, delta: float, step: int) -> None:
-        # A sum of 0 stays 0 while nothing passes its slack, and the least that the scale can be decides most rows.
+        # A sum of 0 stays 0 while no value exceeds its slack, and the lower bound of the scale decides this in most
+        # rows.
         if self.cusum.value == 0.0 and delta <= self.SLACK * self.history.least_scale:
             self.rise, self.half_way = 0.0, None
             return

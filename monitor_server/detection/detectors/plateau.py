@@ -1,4 +1,4 @@
-"""Plateau: the reward stands still. Some runs have learned what they can, others never learn."""
+"""Plateau: the reward stays constant. Some runs have learned all they can, others never learn."""
 
 import math
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ EVERY = 4  # rows between two estimates: a line over a hundred rows moves slowly
 class Plateau(StreamDetector):
     """Informs when the line through the last 100 rewards is flat: its rise is under 0.02 and under two standard errors.
 
-    It ends when the rise passes four standard errors. A plateau predicts nothing and must not notify. Beside
-    `SilentGroups` it means that there is nothing left to learn from; beside `LikelihoodDrift`, that learning has ended
-    and movement has not.
+    It ends when the rise exceeds four standard errors. A plateau predicts nothing and must not notify. Together with
+    `SilentGroups` it means that there is nothing left to learn from; together with `LikelihoodDrift`, that learning has
+    ended but the policy still moves.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(Plateau(), {"reward/mean": [0.5 + 0.01 * (-1) ** row for row in range(110)]})

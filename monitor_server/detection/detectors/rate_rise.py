@@ -1,4 +1,4 @@
-"""Rate rise: the learning rate climbs beyond the level at which it had settled, which no schedule does on purpose."""
+"""Rate rise: the learning rate climbs above the level at which it had settled, which no schedule does on purpose."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,8 @@ from monitor_server.detection.protocol import Finding, Observation, Severity
 __all__ = ["RateRise"]
 
 RATE = "lr"
-# How far beyond its record a signal must be to count as damage. Rates, distances and gradients have no natural scale.
+# The factor by which a signal must exceed its record to count as damage. Rates, distances and gradients have no natural
+# scale.
 DAMAGE: Mapping[str, float] = {
     "entropy/paired_delta": 2.0,
     "displacement/cross": 2.0,
@@ -30,10 +31,11 @@ class RateRise(StreamDetector):
     highest value, and that value is the peak. It has risen if it is at three times the peak, or at 1.5 times the peak
     by the third new highest value: a log that rounds a long warm-up climbs in few, large steps.
 
-    At three times the peak the finding is critical once a signal has passed its record in two rows: the largest size of
-    up to 40 rows before the rise, times 1.1 for entropy, 2 for the paired change of entropy, the displacement and the
-    gradient norm, and 3 for divergences and log-ratio variance. The finding ends when the rate is back under 1.5 times
-    the peak, or after 40 rows. A new attempt and new data may have another rate on purpose, so that both begin anew.
+    At three times the peak the finding is critical once a signal has exceeded its record in two rows: the largest size
+    of up to 40 rows before the rise, times 1.1 for entropy, 2 for the paired change of entropy, the displacement and
+    the gradient norm, and 3 for divergences and log-ratio variance. The finding ends when the rate is again under 1.5
+    times the peak, or after 40 rows. A new attempt and new data may intend another rate, so the detector then begins
+    anew.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> rate, entropy = [1e-6] * 12 + [1e-5] * 5, [0.30, 0.31, 0.29, 0.30] * 3 + [0.31, 0.5, 0.8, 1.1, 1.2]

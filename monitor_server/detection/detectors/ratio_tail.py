@@ -14,7 +14,7 @@ class RatioTail(ShiftDetector):
     construction, and the detector is silent there.
 
     Reference:
-        arXiv 2512.04220, section 7: spikes in likelihood ratios are to be watched; ACPO.
+        arXiv 2512.04220, section 7: it recommends to monitor spikes in likelihood ratios; ACPO.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(RatioTail(), {"ratio/p999": [1.3, 1.2, 1.4, 1.3] * 4 + [9.0] * 5})

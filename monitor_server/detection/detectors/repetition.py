@@ -10,7 +10,7 @@ __all__ = ["Repetition"]
 class Repetition(ShiftDetector):
     """Warns when n-gram repetition has doubled and risen by a tenth within 40 rows.
 
-    Template collapse and reward hacking look like this while entropy and reward look normal.
+    Template collapse and reward hacking have this effect while entropy and reward look normal.
 
     Reference:
         RAGEN-2, arXiv 2604.06268.

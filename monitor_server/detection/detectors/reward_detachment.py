@@ -17,7 +17,7 @@ REWARD, CORRECT = "reward/mean", "reward/correct_frac"
 
 
 class RewardDetachment(StreamDetector):
-    """Warns when a reward that correct responses explained rises without them; critical when it doubles so.
+    """Warns when a reward that followed correct responses rises without them; critical when it more than doubles so.
 
     Over up to 40 rows that end two rows before now, the reward is fitted by r = a + s c, with c the share of correct
     responses. The excess e = r − a − s c is divided by the deviation σ of the fit, at least 2 % of the mean reward,
@@ -25,11 +25,11 @@ class RewardDetachment(StreamDetector):
     explains four fifths of the variance of the reward, and if the newest two excesses are above a fifth of the mean
     reward. It is critical once three successive excesses are above the mean reward and above 20 σ.
 
-    A reward for length, format or style that is too large, that somebody has changed, or that the policy has learned to
-    exploit does this. Where the reward has several parts that vary by themselves, as when a format is still being
-    learned, correct responses do not explain it, and the detector is silent. The finding ends after three rows with an
-    excess under 2 σ, or after 40 rows, when the new relation is the baseline. Further passes over the same responses
-    do not count.
+    A reward for length, format or style causes this if it is too large, if somebody has changed it, or if the policy
+    has learned to exploit it. If the reward has several parts that vary on their own, for example while a format is
+    still being learned, correct responses do not explain it, and the detector is silent. The finding ends after three
+    rows with an excess under 2 σ, or after 40 rows, when the new relation becomes the baseline. Further passes over the
+    same responses do not count.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> correct = [0.2, 0.3, 0.25, 0.35, 0.3] * 6
@@ -131,8 +131,8 @@ class RewardDetachment(StreamDetector):
 class _Fit(Stateful):
     """The line r = a + s c over a window that ends two rows before the newest.
 
-    It is fitted anew after eight rows, or after every row of the first 24, but only for a row whose reward the line
-    before does not explain, or that is needed. Without such a row it is fitted after 40 rows.
+    It is fitted again after eight rows, or after every row of the first 24, but only if the earlier line does not
+    explain the reward of the newest row, or if the fit is needed. Otherwise it is fitted after 40 rows.
     """
 
     ROWS, LAG, LEAST, EVERY, EARLY, FLOOR, LEAST_REWARD = 40, 2, 6, 8, 24, 0.02, 0.05
@@ -158,7 +158,7 @@ class _Fit(Stateful):
         return self.reward + self.slope * (correct - self.correct)
 
     def update(self, reward: float, correct: float, *, is_needed: bool) -> None:
-        """Fit the line where it is due, then add one row."""
+        """Fit the line if it is due, then add one row."""
         self.age += 1
         if len(self.rewards) >= self.LEAST + self.LAG and (self.seen <= self.EARLY or self.age >= self.EVERY):
             is_needed = is_needed or self.age >= self.ROWS or not self.is_known
@@ -183,7 +183,7 @@ class _Fit(Stateful):
         self.deviation = max(least, math.sqrt(left / (n - 2))) * (1.0 + 4.0 / n)
 
     def take_back(self, rows: int, left: int) -> None:
-        """Forget the newest rows, and fit the line to the others when it is needed next."""
+        """Forget the newest rows; the line is fitted to the others when it is needed next."""
         super().take_back(rows, left)
         take_newest(self.rewards, rows)
         take_newest(self.corrects, rows)

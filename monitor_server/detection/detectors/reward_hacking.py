@@ -22,8 +22,8 @@ class RewardHacking(StreamDetector):
     """Warns when two signs of a shortcut appear within 30 rows while the reward does not fall.
 
     The signs are length below 60 % of its baseline, tool calls below 60 %, and repetition up by half and 0.05. Each is
-    harmless alone, because better policies are often shorter. The reward cannot show this failure, so a fall of the
-    reward rules it out.
+    harmless alone, because better policies are often shorter. Reward hacking does not lower the reward, so a fall of
+    the reward excludes it.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> series = {"reward/mean": [0.5] * 17, "length/mean": [200.0, 210.0, 190.0] * 4 + [20.0] * 5,
@@ -56,7 +56,7 @@ class RewardHacking(StreamDetector):
                 left[name] = HELD_ROWS
             elif left[name]:
                 left[name] -= 1
-        if reward is None or list(left.values()).count(0) > len(left) - 2:  # one sign alone may be skill
+        if reward is None or list(left.values()).count(0) > len(left) - 2:  # a single sign may be skill
             self.since = None
             return ()
         seen = [name for name, rows in left.items() if rows]

@@ -1,4 +1,4 @@
-"""Reward leap: from one row to the next the reward is more than twice what it ever was."""
+"""Reward leap: from one row to the next the reward is more than twice its largest earlier value."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ REWARD, CORRECT = "reward/mean", "reward/correct_frac"
 class RewardLeap(StreamDetector):
     """Warns when two rewards in a row are more than twice the largest of the 40 rows before, far beyond their noise.
 
-    Policies learn in more than one row. A leap comes from a changed reward, a grader that passes everything, other data
-    or another temperature of the sampler. It needs the reward alone, so that it also reads logs without correct
-    responses, where `RewardDetachment` is silent. With the newest two rewards r, the largest b of up to 40 rows before
-    (8 at least) and their deviation σ = 1.4826 · MAD · (1 + 4 / n), each counted from the run's floor (0, or the lowest
-    reward): r > 2 b and r − b > max(0.1, 8 σ). Where the share of correct responses has doubled too, nothing is
+    Policies take more than one row to learn. A leap comes from a changed reward, a grader that accepts everything,
+    other data or another temperature of the sampler. It needs the reward alone, so it also reads logs without correct
+    responses, in which `RewardDetachment` is silent. With the newest two rewards r, the largest b of up to 40 rows
+    before (8 at least) and their deviation σ = 1.4826 · MAD · (1 + 4 / n), each counted from the run's floor (0, or the
+    lowest reward): r > 2 b and r − b > max(0.1, 8 σ). If the share of correct responses has doubled as well, nothing is
     reported. The finding holds for 10 rows. Further passes over the same responses do not count.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
@@ -72,7 +72,7 @@ class RewardLeap(StreamDetector):
         if len(rewards) < self.LEAST_ROWS + self.NEWEST:
             return False
         low = min(rewards[-1], rewards[-2])
-        # The largest is no less than the oldest, so that this comparison decides nearly every row.
+        # The largest is no less than the oldest, so this comparison decides nearly every row.
         if low - floor <= self.FACTOR * (rewards[0] - floor):
             return False
         before = list(rewards)[: -self.NEWEST]

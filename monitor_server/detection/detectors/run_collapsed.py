@@ -19,10 +19,10 @@ from monitor_server.detection.statistics.streaming import Ema
 __all__ = ["RunCollapsed"]
 
 REWARD = "reward/mean"
-REWARDS = 60  # rows of it that are held
+REWARDS = 60  # the number of rewards that are kept
 GROUPS = "reward/zero_std_frac"
 SINCE_BEST = {"entropy": "entropy/mean", "length": "length/mean", "off-policy": "ratio/clip_frac"}
-CHANGED = 1.5  # times what it was when the reward was best
+CHANGED = 1.5  # times its value at the best reward
 UNCOUNTED = ("reward", "reference")
 FAST = Size(factor=0.5, least=0.02, errors=3.0, rows=2)
 
@@ -34,19 +34,19 @@ class RunCollapsed(StreamDetector):
     lies under half of the best median of 20 (from 6 rows on) and at least five standard errors below that best, and
     another mechanism departed meanwhile. A gradient of exactly zero, groups without variance, and entropy, length or
     clip share at 1.5 times its value at the best reward count as mechanisms. The two standard errors allow for a small
-    batch, whose reward may show half where the policy has kept three fifths.
+    batch, whose reward may be half while the policy has kept three fifths.
 
     Fast form: two rows of reward under half of the baseline by three deviations, while two other mechanisms depart.
 
-    Unprecedented form: 3 to 6 rows of reward, each under half of the baseline, such as chance brings less than once in
+    Unprecedented form: 3 to 6 rows of reward, each under half of the baseline, which chance causes less than once in
     10⁵ (`rarity`). It needs no other mechanism, because many trainers log none, and no warm-up.
 
-    Half is counted from the run's floor, which is 0, or the lowest reward where rewards are negative. Medians are used
-    because rewards that are mostly zero have averages that peak by luck: with an average and without a second
+    Half is counted from the run's floor, which is 0, or the lowest reward if rewards are negative. Medians are used
+    because averages of rewards that are mostly zero have peaks by chance: with an average and without a second
     mechanism, one healthy run in five gets a critical finding. The finding ends when the median is above three
     quarters.
 
-    This states what has happened. It is not a forecast and has no lead.
+    The finding states a fact. It is not a forecast and has no lead.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> reward, entropy = [0.60, 0.62, 0.58, 0.60] * 5 + [0.02] * 8, [0.3, 0.31] * 10 + [1.0] * 8
@@ -81,7 +81,7 @@ class RunCollapsed(StreamDetector):
         self._squares = self._square_differences()
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
-        # The distance to the reference grows in healthy runs too, so it is not evidence of a collapse.
+        # The distance to the reference also grows in healthy runs, so it is not evidence of a collapse.
         left = self.mechanisms.update(observation)
         departed = {name for name in left if name not in UNCOUNTED} if left else set()
         moved = departed | self._find_silent(observation) | self._find_changes_since_best(observation)
@@ -98,7 +98,7 @@ class RunCollapsed(StreamDetector):
         values = list(self.rewards)
         newest = sorted(values[-self.LEVEL_ROWS[0] :])
         self.level = newest[2] if len(newest) == self.LEVEL_ROWS[0] else sorted_median(newest)
-        # A reward that is no more than the one that leaves the window cannot raise its median.
+        # A reward that is not above the one that leaves the window cannot raise its median.
         may_rise = len(values) <= self.PLATEAU_ROWS or reward > values[-self.PLATEAU_ROWS - 1]
         if len(values) > self.LEVEL_ROWS[0] and may_rise:
             plateau = median(values[-self.PLATEAU_ROWS :])
@@ -116,7 +116,7 @@ class RunCollapsed(StreamDetector):
         return signs | {"groups"} if silent is not None and self.groups.update(silent) else signs
 
     def _find_changes_since_best(self, observation: Observation) -> set[str]:
-        """Return the mechanisms far above their level at the best reward; a window would follow slow changes."""
+        """Return the mechanisms far above their level at the best reward; a moving window would follow slow changes."""
         changed = set()
         get, averages, at_best = observation.finite.get, self.averages, self.at_best
         for name, signal in SINCE_BEST.items():
@@ -129,7 +129,7 @@ class RunCollapsed(StreamDetector):
 
     def _update_alarm(self, moved: set[str], step: int, *, suddenly: bool, fell: bool) -> None:
         share = self._share()
-        low = share < self.SHARE and self._is_low()  # at nearly no row
+        low = share < self.SHARE and self._is_low()  # this is rare
         self.below = self.below + 1 if low else 0
         if not (low or fell or self.active):
             self.since, self.agreeing = None, []
@@ -143,7 +143,7 @@ class RunCollapsed(StreamDetector):
 
     @property
     def share_left(self) -> float:
-        """The share that the newest rewards keep of the best, 1 while there is no best; above 1 where they pass it."""
+        """The newest rewards as a share of the best, 1 while there is no best; above 1 if they exceed it."""
         return self._share()
 
     def _is_low(self) -> bool:
@@ -154,7 +154,7 @@ class RunCollapsed(StreamDetector):
             if rows > len(values):
                 break
             level = median(values[-rows:])
-            if self._share(level) >= self.SHARE:  # the error, which costs more, only raises the share
+            if self._share(level) >= self.SHARE:  # the error is costly to compute, and only raises the share
                 continue
             if self._is_half(level, best, _error(self._squares, rows)):
                 return True
@@ -164,13 +164,13 @@ class RunCollapsed(StreamDetector):
         return self._share(level + self.DOUBT * error) < self.SHARE and best - level > self.ERRORS * error
 
     def _share(self, level: float | None = None) -> float:
-        """Return the share that is left of the best reward, both counted from the floor."""
+        """Return the remaining share of the best reward, both counted from the floor."""
         if self.best is None or self.best - self.floor <= FAST.least:
             return 1.0
         return ((self.level if level is None else level) - self.floor) / (self.best - self.floor)
 
     def _square_differences(self) -> deque[float]:
-        """Return the squared differences of the successive rewards that are held."""
+        """Return the squared differences of the successive rewards that are kept."""
         squares = [(after - before) ** 2 for before, after in pairwise(self.rewards)]
         return deque(squares, maxlen=REWARDS - 1)
 
@@ -203,7 +203,7 @@ class RunCollapsed(StreamDetector):
                 self._find_best(step)
 
     def _find_best(self, step: int) -> None:
-        """Find the best reward again in the rows that are held, because the rows from a step on are replaced."""
+        """Find the best reward again in the kept rows, because the rows from a step on are replaced."""
         values = list(self.rewards)
         is_known = len(values) > self.LEVEL_ROWS[0]
         self.best = median(values[-self.PLATEAU_ROWS :]) if is_known else None
@@ -230,7 +230,7 @@ class RunCollapsed(StreamDetector):
         self._squares.clear()
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore a saved state; the squared differences follow from the rewards."""
+        """Restore a saved state; the squared differences are computed from the rewards."""
         super().load(state)
         self._squares = self._square_differences()
 
@@ -238,6 +238,6 @@ class RunCollapsed(StreamDetector):
 def _error(squares: Collection[float], rows: int) -> float:
     """Return the standard error of a median of ``rows``: 1.25 σ / √n, with σ² half the mean of squared differences.
 
-    A robust scale would not do: rewards that are 0 except for a few rows have a median difference of 0.
+    A robust scale is not suitable: rewards that are 0 except for a few rows have a median difference of 0.
     """
     return 1.25 * math.sqrt(sum(squares) / (2 * max(1, len(squares)) * rows))

@@ -16,10 +16,10 @@ class SamplerMismatch(StreamDetector):
 
     Its expectation is 1 for every policy: E_{y~q}[p(y) / q(y)] = 1. A mean below one half means that most sampled
     tokens have become improbable under the trained weights, because of a precision gap that amplifies itself or because
-    of stale samples. No baseline is needed, so that the rule applies from the first row. The finding ends after 5 rows
+    of stale samples. No baseline is needed, so the rule applies from the first row. The finding ends after 5 rows
     inside (0.7, 1.4).
 
-    In 33 real logs that hold the ratio, 0 healthy runs were warned, and 5 of 11 failures, 5 to 100 steps ahead.
+    In 33 real logs with the ratio, 0 healthy runs were warned, and 5 of 11 failures, 5 to 100 steps ahead.
 
     Reference:
         Liu and Li, "When Speed Kills Stability" (2025); VCPO, arXiv 2602.17616.

@@ -1,4 +1,4 @@
-"""Silent groups: groups without reward variance carry no gradient, so that nothing is left to learn from."""
+"""Silent groups: groups without reward variance have no gradient, so nothing is left to learn from."""
 
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
@@ -10,9 +10,9 @@ __all__ = ["SilentGroups"]
 class SilentGroups(ShiftDetector):
     """Informs when the share of groups whose rewards are all equal has risen by half of all groups, over 10 rows.
 
-    The advantages of such a group are zero. The finding states, where it is observed, whether the groups are all
-    correct or all wrong. It is information, because easy data has the same effect: it happens in one of seven of 109
-    real healthy logs that hold the share. `RunCollapsed` counts it as a mechanism.
+    The advantages of such a group are zero. If it is observed, the finding states whether the groups are all correct or
+    all wrong. It is information, because easy data has the same effect: it happens in one of seven of 109 real healthy
+    logs with the share. `RunCollapsed` counts it as a mechanism.
 
     Reference:
         arXiv 2605.21125, advantage collapse rate.
@@ -29,7 +29,7 @@ class SilentGroups(ShiftDetector):
     what = "The share of groups without reward variance"
 
     def _build_finding(self, observation: Observation, level: float | None) -> Finding:
-        """Add whether the groups are all correct or all wrong."""
+        """Add to the summary whether the groups are all correct or all wrong."""
         finding = super()._build_finding(observation, level)
         right, wrong = (observation.finite.get(f"reward/all_{side}_frac") for side in ("correct", "wrong"))
         if right is None or wrong is None:

@@ -1,4 +1,4 @@
-"""Stagnation (phase I): the reward rises while entropy and likelihood stand still. Never an alarm."""
+"""Stagnation (phase I): the reward rises while entropy and likelihood stay constant. It is never an alarm."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class Stagnation(StreamDetector):
     """Informs when the reward has risen for 20 rows and the likelihood has not followed.
 
     The slope of the reward over 40 rows is above 1.645 standard errors and every slope of the likelihood side is within
-    one, for 20 rows in succession. Stagnation alone predicts nothing: healthy runs show it too, so it must not notify.
+    one, for 20 rows in succession. Stagnation alone predicts nothing: it occurs in healthy runs, so it must not notify.
 
     Reference:
         arXiv 2512.04220, section 5.1 (phase I).
@@ -75,12 +75,12 @@ class Stagnation(StreamDetector):
         ]
 
     def _rises(self) -> bool:
-        """Return whether the reward rises beyond its noise, and there is something to compare it with."""
+        """Return whether the reward rises beyond its noise, and there is a signal to compare it with."""
         history = self.histories[REWARD]
         if not history.has_scale or not any(self.histories[name].has_baseline for name in CHANNELS):
             return False
         slope = _line_slope(history)
-        # The least that the scale can be decides most rows, and costs less than the scale.
+        # The lower bound of the scale decides most rows, and costs less than the scale.
         if slope is None or slope <= self.SLOPE_95 * history.least_scale:
             return False
         return slope / (history.scale or math.inf) > self.SLOPE_95
@@ -116,7 +116,7 @@ def _line_slope(history: History) -> float | None:
 
 
 def _slope(history: History) -> float | None:
-    """Return the slope of the kept values in its standard errors; None where it is unknown."""
+    """Return the slope of the kept values in its standard errors; None if it is unknown."""
     slope = _line_slope(history) if history.has_scale else None
     scale = history.scale
     return slope / scale if slope is not None and scale else None

@@ -1,4 +1,4 @@
-"""Stale responses: the same responses are trained on more often than ever before in the run."""
+"""Stale responses: the trainer repeats the same responses more often than ever before in the run."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,18 +14,18 @@ DISTANCES = ("mismatch/kl", "kl/old")
 
 
 class StaleResponses(StreamDetector):
-    """Warns at the first pass over the same responses that is more than twice as many as any two batches had before.
+    """Warns when the passes over the same responses exceed twice the largest number that two batches had before.
 
-    A pass is a row that repeats reward and length of the row before, and its entropy but for 2 %, or a row with a loss
-    and no reward, as TRL logs it. Four batches must have ended, and the pass must be the fourth at least. The policy
-    then moves away from the responses that it learns from: a sampler or a queue that stands still does this, and so
-    does an early-stopping rule that no longer stops. It is critical where the divergence from the sampler, or from the
-    policy that sampled, is above 0.03 nat per token and ten times its largest value before, in the newest row.
+    A pass is a row with the reward and length of the row before, and an entropy that differs by at most 2 %, or a row
+    with a loss and no reward, as TRL logs it. Four batches must have ended, and the pass must be at least the fourth.
+    The policy then moves away from the responses from which it learns. The cause may be a sampler or a queue that has
+    stopped, or an early-stopping rule that no longer stops. It is critical if the divergence from the sampler, or from
+    the policy that sampled, is above 0.03 nat per token and ten times its largest value before, in the newest row.
 
-    A number of passes that one batch alone had is no yardstick, because that batch may have been the first stale one:
-    a sampler that stops in the middle of a batch makes a few passes more over that one, and many over the next.
+    A number of passes that only one batch had is not used for comparison, because that batch may have been the first
+    stale one: a sampler that stops in the middle of a batch adds a few passes to that batch, and many to the next.
 
-    Rows whose rewards do not differ repeat themselves by chance and count as new. The finding ends with new responses.
+    Rows whose rewards do not differ repeat by chance and count as new. The finding ends with new responses.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> reward, length = [0.5, 0.6, 0.4, 0.7, 0.5, 0.6] + [0.6] * 5, [90.0, 80.0, 85.0, 95.0, 92.0, 81.0] + [81.0] * 5
@@ -45,11 +45,11 @@ class StaleResponses(StreamDetector):
         super().__init__()
         self.before: Pass = []
         self.passes = 0  # over the newest responses
-        self.most = 0  # over two batches before, at least
-        self.once = 0  # over the one batch before that had the most
-        self.batches = 0  # before the newest
+        self.most = 0  # over two earlier batches, at least
+        self.once = 0  # over the one earlier batch that had the most
+        self.batches = 0  # before the newest batch
         self.began: int | None = None
-        self.farthest = dict.fromkeys(DISTANCES, 0.0)  # while nothing was stale
+        self.farthest = dict.fromkeys(DISTANCES, 0.0)  # while no responses were stale
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         get = observation.finite.get
@@ -85,7 +85,7 @@ class StaleResponses(StreamDetector):
         return True
 
     def _end_batch(self) -> None:
-        """Note how many passes a batch had; a number that only one batch had, which may be stale, is no yardstick."""
+        """Note the passes of a batch; a number that only one batch had is not used, because that batch may be stale."""
         self.batches += 1
         if self.passes > self.once:
             self.most, self.once = max(self.most, self.once), self.passes
@@ -112,7 +112,7 @@ class StaleResponses(StreamDetector):
         )
 
     def _resume(self, step: int) -> None:
-        self.before, self.passes, self.began = [], 0, None  # a new process samples anew
+        self.before, self.passes, self.began = [], 0, None  # a new process samples again
         if self._replaces_rows(step):
             self.most, self.once, self.batches, self.farthest = 0, 0, 0, dict.fromkeys(DISTANCES, 0.0)
 

@@ -1,4 +1,4 @@
-"""Sudden silence: from one row to the next no reward differs within its group any more, and nothing is learned."""
+"""Sudden silence: from one row to the next no reward differs within its group any more, so nothing is learned."""
 
 import math
 from collections import deque
@@ -16,17 +16,17 @@ SHARE = "reward/zero_std_frac"
 
 
 class SuddenSilence(StreamDetector):
-    """Warns when all groups lose their variance of reward at once, and reports a critical finding when they stay so.
+    """Warns when all groups lose their variance of reward at once; critical when they remain without it.
 
-    A grader that returns a constant, a sampler at temperature 0 and an environment that answers nothing do this from
-    one row to the next. Learning does it slowly, and `SilentGroups` informs of that. The rule: each of the newest m
-    rows has a share of exactly 1, and none of the n ≤ 40 rows before them was above three quarters. Chance brings m
-    such rows less often than (1 / (n + 2))^m: under 1 in 10,000 it warns, under 1 in 100,000 it is critical. After 40
-    rows of baseline these are 3 and 4 rows.
+    A grader that returns a constant, a sampler at temperature 0 and an environment without answers cause this from one
+    row to the next. Learning causes it slowly, and `SilentGroups` reports that. The rule: each of the newest m rows has
+    a share of exactly 1, and none of the n ≤ 40 rows before them was above three quarters. Chance causes m such rows
+    less often than (1 / (n + 2))^m: under 1 in 10,000 it warns, under 1 in 100,000 it is critical. After 40 rows of
+    baseline these are 3 and 4 rows.
 
-    A run whose steps hold one or two groups has often been silent, and is never reported. Rows that repeat reward and
-    length of the row before, and its entropy but for 2 %, are further passes over the same responses and do not count.
-    The finding ends with the first row in which rewards differ.
+    A run with one or two groups in each step has often been silent, and is never reported. Rows with the reward and
+    length of the row before, and an entropy that differs by at most 2 %, are further passes over the same responses and
+    do not count. The finding ends with the first row in which rewards differ.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(SuddenSilence(), {"reward/zero_std_frac": [0.1, 0.2, 0.0, 0.1] * 10 + [1.0] * 4})

@@ -1,4 +1,4 @@
-"""Truncation: responses are cut at the length limit, so that their ends, answers included, are never seen."""
+"""Truncation: responses are cut at the length limit, so that their ends, which include the answers, are lost."""
 
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.protocol import Severity
@@ -10,7 +10,7 @@ __all__ = ["Truncation"]
 class Truncation(ShiftDetector):
     """Informs when the share of truncated responses has risen by three in ten within 40 rows, in two rows of three.
 
-    It is information, because models that learn to think do this and recover. Together with another mechanism it is a
+    It is information, because models that learn to reason do this and recover. Together with another mechanism it is a
     warning (`JointDeparture`).
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes

@@ -17,13 +17,13 @@ CORRECT, INCORRECT = "likelihood/correct", "likelihood/incorrect"
 class VerdictDecline(StreamDetector):
     """Warns when the gap of log-likelihood between correct and incorrect responses declines by a sixth, beyond noise.
 
-    `VerdictGap` finds a grader that fails at once. One that fails more and more, an answer key of which a growing part
-    is wrong, or questions that come from elsewhere take the gap away slowly. With the gap g = l⁺ − l⁻, its lagged
+    `VerdictGap` finds a grader that fails at once. The gap shrinks slowly if a grader fails more and more, if a growing
+    part of an answer key is wrong, or if the questions come from another source. With the gap g = l⁺ − l⁻, its lagged
     median b and its noise σ, both of up to 60 rows, the statistic is a CUSUM of the shortfall:
 
         S ← min(20, max(0, S + min(4, (b − g) / σ) − 1))
 
-    The finding opens at S > 10 while the median of three gaps lies under 0.85 b and b is at least half a nat per token,
+    The finding opens at S > 10 while the median of three gaps is under 0.85 b and b is at least half a nat per token,
     and ends when S is back at 0. Further passes over the same responses do not count.
 
     Reference:
@@ -65,7 +65,8 @@ class VerdictDecline(StreamDetector):
         """Add the gap of new responses, and open or end the finding."""
         history, cusum = self.history, self.cusum
         baseline = history.baseline()
-        # A shortfall within the slack adds nothing to a sum of 0, and a noise scale costs more than all else here.
+        # A shortfall within the slack adds nothing to a sum of 0, and a noise scale costs more than all other work
+        # here.
         needs_scale = baseline is not None and (cusum.value > 0.0 or baseline - gap > self.SLACK * self.FLOOR)
         scale = history.scale if needs_scale else None
         history.append(gap)

@@ -1,4 +1,4 @@
-"""Verdict gap: correct responses are no longer likelier than incorrect ones, so that the grader is to be doubted."""
+"""Verdict gap: correct responses are no longer likelier than incorrect ones, so the grader is probably wrong."""
 
 from monitor_server.detection.base_classes.lasting_loss import LastingLoss
 from monitor_server.detection.protocol import Observation
@@ -14,14 +14,14 @@ CORRECT, INCORRECT = "likelihood/correct", "likelihood/incorrect"
 class VerdictGap(LastingLoss):
     """Warns when the gap of log-likelihood between correct and incorrect responses loses three fifths at once.
 
-    A policy that knows its task gives what is correct a higher probability than what is not. A grader that errs at
-    random takes that gap away from one row to the next, and one that is inverted turns it round, while the reward may
-    stay as it was. A policy changes it slowly. Gaps under half a nat per token are noise and are not judged. The rule
+    A policy that has learned its task gives correct responses a higher probability than incorrect ones. A grader with
+    random errors removes that gap from one row to the next, and an inverted grader reverses it, while the reward may
+    not change. A policy changes the gap slowly. Gaps under half a nat per token are noise and are not judged. The rule
     is that of `LastingLoss`.
 
-    Ranks alone need as many rows as their number allows: with six rows before, five in a row. Where the loss is far
-    beyond the noise, fewer decide. Let z = (b − g) / σ be the shortfall of each of the newest m = 2 … 6 gaps in
-    deviations, with σ = max(0.08, 1.4826 · MAD) · (1 + 4 / n) of the n ≥ 6 gaps before. It is critical where each z is
+    Ranks alone need as many rows as their number allows: with six rows before, five in a row. If the loss is far beyond
+    the noise, fewer rows are enough. Let z = (b − g) / σ be the shortfall of each of the newest m = 2 … 6 gaps in
+    deviations, with σ = max(0.08, 1.4826 · MAD) · (1 + 4 / n) of the n ≥ 6 gaps before. It is critical if each z is
     above 3 and their sum is above 10.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes

@@ -1,4 +1,4 @@
-"""Zero rate: the learning rate is 0 and stays 0, so that the policy is not trained."""
+"""Zero rate: the learning rate is 0 and stays 0, so the policy is not trained."""
 
 from monitor_server.detection.base_classes.preflight import PreflightDetector
 from monitor_server.detection.protocol import Severity
@@ -9,8 +9,8 @@ __all__ = ["ZeroRate"]
 class ZeroRate(PreflightDetector):
     """Informs when the learning rate is 0 in each of the first ten rows.
 
-    A schedule that climbs from 0 leaves it after the first row. One that stays at 0 has no steps left to climb, reads
-    the wrong total of steps, or is multiplied by a 0 elsewhere. It is information, because console logs round a rate of
+    A schedule that climbs from 0 leaves it after the first row. One that stays at 0 has no more steps to climb, reads a
+    wrong total of steps, or is multiplied by a 0 elsewhere. It is information, because console logs round a rate of
     1e-6 to 0.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes

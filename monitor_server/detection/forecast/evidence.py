@@ -1,4 +1,4 @@
-"""The evidence of a forecast: a few numbers that the detectors have computed anyway, each 0 where nothing is wrong."""
+"""The evidence of a forecast: a few numbers that the detectors compute in any case, each 0 if nothing is wrong."""
 
 import math
 from collections import deque
@@ -16,7 +16,7 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["EVIDENCE", "Evidence"]
 
-# What each number measures, in the words of the API and the dashboard.
+# The meaning of each number, in the words of the API and the dashboard.
 EVIDENCE: dict[str, str] = {
     "drift": "the policy has drifted",
     "paired_drift": "the paired change of entropy keeps rising",
@@ -29,19 +29,21 @@ EVIDENCE: dict[str, str] = {
     "critical": "a critical finding has opened",
     "fall": "the reward has fallen",
 }
-HALF_LIFE = 20.0  # rows after which an alarm that stays open counts half: most collapses follow their alarm soon
+# An alarm that has been open for this many rows counts half, because most collapses follow their alarm soon.
+HALF_LIFE = 20.0
 STRONGEST = 100.0
 DRIFT_UNIT, PAIRED_UNIT = 0.1, 0.72  # nat per token; the threshold of `PairedDrift`
 MOST_DEPARTURES, MOST_WARNINGS = 4.0, 3.0
 NEWEST, BEFORE, LEAST_FALL = 3, 25, 0.02
-PREFIXES = {severity: f"{severity} " for severity in (Severity.WARNING, Severity.CRITICAL)}  # information is no alarm
+# Information is not an alarm.
+PREFIXES = {severity: f"{severity} " for severity in (Severity.WARNING, Severity.CRITICAL)}
 
 
 class Evidence(Stateful):
     """Reads the evidence of each row, and remembers for how long each alarm has been open.
 
-    Every number is at least 0 and bounded. Statistics without a bound enter as ln(1 + x / unit). Alarms count by how
-    new they are: an alarm that has been open for a rows weighs 0.5^(a / 20).
+    Every number is at least 0 and bounded. Statistics without a bound enter as ln(1 + x / unit). The weight of an alarm
+    falls with its age: an alarm that has been open for a rows weighs 0.5^(a / 20).
     """
 
     def __init__(self) -> None:
@@ -56,7 +58,7 @@ class Evidence(Stateful):
         return self.read(detectors, findings)
 
     def follow(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> None:
-        """Process what one row adds to memory: at which row each alarm opened, and where the ratios began."""
+        """Update the memory for one row: the row at which each alarm opened, and the beginning of the ratios."""
         spiral, tail = detectors["death_spiral"], detectors["ratio_tail"]
         assert isinstance(spiral, DeathSpiral)  # noqa: S101 - the registry names them so
         assert isinstance(tail, RatioTail)  # noqa: S101

@@ -1,4 +1,4 @@
-"""The forecaster of one run: it reads the evidence of each row and asks the model that fits what the run observes."""
+"""The forecaster of one run: it reads the evidence of each row and uses the model for the run's observed signals."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ class Forecaster(Evidence):
         phase: Phase,
         capability: Capability,
     ) -> Forecast | None:
-        """Process one row and return its forecast, or None where the run has collapsed already."""
+        """Process one row and return its forecast, or None if the run has already collapsed."""
         self.follow(detectors, findings)
         if phase is Phase.COLLAPSED:
             return None

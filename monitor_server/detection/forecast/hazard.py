@@ -1,4 +1,4 @@
-"""The hazard model: evidence in, probabilities of a collapse out."""
+"""The hazard model: it turns evidence into probabilities of a collapse."""
 
 import json
 import math
@@ -13,7 +13,7 @@ __all__ = ["MODELS", "PERIODS", "HazardModel", "model_for"]
 
 PERIODS = ((0, 10), (10, 25), (25, 50))  # rows from now: after the first, up to and including the second
 RATIOS, LIKELIHOOD, METRICS = "ratios", "likelihood", "metrics"
-DRIVERS, LEAST_RATIO = 3, 1.05  # how many are named, and from which odds ratio on
+DRIVERS, LEAST_RATIO = 3, 1.05  # the number of drivers that are named, and the smallest odds ratio of a driver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +27,10 @@ class HazardModel:
 
     Attributes:
         name: ``ratios`` for runs that send a signal of the likelihood side and the likelihood ratios, ``likelihood``
-            for those that send the former only, ``metrics`` for the others.
+            for runs with the former only, ``metrics`` for the others.
         fitted_on: The runs from which the weights come, in words.
         intercepts: bₖ of each period.
-        weights: wₖᵢ of each period, by the name of the evidence; a name that is left out weighs nothing.
+        weights: wₖᵢ of each period, by the name of the evidence; a name that is left out has the weight 0.
         base_rates: P at the end of each period without evidence.
         unaided: The forecast without evidence.
         weighs: Whether any evidence has a weight.
@@ -49,7 +49,7 @@ class HazardModel:
     _weighing: tuple[Mapping[str, float], ...] = field(init=False, repr=False)  # the weights above 0
 
     def __post_init__(self) -> None:
-        """Compute once what every forecast has: the base rates, and the forecast without evidence."""
+        """Compute the parts that all forecasts share: the base rates, and the forecast without evidence."""
         weighing = tuple({name: weight for name, weight in weights.items() if weight} for weights in self.weights)
         object.__setattr__(self, "_weighing", weighing)
         object.__setattr__(self, "weighs", any(weighing))
@@ -97,10 +97,10 @@ MODELS = _load_models()
 
 
 def model_for(capability: Capability, *, observes_ratios: bool) -> HazardModel:
-    """Return the model of runs that observe what this run observes.
+    """Return the model for runs with the same observed signals as this run.
 
-    Runs without ratios have a model of their own: with one model for all, an input that is missing would count as one
-    that is calm.
+    Runs without ratios have a model of their own. A common model would treat a missing input like an input that shows
+    no danger.
     """
     if capability not in {Capability.PAIRED, Capability.LIKELIHOOD}:
         return MODELS[METRICS]

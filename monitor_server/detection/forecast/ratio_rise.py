@@ -10,7 +10,7 @@ from monitor_server.detection.statistics.streaming import Ema
 
 __all__ = ["RatioRise"]
 
-FIRST, LEAST = 20, 8  # values that say where the run began, and how many of them a rise needs
+FIRST, LEAST = 20, 8  # the number of values that define the beginning of the run, and the number that a rise needs
 STALE_ROWS = 5
 PERCENTILE = "ratio/p999"
 LARGEST = math.log(100.0)
@@ -19,16 +19,16 @@ LARGEST = math.log(100.0)
 class RatioRise(Stateful):
     """R = EMA₀.₂(ln ρ) − the median of the first 20 values of ln ρ, where ρ is the 99.9th percentile of the ratios.
 
-    The `Surge` of the ratios compares with the newest 60 rows, and follows a rise that takes a hundred. The reference
-    is therefore the beginning of the run, as in `AnchoredDeparture`. The largest ratio does not stand in for the
-    percentile: it is set by one token and grows with their number.
+    The `Surge` of the ratios compares with the newest 60 rows, and adapts to a rise over a hundred rows. The reference
+    is therefore the beginning of the run, as in `AnchoredDeparture`. The largest ratio does not replace the percentile:
+    a single token determines it, and it grows with the number of tokens.
     """
 
     def __init__(self) -> None:
         self.first: list[float] = []
         self.level = Ema(0.2)
-        self.seen = 0  # values of the channel's history, to tell a row that had one
-        self.unobserved = 0  # rows since
+        self.seen = 0  # the number of values in the channel's history, which shows whether a row had one
+        self.unobserved = 0  # the number of rows since the last value
         self._origin: float | None = None
 
     def update(self, channel: Surge, tail: RatioTail) -> float:
@@ -36,7 +36,7 @@ class RatioRise(Stateful):
 
         Args:
             channel: The logarithms of the ratios.
-            tail: It says which ratios they are.
+            tail: It shows which ratios they are.
         """
         history, seen = channel.history, self.seen
         self.seen = history.seen
@@ -65,5 +65,5 @@ class RatioRise(Stateful):
 
     @property
     def is_observed(self) -> bool:
-        """Whether ratios are observed now, and have been for long enough to say where the run began."""
+        """Whether ratios are observed now, and have been for long enough to know the beginning of the run."""
         return len(self.first) >= LEAST and self.unobserved <= STALE_ROWS

@@ -1,4 +1,4 @@
-"""Departures of signals whose reference is fixed: from the newest rows, or from where the run began."""
+"""Departures of signals with a fixed reference: from the newest rows, or from the beginning of the run."""
 
 import math
 from collections.abc import Mapping
@@ -9,24 +9,24 @@ from monitor_server.detection.statistics.robust import MAD_TO_SIGMA, median_dist
 
 __all__ = ["AnchoredDeparture"]
 
-FIRST = 8  # rows that say where the run began
-TIMES = 2.5  # a change since the beginning has had time for healthy drift, so that it must be this much larger
+FIRST = 8  # the rows that define the beginning of the run
+TIMES = 2.5  # healthy drift also adds up since the beginning, so the change must be this much larger
 SMALLEST_DEVIATION = 1e-12  # keeps the score of a constant signal finite
 
 
 class AnchoredDeparture(Departure):
     """A departure from the newest 40 rows, or by 2.5 times the size from the first eight.
 
-    What grows slowly takes a moving baseline along. It is compared with the first rows too where a fixed reference
-    makes the level mean the same through the whole run, such as the share of tokens that the first steps did not have.
-    Such a departure lasts for as long as the level stays there.
+    A moving baseline follows slow growth. So the level is also compared with the first rows, if a fixed reference gives
+    it the same meaning through the whole run, such as the share of tokens that the first steps did not have. Such a
+    departure lasts for as long as the level stays there.
 
     Args:
-        size: What counts as a departure.
+        size: The size of a departure.
 
     Attributes:
         first: The first values.
-        is_slow: Whether the signal is away from its first values and not from its newest.
+        is_slow: Whether the signal is away from its first values but not from its newest.
 
     >>> signal = AnchoredDeparture(Size(factor=2.0, least=0.1, noise=0.01, rows=3))
     >>> [signal.update(0.002 * row) for row in range(150)].index(True)
@@ -39,7 +39,7 @@ class AnchoredDeparture(Departure):
         self.is_slow = False
         self._sign = -1.0 if size.is_fall else 1.0
         self._origin: float | None = None
-        self._far = math.inf  # what the newest value, with its sign, must pass before the level is compared
+        self._far = math.inf  # the newest value, with its sign, must exceed this before the level is compared
 
     def update(self, x: float) -> bool:
         """Add one finite value and return whether the signal has departed."""
@@ -49,7 +49,7 @@ class AnchoredDeparture(Departure):
         is_fast = super().update(x)
         self.is_slow = not is_fast and self._sign * x > self._far and self._is_far()
         if self.is_slow:
-            self._departed = None  # not by the level and baseline of the newest rows
+            self._departed = None  # not because of the level and baseline of the newest rows
         self.departs = is_fast or self.is_slow
         return self.departs
 
@@ -63,7 +63,7 @@ class AnchoredDeparture(Departure):
             self._far = max(self._far, sign * size.factor * origin)
 
     def _is_far(self) -> bool:
-        """Return whether the level is far from the first values, and how far."""
+        """Return whether the level is far from the first values, and compute the distance."""
         origin, level, size = self._origin, self.level, self._size
         if origin is None or level is None or self._sign * level <= self._far:
             return False
@@ -75,7 +75,7 @@ class AnchoredDeparture(Departure):
 
     @property
     def baseline(self) -> float | None:
-        """What the level has departed from."""
+        """The reference from which the level has departed."""
         return self._origin if self.is_slow else super().baseline
 
     def restart(self) -> None:
@@ -90,7 +90,7 @@ class AnchoredDeparture(Departure):
         self._find_origin()
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore a saved state; what follows from the first values is found again."""
+        """Restore a saved state; the results from the first values are computed again."""
         super().load(state)
         self._origin, self._far = None, math.inf
         self._find_origin()

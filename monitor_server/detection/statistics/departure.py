@@ -1,7 +1,7 @@
 """Departures: one signal leaves its own recent baseline by a size that matters and beyond its noise.
 
-This is the building block of the detectors that need only a trainer's own metrics. A detector states what size
-matters. Four rows of baseline are enough, because half of the failures in real logs come before row 20.
+The detectors that need only a trainer's own metrics are built from this. A detector defines the size that matters. Four
+rows of baseline are enough, because half of the failures in real logs come before row 20.
 """
 
 from bisect import bisect_left, insort
@@ -21,15 +21,15 @@ __all__ = ["Departure", "Size", "second_largest"]
 WINDOW = 40  # rows of baseline
 LEAST = 4  # rows of baseline that a departure needs
 SMALLEST_DEVIATION = 1e-12  # keeps the score of a constant signal finite
-# Rows for which one look at the baseline serves: each row moves a median by one place at most.
+# The number of rows for which one look at the baseline is used: each row moves a median by at most one place.
 ROWS_PER_LOOK = 16
-ROUNDING = 1e-9  # relative; far more than the rounding of a difference
-_TURNS = cycle(range(ROWS_PER_LOOK))  # of the departures in the order in which they are made; it changes no result
+ROUNDING = 1e-9  # relative; far more than the rounding error of a difference
+_TURNS = cycle(range(ROWS_PER_LOOK))  # one for each departure, in the order of creation; it does not change results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """What counts as a departure; all conditions must hold.
+    """The size of a departure; all conditions must hold.
 
     Args:
         factor: The level must pass ``factor`` times the baseline, both counted from the signal's floor: above 1 for
@@ -39,9 +39,9 @@ class Size:
         rows: Number of newest rows whose median is the level. From 3 on a single row can never count as a departure;
             with 2, the mean of the two, a very large one can.
         noise: Smallest deviation assumed, in the signal's unit.
-        each: Whether every one of the newest rows must pass the factor, and not their median alone.
-        rarity: Largest `rarity` of the newest rows, so that what the run has done before is not a departure. 1 asks
-            for nothing.
+        each: Whether every one of the newest rows must pass the factor, and not only their median.
+        rarity: Largest `rarity` of the newest rows, so that values which the run has had before are not a departure. 1
+            sets no condition.
     """
 
     factor: float = 1.0
@@ -88,20 +88,21 @@ class Departure(Stateful):
         self.deviation = 0.0
         self.score = 0.0
         self.departs = False
-        self._limit = 0.0  # no departure while none of the newest rows passes it
-        self._rows_left = 0  # for which the limit holds
-        self._passing = 0  # rows in which one that passed the limit is still among the newest
-        self._departed: tuple[float, float] | None = None  # level and baseline of a row that departs by them
-        self._before: list[float] | None = None  # the window before, in order, while row after row is compared
-        self._leaving: float | None = None  # what leaves it at the next row
+        self._limit = 0.0  # there is no departure while none of the newest rows exceeds it
+        self._rows_left = 0  # the number of rows for which the limit holds
+        self._passing = 0  # the number of rows in which a row that exceeded the limit is still among the newest
+        self._departed: tuple[float, float] | None = None  # level and baseline of a row that departs because of them
+        # The earlier window, in order, while rows are compared one after the other.
+        self._before: list[float] | None = None
+        self._leaving: float | None = None  # the value that leaves it at the next row
         self._places = _places(size)
-        self._turn = next(_TURNS)  # rows by which one look serves for less, so that departures look in turn
+        self._turn = next(_TURNS)  # the number of rows by which its look is earlier, so that departures look in turn
 
     def update(self, x: float) -> bool:
         """Add one finite value and return whether the signal has departed.
 
-        A step updates tens of departures, and nearly all end at a comparison with a limit that holds for some rows.
-        Only where one of the newest rows passes it are they compared with the baseline itself.
+        A step updates tens of departures, and nearly all of them only need a comparison with a limit that holds for
+        some rows. They are compared with the baseline itself only if one of the newest rows exceeds the limit.
         """
         x += 0.0  # -0.0 becomes 0.0, so that the order of a sorted baseline is always the same
         if x < self.floor:  # noqa: PLR1730 - cheaper than a call
@@ -121,9 +122,9 @@ class Departure(Stateful):
         return departs
 
     def _compare(self, *, looks: bool) -> bool:
-        """Compare the level with the baseline, and where it is due look at it for a limit on the next rows."""
+        """Compare the level with the baseline, and if it is due, compute a limit for the next rows."""
         values, rows, size, falls = list(self.values), self._rows, self._size, self._falls
-        count = len(values) - rows - 1  # of the rows before
+        count = len(values) - rows - 1  # the number of earlier rows
         if count < LEAST:
             return False
         before, newest = self._sort_before(values), sorted(values[-rows:])
@@ -135,7 +136,7 @@ class Departure(Stateful):
         change = baseline - level if falls else level - baseline
         if change <= size.least or not self._is_beyond(level, baseline):
             return False
-        # Every one of the newest rows must be large too, where the size says so.
+        # If the size requires it, each of the newest rows must be large as well.
         if size.each and not self._is_beyond(newest[-1] if falls else newest[0], baseline):
             return False
         spread = MAD_TO_SIGMA * median_distance(before, baseline)
@@ -147,7 +148,7 @@ class Departure(Stateful):
         return self._is_rare(values, before, newest)
 
     def _sort_before(self, values: Sequence[float]) -> list[float]:
-        """Return the window before in ascending order; one that was sorted at the last row moves by one place."""
+        """Return the earlier window in ascending order; if it was sorted at the last row, only one value is moved."""
         before, self._before = self._before, None
         if before is None:
             return sorted(values[: -self._rows - 1])
@@ -159,7 +160,7 @@ class Departure(Stateful):
     def _is_rare(self, values: Sequence[float], before: Sequence[float], newest: Sequence[float]) -> bool:
         """Return whether the newest rows are rare enough.
 
-        They are where all of them lie beyond all but a few of the window, which one comparison tells.
+        This is certain if all of them lie beyond all but a few rows of the window, which one comparison shows.
         """
         places, falls, bound = self._places[len(before)], self._falls, self._size.rarity
         if places:
@@ -169,16 +170,16 @@ class Departure(Stateful):
         return bound >= 1.0 or is_rarer(values, before, bound, falls=falls)
 
     def _is_beyond(self, level: float, baseline: float) -> bool:
-        """Return whether a level passes the factor. Rises count from 0: what can be negative has no multiple."""
+        """Return whether a level passes the factor. Rises count from 0, because negative values have no multiples."""
         size = self._size
         if self._falls:
             return level - self.floor < size.factor * (baseline - self.floor)
         return size.factor == 1.0 or level > size.factor * baseline
 
     def _look_ahead(self, before: Sequence[float], newest: Sequence[float]) -> None:
-        """Note a limit on the newest rows below which no level departs, and for how many rows it holds.
+        """Note a limit on the newest rows below which no level departs, and the number of rows for which it holds.
 
-        After k rows a median lies between the values that were k places below and above it.
+        After k rows, a median is between the values k places below it and k places above it.
         """
         size, half = self._size, len(before) // 2
         rows = min(ROWS_PER_LOOK, half - 1)
@@ -200,7 +201,7 @@ class Departure(Stateful):
 
     @property
     def baseline(self) -> float | None:
-        """Median of the window before; None while it has too few rows."""
+        """Median of the earlier window; None while it has too few rows."""
         if self.departs and self._departed:
             return self._departed[1]
         before = self._before or sorted(list(self.values)[: -self._rows - 1])
@@ -228,7 +229,7 @@ class Departure(Stateful):
 
     @property
     def strength(self) -> float:
-        """The newest score over the number of deviations required."""
+        """The newest score divided by the required number of deviations."""
         return self.score / self._size.errors
 
     def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the values are counted
@@ -239,16 +240,16 @@ class Departure(Stateful):
         self.values, self.floor = values, find_floor(floor, values, taken)
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore a saved state; the limit is found again at the next value."""
+        """Restore a saved state; the limit is computed again at the next value."""
         super().load(state)
         self._rows_left, self._passing, self._departed, self._before = 0, 0, None, None
 
 
 @cache
 def _places(size: Size) -> tuple[int, ...]:
-    """Return for each length of a window how many of its rows may be as extreme as all of the newest, which are rare.
+    """Return for each window length how many of its rows may be as extreme as all of the newest rows if those are rare.
 
-    One less, for the row between the two, which may be as extreme too.
+    The number is one less, because the row between the two parts may be as extreme as well.
     """
     if not 0 < size.rows < MOST_ROWS:
         return (0,) * (WINDOW + 1)
@@ -259,7 +260,7 @@ def _places(size: Size) -> tuple[int, ...]:
 
 
 def second_largest(strengths: Iterable[float]) -> float:
-    """Return the second largest of at least two strengths: the strength of a rule that needs two to agree.
+    """Return the second largest of at least two strengths: the strength of a rule that requires two to agree.
 
     >>> second_largest([1.2, 7.0, 3.0])
     3.0

@@ -11,25 +11,25 @@ from monitor_server.detection.statistics.state import Stateful, take_newest
 
 __all__ = ["History"]
 
-EVERY_ROW_UNTIL = 20  # values; from then on the scale is estimated on every 8th row
+EVERY_ROW_UNTIL = 20  # values; after this number the scale is estimated on every 8th row
 ROWS_PER_ESTIMATE = 8
-ROUNDING = 1e-9  # relative; far more than the rounding of a product
+ROUNDING = 1e-9  # relative; far more than the rounding error of a product
 
 
 class History(Stateful):
     """A window of one signal's values.
 
-    The baseline ends a few rows before now, so that a shift does not hide itself in its own reference. It moves with
-    the run, because a baseline frozen at the start raises alarms on healthy learning.
+    The baseline ends a few rows before now, so that a shift does not enter its own reference. It moves with the run,
+    because a baseline that is fixed at the start raises alarms on healthy learning.
 
     Args:
         length: Number of values kept.
         lag: Number of newest values that the baseline leaves out.
         least: Number of values that a baseline needs.
         floor: Smallest noise scale, in the signal's unit: a change below it does not matter.
-        turn: Which row of eight estimates the scale again, so that not all histories do it on the same row.
-        momentum: Whether the signal accumulates, so that its noise is measured by how far a sum of it wanders.
-        estimates_noise: Whether the noise scale is estimated at all, because only the baseline may be needed.
+        turn: The row of each eight at which the scale is estimated, so that not all histories do it on the same row.
+        momentum: Whether the signal accumulates, so that its noise is measured by the deviation of a sum of it.
+        estimates_noise: Whether the noise scale is estimated at all; some users need only the baseline.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class History(Stateful):
         self._least = least
         self._floor = floor
         self._scale: float | None = None
-        self._waiting: list[float] | None = None  # values whose noise is estimated when the scale is read
-        self._noise: float | None = None  # of those values, without the long-run factor, once it was needed
+        self._waiting: list[float] | None = None  # the values whose noise is estimated when the scale is read
+        self._noise: float | None = None  # the noise of those values, without the long-run factor, once it was needed
         self.values: deque[float] = deque(maxlen=length)
         self.seen = 0
 
@@ -80,8 +80,8 @@ class History(Stateful):
     def scale(self) -> float | None:
         """The noise scale, in the signal's unit; None while there are too few values.
 
-        It is computed when it is read, because an estimate costs more than all else that happens to a value, and most
-        of the scales are read only while something moves.
+        It is computed when it is read, because an estimate costs more than all other work for a value, and most scales
+        are read only while a signal moves.
         """
         values = self._waiting
         if values is not None:
@@ -95,7 +95,7 @@ class History(Stateful):
 
     @property
     def least_scale(self) -> float:
-        """A number that the noise scale is not below; it costs less, as the long-run factor is at least 1."""
+        """A lower bound of the noise scale; it is cheaper, because the long-run factor is at least 1."""
         values = self._waiting
         if values is None:
             return (1.0 - ROUNDING) * (self._scale or self._floor)
@@ -119,7 +119,7 @@ class History(Stateful):
         return self.seen == self._least
 
     def clear(self) -> None:
-        """Discard the values and keep the scale: the level changed its meaning, the noise did not."""
+        """Discard the values and keep the scale, because the level changed its meaning, but the noise did not."""
         self.values.clear()
         self._ordered = None
         self.seen = 0
@@ -143,19 +143,19 @@ class History(Stateful):
         if ordered is None:
             if not self.has_baseline:
                 return None
-            # -0.0 becomes 0.0: the two sort alike and would make the order depend on when it is built.
+            # -0.0 becomes 0.0: the two sort as equals, and the order would depend on the time at which it is built.
             self._ordered = ordered = sorted([value + 0.0 for value in self.lagged()])
         return sorted_median(ordered)
 
     def innovation(self, x: float, *, trend: bool = True, enough: float = -math.inf) -> float | None:
-        """Return how far ``x``, the next value, lies above its prediction, in standard errors of the prediction.
+        """Return how far ``x``, the next value, is above its prediction, in standard errors of the prediction.
 
         The prediction is the lagged median. With ``trend`` it is also the line through the lagged window, extrapolated,
         and the smaller of the two errors is returned. The standard error of a line grows with the distance:
         σ √(1 + 1/n + (t − t̄)² / Σ(tᵢ − t̄)²). A short history can therefore raise an alarm, but only on a large error.
-        The line is not computed where the median alone gives less than ``enough``, below which the caller needs no
-        smaller number. Where ``enough`` is positive and ``x`` is not above the median, or not by as much with the least
-        that the scale can be, the scale is not computed either, and the result is 0.
+        The line is not computed if the median alone gives less than ``enough``, because the caller then needs no
+        smaller number. If ``enough`` is positive and ``x`` is not above the median, or not by enough even with the
+        smallest possible scale, the scale is not computed either, and the result is 0.
         """
         baseline = self.baseline()
         if baseline is None or (self._waiting is None and self._scale is None):

@@ -1,4 +1,4 @@
-"""A rare loss: the newest values of a reward or of a share all lie far below those before, which rarely happened."""
+"""A rare loss: the newest values of a reward or a share are all far below the earlier ones, which is rare."""
 
 import math
 from bisect import bisect_left, bisect_right, insort_right
@@ -14,18 +14,18 @@ __all__ = ["RareLoss"]
 
 WINDOW = 40  # rows of baseline
 LEAST = 4
-LEAST_SPAN = 0.02  # of the baseline above the floor, in the unit of the reward: less is nothing to lose
+LEAST_SPAN = 0.02  # of the baseline above the floor, in the unit of the reward: a smaller span leaves nothing to lose
 
 
 class RareLoss(Stateful):
-    """How improbable the newest 2 to 6 rewards are, of which each must lie under a share of the baseline.
+    """The improbability of the newest 2 to 6 rewards, each of which must be under a share of the baseline.
 
     For each m from 2 to 6 the baseline b is the median of up to 40 rewards before the newest m. Each of the m must lie
     under floor + share · (b − floor), with the floor 0 or the lowest reward. The result is the smallest `rarity` of
     those m. It needs four rewards before, not a warm-up, and no distribution of the noise.
 
     Args:
-        share: What is left of the baseline at most.
+        share: The largest remaining share of the baseline.
 
     >>> loss = RareLoss(share=0.6)
     >>> [round(loss.update(reward), 6) for reward in [0.9, 0.8, 1.0, 0.9, 0.8, 0.9, 0.3, 0.1, 0.2]][-3:]
@@ -35,16 +35,17 @@ class RareLoss(Stateful):
     def __init__(self, share: float) -> None:
         self._share = share
         self._largest = -math.inf
-        self._ordered: list[float] | None = None  # the rewards in ascending order, while row after row is measured
+        # The rewards in ascending order, while rows are measured one after the other.
+        self._ordered: list[float] | None = None
         self.rewards: deque[float] = deque(maxlen=WINDOW + MOST_ROWS)
         self.floor = 0.0
         self.rarity = 1.0
         self.baseline: float | None = None
 
     def update(self, reward: float) -> float:
-        """Add one reward and return the rarity, 1 where the newest rewards are not low.
+        """Add one reward and return the rarity; 1 if the newest rewards are not low.
 
-        No baseline is larger than the largest reward, which decides nearly every row.
+        No baseline is larger than the largest reward, so a comparison with it decides nearly every row.
         """
         rewards = self.rewards
         leaving = rewards[0] if len(rewards) == WINDOW + MOST_ROWS else -math.inf
@@ -63,7 +64,7 @@ class RareLoss(Stateful):
         return self.rarity
 
     def _sort(self, reward: float, leaving: float) -> list[float]:
-        """Return all rewards in ascending order; what was in order at the last row changes by one or two of them."""
+        """Return all rewards in ascending order; the order of the last row changes by only one or two values."""
         ordered = self._ordered
         if ordered is None:
             self._ordered = ordered = sorted(self.rewards)
@@ -74,13 +75,13 @@ class RareLoss(Stateful):
         return ordered
 
     def _measure(self, reward: float, ordered: Sequence[float]) -> None:
-        """Measure the rarity of rewards of which the newest may be low."""
+        """Measure the rarity of the newest rewards, which may be low."""
         if len(ordered) < LEAST + 2 or reward >= sorted_median(ordered) or not self._may_be_low(ordered):
             return
         values, floor = list(self.rewards), self.floor
         most = min(MOST_ROWS, len(values) - LEAST)
         before = sorted(values[:-most][-WINDOW:])
-        # The most rows first: where chance hardly brings them, fewer rows cannot be rarer, and need no look.
+        # The most rows come first: if chance hardly causes them, fewer rows cannot be rarer, and are not examined.
         for rows in range(most, 1, -1):
             if rows < most:  # the window moves on by one row, and stays in order
                 if len(values) > rows + WINDOW:
@@ -90,18 +91,18 @@ class RareLoss(Stateful):
                 break
             mildest, baseline = max(values[-rows:]), sorted_median(before)
             if baseline - floor > LEAST_SPAN and mildest < floor + self._share * (baseline - floor):
-                # The rarity of these rows, with a baseline that is in order.
+                # The rarity of these rows, with a sorted baseline.
                 found = ((bisect_right(before, mildest) + 1) / (len(before) + 2)) ** rows
                 if found <= self.rarity:
                     self.rarity, self.baseline = found, baseline
 
     @property
     def largest(self) -> float:
-        """The largest value that is kept; minus infinity while there is none."""
+        """The largest value that is kept; minus infinity if there is none."""
         return self._largest
 
     def _may_be_low(self, ordered: Sequence[float]) -> bool:
-        """Return whether the two newest rewards lie under the largest bound that any of the baselines can have.
+        """Return whether the two newest rewards are under the largest bound that any of the baselines can have.
 
         Of n ordered values, the upper median of any k of them is at most the value at place n - ⌈k / 2⌉, from 0.
         """
@@ -124,6 +125,6 @@ class RareLoss(Stateful):
         self.floor = find_floor(floor, rewards, taken)
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore a saved state; the largest reward is found again."""
+        """Restore a saved state; the largest reward is determined again."""
         super().load(state)
         self._largest, self._ordered = max(self.rewards, default=-math.inf), None

@@ -1,4 +1,4 @@
-"""Computes how improbable the newest rows of an unchanged run would be, from ranks, without assuming a distribution."""
+"""Computes the improbability of the newest rows in an unchanged run, from ranks, without assuming a distribution."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -7,22 +7,22 @@ from operator import ge, le
 
 __all__ = ["MOST_ROWS", "is_rarer", "rarity"]
 
-MOST_ROWS = 6  # newest rows that are compared
-LEAST = 4  # rows to compare with
+MOST_ROWS = 6  # the number of newest rows that are compared
+LEAST = 4  # the number of rows for the comparison
 
 
 def rarity(values: Sequence[float], *, falls: bool, rows: Sequence[int] = range(1, MOST_ROWS)) -> float:
-    """Return the smallest of ((c + 1) / (n + 2))^m over m, a bound on how often chance brings such rows.
+    """Return the smallest of ((c + 1) / (n + 2))^m over m, an upper bound of the probability of such rows by chance.
 
     Let y be the mildest of the newest m rows, and c the number of the n rows before them that are as extreme as y.
     (c + 1) / (n + 2) estimates the probability that one row is that extreme (Laplace's rule of succession; for c = 0 it
     is about the rank probability 1 / (n + 1) of exchangeable rows). A reward that is 0 in one row of ten, as in small
-    groups, has often been as low, while a robust deviation of it is 0 and makes every fall look significant.
+    groups, has often been that low. Its robust deviation is 0, and would make every fall look significant.
 
     Args:
         values: The rows, oldest first.
         falls: Whether low values are extreme.
-        rows: The m that are tried.
+        rows: The values of m.
 
     Reference:
         Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World" (2005), section 7.1, for the ranks.
@@ -46,11 +46,11 @@ def rarity(values: Sequence[float], *, falls: bool, rows: Sequence[int] = range(
 
 
 def is_rarer(values: Sequence[float], ordered: Sequence[float], bound: float, *, falls: bool) -> bool:
-    """Return whether the `rarity` of the newest rows is below a bound, without computing more of it than that needs.
+    """Return whether the `rarity` of the newest rows is below a bound, without computing more of it than necessary.
 
     Args:
         values: The rows, oldest first.
-        ordered: The oldest of them in ascending order, as many as the caller has in order; the rest are few.
+        ordered: The oldest rows in ascending order, as far as the caller has sorted them; the rest are few.
         bound: The bound.
         falls: Whether low values are extreme.
 
@@ -59,17 +59,17 @@ def is_rarer(values: Sequence[float], ordered: Sequence[float], bound: float, *,
     True
     """
     count, rest = len(values), values[len(ordered) :]
-    # The most rows first, because a failure that has lasted for some rows is rarest by all of them.
+    # The most rows come first, because a failure that has lasted for some rows is rarest by all of them.
     for m in range(min(MOST_ROWS - 1, count - LEAST), 0, -1):
         before = count - m
         mildest = max(values[-m:]) if falls else min(values[-m:])
         as_extreme = bisect_right(ordered, mildest) if falls else len(ordered) - bisect_left(ordered, mildest)
         if m >= len(rest):
-            as_extreme -= m - len(rest)  # of the newest, which are all as extreme
+            as_extreme -= m - len(rest)  # the newest rows are all as extreme
         else:
             as_extreme += len([1 for value in rest[:-m] if (value <= mildest if falls else value >= mildest)])
         if ((as_extreme + 1) / (before + 2)) ** m < bound:
             return True
-        if (1 / (before + 2)) ** m >= bound:  # even if no row before was as extreme, and fewer rows are no rarer
+        if (1 / (before + 2)) ** m >= bound:  # true even if no earlier row was as extreme, and fewer rows are not rarer
             return False
     return False

@@ -6,9 +6,9 @@ from operator import mul, sub
 
 __all__ = ["MAD_TO_SIGMA", "line", "long_run_factor", "median", "median_distance", "noise_scale", "sorted_median"]
 
-MAD_TO_SIGMA = 1.4826  # of a normal distribution
+MAD_TO_SIGMA = 1.4826  # the factor of a normal distribution
 ROOT_OF_TWO = math.sqrt(2.0)
-PLACES = tuple(map(float, range(128)))  # a product with a float is cheaper than one with an integer
+PLACES = tuple(map(float, range(128)))  # multiplying by a float is cheaper than by an integer
 LEAST_FOR_CORRELATION = 8  # fewer values carry no information about a correlation
 LARGEST_CORRELATION = 0.75  # beyond it the factor grows without bound
 
@@ -31,8 +31,8 @@ def sorted_median(ordered: Sequence[float]) -> float:
 def median_distance(ordered: Sequence[float], centre: float) -> float:
     """Return the median of |x - centre| over at least one value, given in ascending order.
 
-    The half of the values that lie nearest to the centre are neighbours, so that a binary search finds them. This is
-    several times faster than to sort the distances.
+    The half of the values nearest to the centre are neighbours, so a binary search finds them. This is several times
+    faster than sorting the distances.
 
     >>> median_distance([1.0, 2.0, 4.0, 9.0], 3.0)
     1.5
@@ -79,9 +79,9 @@ def noise_scale(values: Sequence[float]) -> float:
 def long_run_factor(values: Sequence[float]) -> float:
     """Return √(1 + ρ) / (1 − ρ) for the first autocorrelation ρ of the detrended values, ρ in [0, 0.75].
 
-    An optimiser's momentum makes neighbouring steps alike. A sum of n of them wanders √((1 + ρ) / (1 − ρ)) times
-    further than a sum of white noise, and their successive differences are √(1 − ρ) times smaller than those of white
-    noise. Both together turn `noise_scale` into the long-run deviation.
+    An optimiser's momentum makes neighbouring steps similar. A sum of n of them varies √((1 + ρ) / (1 − ρ)) times more
+    than a sum of white noise, and their successive differences are √(1 − ρ) times smaller than those of white noise.
+    Both factors together turn `noise_scale` into the long-run deviation.
     """
     n = len(values)
     if n < LEAST_FOR_CORRELATION:

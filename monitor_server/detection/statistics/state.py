@@ -1,8 +1,8 @@
 """Saving and restoring objects whose attributes are numbers, windows and other such objects.
 
-A detector's state is its public attributes. Restoring fills a freshly constructed object. Attributes with a leading
-underscore (thresholds, rates, bounds, window lengths, shared parts) are set by the constructor and never read from a
-saved state, so that a newer version's rules apply to runs that are under way.
+A detector's state is its public attributes. Restoring fills a newly constructed object. The constructor sets attributes
+with a leading underscore (thresholds, rates, bounds, window lengths, shared parts), which are never read from a saved
+state, so that a newer version's rules apply to current runs.
 """
 
 from collections import deque
@@ -12,7 +12,8 @@ from typing import Any, Self
 
 __all__ = ["Stateful", "find_floor", "take_newest"]
 
-PLAIN = frozenset({float, int, str, bool, NoneType})  # nearly all attributes; the state is written after every slice
+# Nearly all attributes are of these types; the state is written after every slice.
+PLAIN = frozenset({float, int, str, bool, NoneType})
 
 
 class Stateful:
@@ -28,19 +29,19 @@ class Stateful:
     """
 
     def state(self) -> dict[str, Any]:
-        """Return everything that is needed to continue after a restart; non-finite floats stay floats."""
+        """Return the complete state for a restart; non-finite floats stay floats."""
         return {
             name: value if type(value := getattr(self, name)) in PLAIN else _dump(value) for name in _public_names(self)
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore a saved state; attributes that it does not name keep their values."""
+        """Restore a saved state; attributes that it does not contain keep their values."""
         for name in _public_names(self):
             if name in state:
                 setattr(self, name, _restore(getattr(self, name), state[name]))
 
     def take_back(self, rows: int, left: int) -> None:
-        """Forget what the newest rows have added, because a rewind replaces them; by default every part does.
+        """Forget the values of the newest rows, because a rewind replaces them; by default in every part.
 
         Args:
             rows: Number of rows that are replaced. A window loses as many of its values, although a row may have added
@@ -72,7 +73,7 @@ def take_newest(window: deque[Any], rows: int) -> list[Any]:
 
 
 def find_floor(floor: float, left: deque[float], taken: list[float]) -> float:
-    """Return the lowest of 0 and all values of a run, of which some were taken; of older ones only the floor is known.
+    """Return the lowest of 0 and a run's remaining values; older values are known only by the floor.
 
     >>> find_floor(-5.0, deque([0.5, -1.0]), [0.4]), find_floor(-5.0, deque([0.5, -1.0]), [-5.0])
     (-5.0, -1.0)
@@ -84,10 +85,10 @@ _NAMES: dict[type[Stateful], tuple[str, ...]] = {}
 
 
 def _public_names(thing: Stateful) -> tuple[str, ...]:
-    """Return the names of the public attributes, which all objects of a class have alike once they are constructed.
+    """Return the names of the public attributes, which are the same for all objects of a class after construction.
 
     They are read from the first object of a class only. CPython 3.11 makes a dictionary of an object whose attributes
-    are listed, and keeps it: a step of an engine with such objects takes a fifth longer from then on.
+    are listed, and keeps it: a step of an engine with such objects then takes a fifth longer.
     """
     if type(thing) not in _NAMES:
         _NAMES[type(thing)] = tuple(name for name in vars(thing) if name[0] != "_")
@@ -100,7 +101,7 @@ def _dump(value: Any) -> Any:  # noqa: ANN401 - walks any state tree
     if isinstance(value, Stateful):
         return value.state()
     if isinstance(value, deque):
-        return list(value)  # a window holds numbers only
+        return list(value)  # a window contains only numbers
     if isinstance(value, dict):
         return {key: _dump(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

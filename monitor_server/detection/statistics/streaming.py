@@ -4,7 +4,7 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["Cusum", "DrawUp", "Ema"]
 
-ROUNDING = 1e-9  # far more than the rounding of a sum of numbers of order one
+ROUNDING = 1e-9  # far more than the rounding error of a sum of numbers of order one
 
 
 class Ema(Stateful):
@@ -25,8 +25,8 @@ class Ema(Stateful):
         self.value: float | None = None
         self.count = 0
 
-    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - what it was is not known
-        """Average anew, from the row that follows."""
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the former value is not known
+        """Restart the average with the next row."""
         self.value, self.count = None, 0
 
     def update(self, x: float) -> float:
@@ -86,10 +86,10 @@ class DrawUp(Stateful):
 class Cusum(Stateful):
     """One-sided cumulative sum S ← max(0, S + clip(z, ±cap) − k), and the step at which it last left zero.
 
-    The cap keeps a single outlier from raising the alarm alone.
+    The cap prevents a single outlier from raising the alarm.
 
     Args:
-        slack: k, in units of z. A drift below it is tolerated for ever.
+        slack: k, in units of z. A drift below it is always tolerated.
         cap: Largest |z| that counts.
 
     Reference:
@@ -124,7 +124,7 @@ class Cusum(Stateful):
 
     @property
     def largest_to_zero(self) -> float:
-        """A z below which the next sum is 0, whatever z is."""
+        """A z below which the next sum is certainly 0."""
         return self._slack - self.value - ROUNDING
 
     def reset(self) -> None:
