@@ -142,7 +142,6 @@ class Lifecycle:
 
         Changes that others wrote since the alerts were read are kept: silences, and an acknowledgement unless the alert
         has become more severe.
-        more severe.
         """
         if not self._unsaved:
             return

@@ -63,8 +63,7 @@ def moved_signals(signals: Mapping[str, Signal], *, opened_step: int) -> list[Mo
     factor, as in detection. S = max(0, S + (x − b)/σ − 0.5). The signal has departed if the median of the last 3 rows
     lies beyond b by 3 σ and by at least the change that matters. The departure began between the last row with S = 0
     and the first row from which the median of 3 rows stays beyond both. A signal whose newest value is NaN or infinite
-    moved at
-    the first such value.
+    moved at the first such value.
 
     Signals are ordered by their latest possible onsets, because the end of a best level is blurred, but the first row
     clearly beyond it is not.

@@ -1,7 +1,7 @@
 """Hands the results of the writer's thread to the event loop, which wakes once for all results that are ready.
 
-A commit answers many requests. `asyncio.wrap_future` would wake the loop, and switch threads, for each of them.
-A request waits at most `LONGEST_WAIT_SECONDS` for a disk that does not answer.
+A commit answers many requests. `asyncio.wrap_future` would wake the loop, and switch threads, for each of them. A
+request waits at most `LONGEST_WAIT_SECONDS` for a disk that does not answer.
 """
 
 import asyncio

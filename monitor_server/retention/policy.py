@@ -32,15 +32,14 @@ class Task:
     """Data to remove, usually of one run.
 
     Attributes:
-        kind: ``audit_entries`` and ``silences`` belong to no run;
-            ``deleted_run`` removes all of a run whose deletion has begun, ``removed_attempts`` the rows that a reset
-            has hidden, ``old_responses`` the responses of a run beyond its limit; the others remove or thin one of
-            its tables.
+        kind: ``audit_entries`` and ``silences`` belong to no run; ``deleted_run`` removes all of a run whose deletion
+            has begun, ``removed_attempts`` the rows that a reset has hidden, ``old_responses`` the responses of a run
+            beyond its limit; the others remove or thin one of its tables.
         run_id: The run, or "".
         kept_steps: For ``records``: the number of newest steps whose records are kept.
         limits: The limits that cause the removal; None if a person, a reset or ingest causes it.
-        silent_since: For data of silent runs: the task is dropped if a batch has arrived since then, because the
-            other tasks may take hours.
+        silent_since: For data of silent runs: the task is dropped if a batch has arrived since then, because the other
+            tasks may take hours.
     """
 
     kind: Kind

@@ -1,7 +1,7 @@
 """The rules of many runs during projection: each complete step once and in order, and the clock between steps.
 
-The state of a run's rules is saved in the transaction of the last processed step, as is that of its detectors, so
-that a restart or another collector continues from there. A run without rules has no state and costs one look-up.
+The state of a run's rules is saved in the transaction of the last processed step, as is that of its detectors, so that
+a restart or another collector continues from there. A run without rules has no state and costs one look-up.
 """
 
 import logging

@@ -117,7 +117,6 @@ class Ownership:
 
         If such a run were free for a moment, two busy projectors would take it from each other, and read the state of
         the detectors from the store for each slice.
-        detectors from the store for each slice.
         """
         now = self._clock()
         soon = now + OWNER_SECONDS * 2 / 3

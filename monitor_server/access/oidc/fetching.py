@@ -25,8 +25,8 @@ def fetch_json(
     """Send a request and return the status and the JSON object of the answer.
 
     Raises:
-        SignInRefused: If the provider cannot be reached, is too slow, or answers with anything but a JSON object of
-            at most 256 KiB. The message contains no secret.
+        SignInRefused: If the provider cannot be reached, is too slow, or answers with anything but a JSON object of at
+            most 256 KiB. The message contains no secret.
     """
     if not is_safe_address(address):
         raise _failure(f"an address of the provider must begin with https://, got {printable(address, longest=200)}")

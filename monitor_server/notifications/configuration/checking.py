@@ -77,7 +77,6 @@ def refused_kinds(file: NotificationFile) -> list[str]:
 
     This check applies to documents that a person writes, and not to saved ones: a collector of another version may have
     detectors that this version lacks.
-    version may have detectors of its own.
     """
     return [
         f"routes[{number}].kinds[{place}] {refusal_of_kind(kind)}"

@@ -19,7 +19,6 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")  # IPv4 behind a NAT64 gateway
 # Networks that `is_global` does not recognise in every version of Python: other forms of IPv4 within IPv6, addresses of
 # a site, and the service that each machine of Azure has beside it.
-# the service that each machine of Azure has beside it.
 NOT_PUBLIC: Final = tuple(
     ipaddress.ip_network(each)
     for each in ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "fec0::/10", "168.63.129.16/32")

@@ -22,7 +22,6 @@ def spell_reason(lines: Sequence[str], url: str) -> str:
 
     Services repeat their input in errors. So every part of the address is hidden, and every text that looks like an
     address or a token.
-    or a token.
 
     Args:
         lines: The warnings and errors of Apprise.

@@ -125,7 +125,6 @@ class Tracker:
         Returns:
             Attempt and step of the newest step that they had processed, at which a replay repeats the acknowledgement;
             None if they have processed no step yet.
-            they have seen nothing yet.
         """
         tracked = self._track(context)
         if tracked.seen is not None:

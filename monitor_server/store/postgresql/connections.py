@@ -73,8 +73,7 @@ def require_suitable(connection: Connection) -> None:
 
     Raises:
         DatabaseUnusable: If it cannot be written or cannot store every text, or a program in between has dropped the
-            options of the connection. A pooler does this, and also breaks prepared statements in its transaction
-            mode.
+            options of the connection. A pooler does this, and also breaks prepared statements in its transaction mode.
     """
     if connection.dialect.name != "postgresql":
         return

@@ -16,8 +16,7 @@ class StoredKey:
     Attributes:
         id: The public name of the key: the first 16 hexadecimal digits of its hash.
         name: The name that the creator of the key gave it. Two keys that are not revoked and act in the same project
-            never
-            have the same name.
+            never have the same name.
         scope: The actions that the key allows.
         project: The only project that the key may access; None for all.
         hash: SHA-256 of the key.

@@ -30,7 +30,6 @@ def thinning_stride(connection: Connection, run_id: str, *, thinned_to: int, las
 
     If the run is already thinned, every second range is assumed to have contained a step. Otherwise the stride would
     decrease from slice to slice.
-    from slice to slice.
 
     Args:
         connection: The database.
