@@ -1,4 +1,4 @@
-"""Decides what to do about an alert; the framework's callback carries it out. Knows no framework.
+"""Decides what to do about an alert; the framework's callback carries it out. Depends on no framework.
 
 Alerts arrive in the exporter's thread. The training thread reads the decisions between two steps.
 """
@@ -17,10 +17,10 @@ from trainer_hooks.wire import ALERT_KINDS, Action, ActionOutcome, ActionReport,
 
 __all__ = ["Action", "ActionPolicy", "Decision"]
 
-# What people may ask for. Of `notify` and `skip_update` a person has nothing once the message has been read.
+# The actions that people may ask for. `notify` and `skip_update` are of no use to a person who has read the message.
 REQUESTABLE: tuple[Action, ...] = ("stop", "rollback", "checkpoint", "enable_llds")
-# How long a request holds whose collector does not state it: as long as the collectors of that version keep one. It is
-# also the longest that a collector can state, so that no receipt makes a request act on the run of tomorrow.
+# The lifetime of a request whose collector does not state one: older collectors keep a request for this long. It is
+# also the longest lifetime that a collector can state, so that no request acts on the run hours later.
 UNSTATED_SECONDS: Final = 600.0
 _NAMES = (*get_args(Severity), *sorted(ALERT_KINDS))
 
@@ -33,10 +33,10 @@ class Decision:
 
     Attributes:
         action: What to do.
-        alert: What it is about.
+        alert: The alert that the action is about.
         request: The request; None where a rule demands the action.
-        expires_at: From when on it must not be carried out any more, in monotonic seconds of this process; None
-            for a decision that does not expire.
+        expires_at: The time from which the action must not be carried out any more, in monotonic seconds of this
+            process; None for a decision that does not expire.
     """
 
     action: Action
@@ -59,7 +59,7 @@ class Decision:
         return printable(f"{asked}{alert.severity} {alert.kind}, open since step {alert.opened_step}: {alert.summary}")
 
     def has_expired(self, now: float) -> bool:
-        """Return whether it is too late to carry it out; an end that is NaN has passed.
+        """Return whether it is too late to carry out the decision; an ``expires_at`` of NaN has passed.
 
         Args:
             now: Monotonic seconds of this process.
@@ -67,9 +67,12 @@ class Decision:
         return self.expires_at is not None and not now < self.expires_at
 
     def is_left_behind(self, step: int) -> bool:
-        """Return whether its alert opened at a step that a training has taken back, which is about to make ``step``.
+        """Return whether the alert opened at a step that the training has rolled back.
 
-        What a person has asked for is done all the same, but for another rollback.
+        A request of a person is not left behind, unless it asks for another rollback.
+
+        Args:
+            step: The step that the training makes next.
         """
         return self.alert.opened_step >= step and (self.request is None or self.action == "rollback")
 
@@ -99,7 +102,7 @@ class ActionPolicy:
             LLDSGRPOTrainer.
         dry_run: Only log what would be done.
         requests: The actions that people may ask for over the collector, by a link in a notification or by its API
-            (docs/actions.md); none unless given. Every request for another one is refused, and the record says so.
+            (docs/actions.md); none unless given. A request for any other action is refused, and the record says so.
 
     Raises:
         ConfigurationError: If a kind, a severity or an action is unknown.

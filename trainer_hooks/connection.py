@@ -54,10 +54,10 @@ def connect(
         api_key: Key with the scope ingest; else `RLVITALS_API_KEY`.
         rank: This process's rank; else `RANK`; else 0.
         world_size: Number of processes; else `WORLD_SIZE`; else 1.
-        on_alert: Called with each alert that fires, once, in a background thread, also where it was resolved before a
-            receipt could name it; its errors are logged.
+        on_alert: Called once with each alert that fires, in a background thread, even if the alert was resolved before
+            a receipt could name it; its errors are logged.
         actions: What to do about alerts; the trainer's callback or your loop carries it out (`Monitor.policy`).
-        source: What produces the records; shown with the run, the first 200 characters of it.
+        source: The program that produces the records; the run's page shows its first 200 characters.
         responses: Most sampled responses of each kind and step that are sent with their token ids; else
             `RLVITALS_RESPONSES`; else 2. 0 sends none.
         texts: Whether the texts of these responses are sent, where the rollouts have them; else `RLVITALS_TEXTS`;
@@ -105,9 +105,9 @@ def connect(
 def _is_importing_for_parent() -> bool:
     """Whether this process was spawned, for example for a data loader, and still imports its parent's main module.
 
-    A connection of its own would be a newer attempt of the run, and detection would leave the parent's.
+    If it connected, its connection would be a newer attempt of the run, and detection would ignore the parent's.
     """
-    # multiprocessing sets the attribute for itself: it refuses to start processes meanwhile.
+    # multiprocessing itself sets the attribute, and refuses to start processes while it is set.
     module = sys.modules.get("multiprocessing.process")
     return module is not None and getattr(module.current_process(), "_inheriting", False)
 

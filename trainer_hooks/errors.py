@@ -30,7 +30,7 @@ class UnavailableError(VitalsError):
     """The batch did not arrive, or may not have arrived; sending it again is right.
 
     Args:
-        detail: What happened.
+        detail: The failure, in words.
         retry_after_seconds: How long the collector asked us to wait.
         is_deferred: Whether nothing was tried, because the last failure is too recent.
     """

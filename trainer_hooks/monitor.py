@@ -1,4 +1,4 @@
-"""The object that a training loop holds: `Monitor.log_step`, and what the collector answered."""
+"""The object that a training loop holds: it logs steps, and keeps the newest answer of the collector."""
 
 import atexit
 import os
@@ -47,13 +47,13 @@ class Monitor:
 
     After construction nothing here raises into training, waits on the network, or draws from the training's random
     generators. A forked child (a data loader's worker) inherits a monitor that does nothing, because one process
-    reports for a rank; where it logs a step after all, a warning says so once.
+    reports for a rank; if the child logs a step, one warning says that the step is not sent.
 
     Args:
         settings: The collector, and the run, attempt and rank of this process.
         transport: Carries batches; without one they stay in the spool, and `trainer_hooks.sync` sends them.
         config: The run's configuration, JSON values.
-        source: What produces the records, such as ``"trl 1.16.0"``.
+        source: The program that produces the records, such as ``"trl 1.16.0"``.
         on_alert: Called once for each alert that fires on the run, in a background thread; also for one that was
             resolved before a receipt could name it.
         policy: Decides what to do about each of these alerts; the framework's callback, or your loop, carries it out.
@@ -104,7 +104,7 @@ class Monitor:
         if spool and transport is None:
             _require_folder(spool, settings)
         sending_queue = SendingQueue(self.drops, spool=spool)
-        # An alert that fires no more is no reason to act, so the policy does not receive it.
+        # The policy does not receive an alert that has stopped firing, because it is no reason to act any more.
         on_passed = [on_alert] if on_alert else []
         listeners = [*([policy.consider] if policy else []), *on_passed]
         self._requests = RequestReceiver(policy, reports=settings.rank == 0)
@@ -124,7 +124,7 @@ class Monitor:
                 self._health,
                 redact=redact,
                 spool_bytes=lambda: sending_queue.spool_bytes,
-                # In µs. No process logs a step per µs, so the numbers of a later process are always higher.
+                # The start time in µs. No process logs a step per µs, so the numbers of a later process are higher.
                 first_seq=int(clock() * 1e6),
             ),
             batches=self._batches,
@@ -202,7 +202,7 @@ class Monitor:
             data_version: Name of the data, which changes with the curriculum.
             policy_version: Updates applied to the policy that produced these numbers.
             paired: Tokens scored before and after the step's update (`trainer_hooks.probes.rescoring`).
-            actions: What was done about alerts after this step; the adapters set it.
+            actions: The actions that were taken about alerts after this step; the adapters set them.
         """
         if self._is_silent:
             if self._why_silent:
@@ -230,7 +230,7 @@ class Monitor:
 
         Returns:
             Numbers by name; those on a device are fetched with one copy, and a value that is no number is left out and
-            counted. Nothing where the monitor is silent, or what was given is no mapping.
+            counted. Empty if the monitor does nothing, or the argument is no mapping.
         """
         if self._is_silent:
             return {}

@@ -18,15 +18,16 @@ from trainer_hooks.text_safety import describe_object
 
 __all__ = ["ConnectionSettings", "find_run_name", "hooks_to_load", "spool_dir"]
 
-# In ms. A rewind inside a process adds 1 to the attempt, so each restart leaves room for many.
+# The distance between the attempts of two restarts, in ms. A rewind inside a process adds 1 to the attempt, so each
+# restart has room for many rewinds.
 REWINDS_PER_RESTART = 1000
 
-# At 5 KB a record, which is two blocks of the disk: three weeks of one-minute steps. With sampled responses of 500
-# tokens: four days.
+# At 5 KB a record, which is two blocks of the disk, this holds three weeks of one-minute steps. With sampled responses
+# of 500 tokens it holds four days.
 SPOOL_BYTES = 256 << 20
 RESPONSES = 2
 RESPONSE_BYTES = 64 << 10
-# Nobody can look at them more often. Shorter steps are those of tiny models, which sampling would slow down.
+# A person cannot read responses more often. Shorter steps are those of tiny models, which sampling would slow down.
 RESPONSE_SECONDS = 1.0
 
 ADJECTIVES = "amber brisk calm clear fair gentle green keen lucid mellow quiet rapid silver steady sunny warm"
@@ -84,7 +85,7 @@ class ConnectionSettings:
             clock: Seconds since the epoch.
 
         Returns:
-            The settings, or None where neither an address nor a spool is given and there is nothing to do.
+            The settings, or None if neither an address nor a spool is given, because then there is nothing to do.
 
         Raises:
             ConfigurationError: If the settings cannot work.

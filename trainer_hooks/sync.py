@@ -1,6 +1,6 @@
 """``python -m trainer_hooks.sync [FOLDER]`` sends the records that dead trainers have left on disk.
 
-A folder whose trainer still lives is left alone, and so is a folder that another process is sending.
+It skips folders whose trainer still runs, and folders that another process is sending.
 """
 
 import argparse
@@ -19,13 +19,13 @@ __all__ = ["SyncResult", "main", "sync"]
 
 @dataclass(slots=True)
 class SyncResult:
-    """What happened to the records of a spool.
+    """The result of sending a spool.
 
     Attributes:
         sent: Records that the collector has accepted.
-        refused: Records that it does not accept; refused batches stay on disk.
-        in_use: Folders left alone because their process lives.
-        unreadable: Folders, and batches in others, that could not be read, such as another user's.
+        refused: Records that the collector has refused; refused batches stay on disk.
+        in_use: Folders that were skipped because their process lives.
+        unreadable: Folders, and batches in other folders, that could not be read, such as another user's.
         left_out: Signals of accepted records that were not stored.
     """
 
@@ -97,7 +97,7 @@ def _note_unreadable(path: Path, error: OSError, result: SyncResult) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Send a spool. Return the exit status: 0, or 1 where not every record was accepted and a line says why."""
+    """Send a spool. Return the exit status: 0, or 1 if not every record was accepted; a line then says why."""
     from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415 - as in `connect`
 
     parser = argparse.ArgumentParser(

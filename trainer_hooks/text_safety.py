@@ -1,10 +1,10 @@
-"""Foreign texts for logs and messages: of a user's objects and errors, which may raise, and of the collector."""
+"""Makes foreign texts safe for logs: those of the user's objects and errors, which may raise, and the collector's."""
 
 from typing import Final
 
 __all__ = ["LONGEST_TEXT_CHARS", "describe_error", "describe_object", "printable"]
 
-LONGEST_TEXT_CHARS: Final = 2_000  # of one log line, which may hold what a user's object says of itself
+LONGEST_TEXT_CHARS: Final = 2_000  # of one log line, which may hold the representation of a user's object
 OBJECT_CHARS: Final = 80
 
 
@@ -25,5 +25,5 @@ def describe_error(error: Exception) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text from the collector with escapes for what would steer a terminal or begin a line of a log."""
+    """Return a text from the collector with escapes for characters that control a terminal or begin a log line."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

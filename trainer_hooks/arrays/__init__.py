@@ -117,7 +117,7 @@ class ArrayLibrary(Protocol):
         """Checks whose values are still on the device; finishing one raises a `RolloutsError` or does nothing."""
 
     def refuse_where(self, bad: Array, values: Array, rule: str) -> None:
-        """Refuse the arrays if any place is bad, and name the first one; on a device this is a deferred check.
+        """Refuse the arrays if any place is bad, and name the first bad place; on a device this is a deferred check.
 
         Raises:
             RolloutsError: If any place is bad.

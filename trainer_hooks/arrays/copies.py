@@ -22,7 +22,7 @@ NO_ARRAYS = LISTS | {"check", "clip_range", "copy", "decode", "library", "traine
 # Python has free memory for smaller arrays.
 LARGE_BYTES = 64 << 10
 ALIGNMENT = 64  # bytes in a line of the processor's cache
-# Enough for the steps that wait at the same time, unless steps arrive faster than they are encoded.
+# These are enough for the steps that wait at the same time, unless steps arrive faster than they are encoded.
 SPARE_BUFFERS = 4
 
 

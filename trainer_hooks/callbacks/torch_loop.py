@@ -22,13 +22,13 @@ from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
 
-# The detail of an action that the loop carries out; whether the loop has done so is not known here.
+# The detail of an action that is left to the loop; this module cannot find out whether the loop has carried it out.
 DELEGATED = "handed to the loop, which carries it out itself"
 LEFT_BEHIND = "the loop has gone back to before the step at which this alert opened"
 
 
 class LoopWatch:
-    """Logs a step each time the optimiser steps: gradient norm, learning rate, and what you noted.
+    """Logs a step each time the optimiser steps: gradient norm, learning rate, and the numbers that you noted.
 
         with LoopWatch(optimizer, trainer_hooks.connect()) as watch:
             for batch in data:
@@ -40,7 +40,7 @@ class LoopWatch:
     ``clip_grad_norm_`` returns as ``grad/norm``, because the norm after clipping is a constant. Note it under FSDP too:
     a sharded norm cannot be read without a collective, so it is left out.
 
-    If an exception ends the block, what was noted since the last step is sent first, marked ``hooks/partial_step``.
+    If an exception ends the block, the numbers noted since the last step are sent first, marked ``hooks/partial_step``.
 
     Args:
         optimizer: Any torch optimiser, prepared by Accelerate or not.
@@ -114,8 +114,8 @@ class LoopWatch:
     def go_back(self, step: int) -> None:
         """Number the next optimiser step ``step``, after the loop has loaded a checkpoint: its step plus 1.
 
-        The run's history is that of the new steps from there on. What was noted of an unfinished step is dropped, and
-        decisions about alerts that opened at steps which are left behind are refused.
+        From this step on, the run's history consists of the new steps. The numbers noted for an unfinished step are
+        dropped. Decisions about alerts that opened at ``step`` or later are refused.
         """
         self._step, self._has_gone_back = int(step), True
         self._scalars, self._rollouts, self.decisions = {}, None, ()
@@ -168,7 +168,7 @@ class LoopWatch:
             self._model_monitors.remove()
 
     def _log_partial_step(self) -> None:
-        """Log what was noted for the step that an exception ends before its update."""
+        """Log the numbers noted for the step that an exception ends before its update."""
         scalars, rollouts = self._scalars, self._rollouts
         self._scalars, self._rollouts = {}, None
         if scalars or rollouts is not None:

@@ -1,6 +1,6 @@
 """Watches a transformers Trainer, whatever it trains: ``callbacks=[VitalsCallback()]`` or ``report_to="rlvitals"``.
 
-Importing this module is what makes ``report_to="rlvitals"`` known to transformers.
+Importing this module registers ``rlvitals`` with transformers as a value of ``report_to``.
 """
 
 import logging

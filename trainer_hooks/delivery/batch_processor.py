@@ -1,7 +1,7 @@
 """The background thread that encodes records, groups them into batches and puts these into the sending queue.
 
-It wakes every 0.85 s. The `Exporter` sends in a thread of its own, so that a slow collector does not keep records from
-reaching the disk. What a record and a batch look like is the encoders' concern.
+It wakes every 0.85 s. The `Exporter` sends in another thread, so that a slow collector does not keep records from
+reaching the disk. The encoders define the form of records and batches.
 """
 
 import threading
@@ -54,7 +54,7 @@ Item_contra = TypeVar("Item_contra", contravariant=True)
 
 
 class RecordEncoder(Protocol[Item_contra]):
-    """Encodes what the training thread has put into the queue; called in the batch processor's thread."""
+    """Encodes the items that the training thread has put into the queue; called in the batch processor's thread."""
 
     def encode(self, item: Item_contra) -> EncodedRecord:
         """Encode one item as a record."""
@@ -77,9 +77,9 @@ class BatchProcessor(Generic[Item]):
     """Encodes the items of a record queue as batches and puts these into a sending queue.
 
     Args:
-        queue: Holds what the training thread has measured.
-        sending_queue: Keeps the batches until they are answered for.
-        drops: Counts what is lost.
+        queue: Holds the measurements of the training thread.
+        sending_queue: Keeps the batches until the collector has answered for them.
+        drops: Counts lost records.
         records: Encodes items.
         batches: Encodes batches.
         exporter: Sends the batches; None where they stay on disk.

@@ -66,9 +66,9 @@ class DropCounter:
 
         Args:
             reason: The counter.
-            detail: Why, and what to do.
-            by: By how much.
-            once: A topic under which the detail is logged once, for what is the same at each step.
+            detail: The cause, and what to do about it.
+            by: The amount that is added.
+            once: A topic under which the detail is logged only once, for a cause that is the same at each step.
         """
         self._counts[reason] += by
         if once:

@@ -16,11 +16,11 @@ from trainer_hooks.wire import Receipt, without_config
 
 __all__ = ["Exporter", "HeartbeatEncoder"]
 
-# A collector that receives nothing for longer than this can tell a lost trainer from a slow step.
+# A trainer sends something at least this often, so the collector can distinguish a lost trainer from a slow step.
 HEARTBEAT_SECONDS = 15.0
-# Between two attempts while the collector is away; the transport's backoff decides which of them is made.
+# The time between two calls of the transport while the collector is away; the backoff decides which calls send.
 RETRY_SECONDS = 0.25
-# What the process or the machine is short of, and may have again. Data loaders use up descriptors.
+# Errors of a shortage that may end, of the process or of the machine. Data loaders use up descriptors.
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 
@@ -36,8 +36,8 @@ class Exporter:
 
     Args:
         transport: Carries batches; does not sleep.
-        queue: Keeps batches until they are answered for.
-        drops: Counts what is lost.
+        queue: Keeps batches until the collector has answered for them.
+        drops: Counts lost records.
         encode_heartbeat: Called in this thread when there was nothing to send for `HEARTBEAT_SECONDS`.
         on_receipt: Called in this thread with each of the collector's answers and the body that it answers.
         clock: Monotonic seconds.
@@ -106,7 +106,7 @@ class Exporter:
     def _run(self) -> None:
         while not self._is_finishing.is_set():
             is_done = self._export() and self._queue.peek() is None
-            # Waking up for nothing would take the interpreter from the training.
+            # A needless wake-up would take the interpreter lock from the training thread.
             self._wake.wait(max(RETRY_SECONDS, self._seconds_to_heartbeat()) if is_done else RETRY_SECONDS)
             self._wake.clear()
         while not self._export() and self._clock() < self._deadline:

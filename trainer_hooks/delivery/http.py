@@ -20,22 +20,25 @@ __all__ = ["HttpTransport"]
 
 INGEST_PATH = "/api/v1/ingest"
 CONNECT_TIMEOUT_SECONDS = 3.0
-# A collector may take ten seconds under load. With a shorter wait, what it has stored would be sent again for ever.
+# A collector may take ten seconds under load. With a shorter wait, a batch that it has stored would be sent again and
+# again.
 READ_TIMEOUT_SECONDS = 30.0
-# From the first byte of the batch to the last of the answer. The other times count anew for each part: an answer of a
-# byte a second, or one `100 Continue` after the other, would otherwise hold up everything else without end.
+# The longest time from the first byte of the batch to the last byte of the answer. The other timeouts begin anew with
+# each part of an answer, so an answer of one byte a second, or an endless series of `100 Continue`, would block the
+# exporter for ever.
 EXCHANGE_SECONDS = 120.0
 # A receipt has a few hundred bytes; a much longer answer did not come from a collector.
 LONGEST_ANSWER_BYTES = 1 << 20
 OK = 200
-# With these the collector refuses the batch itself. A wrong key or address can be corrected and says nothing about it.
-# They count only in the collector's own error shape: a web server answers 400 to a request that was damaged on the way.
+# The statuses by which the collector refuses the batch itself. The statuses for a wrong key or address are not among
+# them, because the user can correct those. A status counts only with a body in the collector's error shape: a web
+# server answers 400 to a request that was damaged on the way.
 REFUSALS = frozenset({400, 415, 422})
 # The collector can read the batch after an upgrade.
 ANOTHER_SCHEMA = "SchemaVersionMismatch"
 # A collector, or a proxy, that finds a batch too large will find it too large again.
 TOO_LARGE = 413
-# What decoding may raise, also for a name that is not UTF-8 and for values that are nested too deeply.
+# The errors that decoding may raise, also for a name that is not UTF-8 and for values that are nested too deeply.
 DECODING_ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
 
 
@@ -46,7 +49,7 @@ class _ErrorAnswer(msgspec.Struct):
     detail: str
 
 
-# By which the collector names a request in its log; what a proxy puts there may be anything.
+# The form of the request id in the collector's log; a proxy may put any text into the header.
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ERROR_ANSWERS = msgspec.json.Decoder(_ErrorAnswer)
 
@@ -80,10 +83,10 @@ class _OpenSockets:
 
     @contextlib.contextmanager
     def shut_after(self, seconds: float) -> Iterator[None]:
-        """Shut the socket if the block takes longer; what waits for it then gets an error, or the end of the answer.
+        """Shut the socket if the block takes longer; a read in the block then fails, or ends early.
 
         Raises:
-            TimeoutError: In place of both.
+            TimeoutError: If the block took longer, in place of the error of the read.
         """
         is_over = threading.Event()
 

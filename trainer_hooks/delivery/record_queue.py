@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 
 
 class RecordQueue(Generic[Item]):
-    """Holds what the training thread has measured until the batch processor encodes it.
+    """Holds the measurements of the training thread until the batch processor encodes them.
 
     The training thread only appends and never wakes the consumer: waking a thread at every put would add that thread's
     latency to the training step. Where the queue is full, the newest item is dropped and counted.
@@ -72,5 +72,5 @@ class RecordQueue(Generic[Item]):
         self._bytes_out = self._bytes_in
 
     def close(self) -> None:
-        """Drop and count everything that is put from now on."""
+        """Drop and count every item that is put from now on."""
         self._is_closed = True

@@ -41,10 +41,10 @@ class SendingQueue:
 
     The batch processor appends, and the exporter removes a batch from the other end once it is answered for. A batch is
     written to the spool; where that fails, because the disk is full or there is none, it stays in memory. Both places
-    are bounded. Where one is full, its oldest batches are dropped, because an alert needs the newest.
+    are bounded. Where one is full, its oldest batches are dropped, because alerts depend on the newest batches.
 
     Args:
-        drops: Counts what was dropped and what could not be written.
+        drops: Counts records that were dropped, and records that could not be written.
         spool: Holds batches that survive this process; without one, all batches stay in memory.
         memory_bytes: Most bytes held in memory.
     """
@@ -125,7 +125,7 @@ class SendingQueue:
         self._release_claims()
 
     def close(self) -> None:
-        """Release the spool, so that another process may send what is left there."""
+        """Release the spool, so that another process may send the remaining batches."""
         if self._spool:
             self._spool.close()
 

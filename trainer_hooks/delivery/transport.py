@@ -33,11 +33,11 @@ class BackoffTransport:
 
     delay_n = min(60 s, 0.5 s · 2ⁿ) · u, u uniform in [0.5, 1.5]. The jitter grows with the delay, so that a thousand
     trainers do not all return at the same moment after an outage. Where the collector asks for a longer delay, this
-    waits for that and up to a quarter more, because the collector asks all trainers for the same. `send` never sleeps:
-    during the delay it raises `UnavailableError` at once, and the caller keeps the batch.
+    waits for that and up to a quarter more, because the collector asks all trainers for the same delay. `send` never
+    sleeps: during the delay it raises `UnavailableError` at once, and the caller keeps the batch.
 
     Args:
-        transport: What to wrap.
+        transport: The wrapped transport.
         clock: Monotonic seconds.
         uniform: Draws between two bounds; a private generator unless given. The training's own generator must not be
             used, and ranks that are seeded alike must not draw alike.

@@ -1,12 +1,13 @@
-"""Fork and prove: which treatment would help a run, found by short trainings and not by opinion. Knows no framework.
+"""Fork and prove: finds by short trainings which treatment helps a run. Depends on no framework.
 
-At a warning a trainer saves its state and trains a few forks of itself from its last healthy checkpoint: one unchanged,
-which is the control, and one for each treatment, all with the same questions and draws and for as many steps. Each is
-then measured on the same held-out contexts (`ForkMeasurement`), `choose` compares it with the control by paired
-differences, and the trainer goes on with the winner. `Choice.results` is what the collector shows.
+At a warning a trainer saves its state and trains a few forks of itself from its last healthy checkpoint: an unchanged
+fork, which is the control, and one fork for each treatment. All forks have the same questions and random draws, and
+train for the same number of steps. Each fork is then measured on the same held-out contexts (`ForkMeasurement`),
+`choose` compares it with the control by paired differences, and the trainer goes on with the winner. The collector
+shows `Choice.results`.
 
-A fork that fails or has numbers that are not finite is data: it has diverged, and cannot win. A trainer whose control
-wins goes on from its own state, as if it had never forked.
+A fork that fails or has numbers that are not finite has diverged. It is reported, and cannot win. A trainer whose
+control wins goes on from its own state, as if it had never forked.
 """
 
 from trainer_hooks.forks.choice import Choice, ForkScore, choose

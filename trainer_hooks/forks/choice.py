@@ -1,14 +1,15 @@
 """Chooses among forks by paired differences to the unchanged one.
 
-A treatment must be shown to help, for the run may be healthy and the warning wrong. Clearly means that the whole 95 %
-interval of the paired difference is on one side of 0.
+A treatment must be shown to help, because the run may be healthy and the warning wrong. Below, "clearly" means that the
+whole 95 % interval of the paired difference is on one side of 0.
 
-1. A fork that has diverged is out, and so is one whose reward is clearly lower than the control's.
-2. Of the rest, those are candidates whose reward is clearly higher than the control's; where there is none, those whose
-   held-out correct responses clearly keep more likelihood. Where the control has diverged, all are.
-3. A candidate whose reward is clearly lower than that of the best candidate is out. Of the others the one wins whose
-   held-out correct responses keep most likelihood, because that falls before the reward does.
-4. Where there is no candidate, the control wins.
+1. A fork is excluded if it has diverged, or if its reward is clearly lower than the control's.
+2. The candidates are the remaining forks whose reward is clearly higher than the control's. If there is none, they are
+   the remaining forks whose held-out correct responses clearly keep more likelihood than the control's. If the control
+   has diverged, all remaining forks are candidates.
+3. A candidate is excluded if its reward is clearly lower than that of the best candidate. The winner is the remaining
+   candidate whose held-out correct responses keep most likelihood, because likelihood falls before the reward does.
+4. If there is no candidate, the control wins.
 """
 
 import math
@@ -23,7 +24,7 @@ __all__ = ["Choice", "ForkScore", "choose"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkScore:
-    """A fork's estimates; ``…_gain`` are of paired differences to the control, over the same questions or responses."""
+    """A fork's estimates; ``…_gain`` estimate paired differences to the control, on the same questions or responses."""
 
     name: str
     steps: int
@@ -37,7 +38,7 @@ class ForkScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The winner, why, and the score of every fork in the order in which they were trained."""
+    """The winner, the reason, and the score of every fork in the order in which they were trained."""
 
     winner: str
     why: str
@@ -48,7 +49,7 @@ def choose(measurements: Iterable[ForkMeasurement]) -> Choice:
     """Choose the fork to go on with.
 
     Args:
-        measurements: One a fork; the control among them.
+        measurements: One measurement for each fork, the control among them.
 
     Raises:
         ValueError: If there is no control, or two forks have one name.

@@ -5,7 +5,7 @@ from typing import Final
 __all__ = ["CONTROL", "TREATMENTS"]
 
 CONTROL: Final = "unchanged"
-"""The fork that every other is compared with."""
+"""The fork with which every other fork is compared."""
 
 TREATMENTS: Final = {
     CONTROL: "the run as it is",
@@ -16,4 +16,4 @@ TREATMENTS: Final = {
     "nthr": "smaller negative advantages on tokens that lower correct responses (NTHR)",
     "clip-higher": "ratios clipped above at 1.28, so that unlikely tokens may rise further",
 }
-"""What each changes. A trainer leaves out what it cannot do, and what is already in force."""
+"""The change of each treatment. A trainer leaves out treatments that it cannot apply or that are already in force."""

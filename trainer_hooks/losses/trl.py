@@ -40,8 +40,8 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
 
     Args:
         llds_coef: λ of eq. 7, ≥ 0. The paper uses 0.1; with 0.01 the collapse came later, and with 0 it was unchanged.
-        llds_gate: What has to lose likelihood for its tokens to be penalised: ``"response"``, ``"action"`` (v2 of the
-            paper, which reports it as the better one) or ``"none"``.
+        llds_gate: The part whose likelihood must have fallen for its tokens to be penalised: ``"response"``,
+            ``"action"`` (v2 of the paper, which reports it as the better one) or ``"none"``.
         llds_normaliser: ``"preserved"`` divides the penalty by the action tokens of responses with A ≥ 0 (eq. 5 as
             printed), ``"all"`` by all action tokens (the authors' release).
         llds_answer_begin: Text that opens the final answer, such as ``<answer>``. If this and the end are given, the

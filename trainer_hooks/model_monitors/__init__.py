@@ -1,4 +1,4 @@
-"""Measures the model while it trains: attention, expert routing, gradients of each module. Knows no trainer."""
+"""Measures the model while it trains: attention, expert routing, gradients of each module. Depends on no trainer."""
 
 from trainer_hooks.model_monitors.schedule import ModelMonitors
 

@@ -1,4 +1,4 @@
-"""Scores the same tokens under the weights before and after an update. Knows torch and no framework.
+"""Scores the same tokens under the weights before and after an update. Depends on torch and on no framework.
 
 At every n-th step this costs one forward pass of the responses after the update, and one before it where the trainer
 does not have their scores anyway.
@@ -76,7 +76,7 @@ class PairedProbe:
             mask: True on action tokens, shape ``(B, T)``.
             correct: Whether each response is correct, shape ``(B,)``.
             fresh: True on responses that the update does not train on, shape ``(B,)``; all unless given.
-            before: What ``score`` would return now, where it is known; otherwise ``score`` is called.
+            before: The result that ``score`` would return now, where it is known; otherwise ``score`` is called.
         """
         self._pending.append(PendingScores(score, before or _score(score), mask, correct, fresh))
 

@@ -10,8 +10,8 @@ group itself was built:
    takes part in that step's collectives, and no rank can end the step before rank 0 has taken part. So every rank that
    reads the store at the end of that step finds it.
 3. If a rank never receives the alert, nothing is fixed. After a while rank 0 refuses, and no rank acts.
-4. A request of a person that has expired by rank 0's clock is not proposed, and its step is not fixed any more: rank 0
-   refuses it for all ranks. Once the step is fixed, which is the next one, it is carried out.
+4. If a person's request expires by rank 0's clock before its step is fixed, rank 0 refuses it for all ranks. Once the
+   step is fixed, the request is carried out.
 
 While nothing is proposed, no rank reads the store or waits for the device.
 """
@@ -36,18 +36,19 @@ __all__ = [
     "make_coordinator",
 ]
 
-# Alerts come with the answer to a batch, so with every step; an idle rank sends a heartbeat every 15 s.
+# Alerts come with the answer to a batch, so each rank receives them at every step, or with a heartbeat every 15 s.
 PATIENCE_SECONDS = 60.0
 REFUSED = "refused"
 EXPIRED = "expired: the time in which it was to be carried out had passed before the end of a step"
 
-# The same on every rank, because all run one script. Where they are not, no rank answers, and no rank acts.
+# Coordinators have the same numbers on every rank, because all ranks run one script. If the numbers differ, no rank
+# answers the proposals of another, and no rank acts.
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
 class SettledDecision:
-    """A decision to carry out now, or one that was refused and is not tried again; one of the ranks reports it.
+    """A decision to carry out now, or a refused decision, which is not tried again; one of the ranks reports it.
 
     Attributes:
         decision: The decision.
@@ -156,7 +157,7 @@ class StoreCoordinator:
         """Return what every rank does after this step, in the same order on all ranks."""
         settled = []
         for decision in decisions:
-            if decision.action == "notify":  # each rank has logged it
+            if decision.action == "notify":  # each rank has logged the alert already
                 settled.append(SettledDecision(decision, is_reported_here=self._rank == 0))
             else:
                 self._open[decision.key] = _OpenDecision(decision, self._clock())
@@ -170,7 +171,7 @@ class StoreCoordinator:
         return _without_lost_rollbacks(settled)
 
     def _coordinate(self, key: str, item: _OpenDecision, step: int) -> str | None:
-        """Propose, and fix the step when all ranks are armed; return a refusal where one of them never is."""
+        """Propose, and fix the step when all ranks are armed; return a refusal if a rank is not armed in time."""
         if item.after_step is not None:
             return None
         is_proposed, item.is_armed = item.is_armed, True
@@ -224,7 +225,7 @@ class StoreCoordinator:
 
 
 def _without_lost_rollbacks(settled: list[SettledDecision]) -> list[SettledDecision]:
-    """Refuse to go back after the very step after which training ends; the result is the same on every rank."""
+    """Refuse a rollback after the step after which training ends; the result is the same on every rank."""
     if not any(each.decision.action == "stop" and each.refusal is None for each in settled):
         return settled
     return [

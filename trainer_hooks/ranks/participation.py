@@ -9,7 +9,8 @@ __all__ = ["Unanimity"]
 
 logger = logging.getLogger("trainer_hooks")
 
-# The same on every rank, because all run one script. Where they are not, no rank is found to take part.
+# Objects of this class have the same numbers on every rank, because all ranks run one script. If the numbers differ, no
+# rank finds that all take part.
 _numbers = itertools.count()
 
 
@@ -21,7 +22,7 @@ class Unanimity:
     and none waits for another.
 
     Args:
-        what: What the ranks take part in, in words, the same on every rank.
+        what: The activity that the ranks take part in, in words, the same on every rank.
     """
 
     def __init__(self, what: str) -> None:

@@ -8,7 +8,7 @@ from torch import distributed
 
 __all__ = ["Store", "find_world_size", "open_store", "synchronize_device"]
 
-# The process group needs the same store; if it does not answer for so long, the training is dead.
+# The process group needs the same store; if the store does not answer within this time, the training is dead.
 STORE_TIMEOUT = timedelta(seconds=10)
 
 

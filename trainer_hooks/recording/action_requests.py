@@ -11,13 +11,13 @@ from trainer_hooks.wire import Action, ActionOutcome, ActionReport, ActionReques
 
 __all__ = ["MAX_REPORTS", "RequestReceiver"]
 
-MAX_REPORTS: Final = 50  # of a record; a collector refuses the whole record for more than 100
+MAX_REPORTS: Final = 50  # reports of a record; a collector refuses a record with more than 100
 
 logger = logging.getLogger("trainer_hooks")
 
 
 class RequestReceiver:
-    """Hands requests to the policy; without one, and for what it does not take, refuses them.
+    """Hands requests to the policy, and refuses those that the policy does not take, or all if there is no policy.
 
     Args:
         policy: Decides; None for a trainer that was not set up to take requests.
@@ -40,10 +40,10 @@ class RequestReceiver:
             logger.warning("rlvitals: %s, which is refused: %s", asked, refusal)
 
     def take_reports(self, actions: Sequence[ActionReport] = ()) -> list[ActionReport]:
-        """Return what the next record reports, and keep what is too much for it; called in the training thread.
+        """Return the reports for the next record, and keep those beyond its limit; called in the training thread.
 
         Args:
-            actions: Reports of this step, which follow the answers that wait.
+            actions: Reports of this step; the answers that wait come before them.
         """
         self._reports.extend(actions)
         return [self._reports.popleft() for _ in range(min(MAX_REPORTS, len(self._reports)))]

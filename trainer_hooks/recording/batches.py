@@ -18,7 +18,7 @@ class BatchBuilder:
     Args:
         settings: The run, attempt and rank of the records.
         config: The run's configuration; rank 0 sends it.
-        source: What produced the records, such as ``"trl 1.16.0"``.
+        source: The program that produced the records, such as ``"trl 1.16.0"``.
 
     Attributes:
         end: How the run ended; the last batch says so.
@@ -29,7 +29,7 @@ class BatchBuilder:
     ) -> None:
         self.end: RunEnd = "finished"
         self._settings = settings
-        # An empty configuration, too, tells the collector that the process has started.
+        # A configuration, even if it is empty, informs the collector that the process has started.
         self._config = config or {} if settings.rank == 0 else None
         self._source = source
         self._attempt = settings.attempt

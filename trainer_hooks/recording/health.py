@@ -11,7 +11,7 @@ __all__ = ["UNHEALTHY_PHASES", "RunHealth"]
 
 Notice = TypeVar("Notice")
 
-# What one process takes: no run has so many alerts and no person asks so often, and a collector may be hostile.
+# The limits of one process protect it from a hostile collector; no run has so many alerts, or requests of people.
 MAX_ALERTS = 1_000
 MAX_REQUESTS = 100
 UNHEALTHY_PHASES = ("decay", "acceleration", "collapsed")
@@ -26,7 +26,7 @@ class RunHealth:
         attempt: The attempt of this launch.
         drops: Counts the errors of ``on_alert``.
         on_alert: Each is called once for each alert and severity, while it fires.
-        on_passed: Each is called likewise with an alert that fired and was resolved between two receipts.
+        on_passed: Each is called once for each alert and severity that fired and was resolved between two receipts.
         on_request: Called once for each action that a person asks for.
 
     Attributes:
@@ -71,8 +71,8 @@ class RunHealth:
     def update(self, receipt: Receipt, attempt: int) -> None:
         """Read the receipt for a batch of an attempt, and notify the user of new alerts.
 
-        A receipt for another attempt is ignored: the spool held that batch, and what was wrong with a dead process is
-        no reason to act in this one.
+        A receipt for another attempt is ignored: its batch came from the spool, and an alert about a dead process is no
+        reason to act in this process.
         """
         if attempt != self._attempt:
             return
@@ -94,14 +94,14 @@ class RunHealth:
                 self._call(self._on_request, request)
 
     def _has_room(self, kind: str, taken: int, most: int) -> bool:
-        """Whether this process takes one more; warns where it does not."""
+        """Whether this process takes one more item of a kind; a warning is logged if it does not."""
         if taken < most:
             return True
         self._drops.warn(kind, f"this process has taken {most} {kind} from the collector, and ignores all others")
         return False
 
     def _notify(self, alerts: Iterable[AlertNotice], listeners: Sequence[Callable[[AlertNotice], object]]) -> None:
-        """Call the listeners with each alert that they were not called with at this severity."""
+        """Call the listeners with each alert, unless they were called with it at this severity before."""
         for alert in alerts:
             key = (alert.id, alert.severity)
             if key not in self._notified and self._has_room("alerts", len(self._notified), MAX_ALERTS):
@@ -131,7 +131,7 @@ class RunHealth:
         return judged is None or judged > self._judged_before
 
     def _check_attempt(self, receipt: Receipt) -> None:
-        """Warn that no detector processes this launch; at the first receipt only, since a rank may rewind later."""
+        """Warn if no detector processes this launch; at the first receipt only, since a rank may rewind later."""
         if receipt.newest_attempt is not None and receipt.newest_attempt > self._attempt:
             self._drops.warn(
                 "attempt",

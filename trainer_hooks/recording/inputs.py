@@ -78,7 +78,7 @@ class InputReader:
         tokens: Tokens | None = None
         if rollouts is not None:
             try:
-                # A short cut: `_read_tokens` does the same, after calls that find out what it was given.
+                # A short cut: `_read_tokens` does the same, after calls that find out the types of its arguments.
                 if type(rollouts) is dict and type(rollouts.get("logprobs")) is ndarray:
                     tokens = self._pool.copy(rollouts)
                 else:

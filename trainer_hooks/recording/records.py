@@ -58,8 +58,8 @@ class RecordBuilder:
 
     Args:
         settings: The attempt and rank of the records, and how many responses are sampled.
-        drops: Counts what is left out; the counts are signals themselves.
-        health: Learns which attempt and step the process has reached.
+        drops: Counts records and values that are left out; the counts are signals themselves.
+        health: Receives the attempt and step that the process has reached.
         redact: Receives each text of a sampled response and returns what may leave the process.
         spool_bytes: Returns the bytes on disk that wait for the collector, None without a spool.
         first_seq: Sequence number of the first record; higher in every later process, which may share the attempt.
@@ -98,7 +98,7 @@ class RecordBuilder:
         if not isinstance(item.tokens, Copies):
             return self._encode(item, item.tokens)
         try:
-            # Nobody else reads the copies, and everything that is made of them has been encoded by the end.
+            # No other code reads the copies, and their contents have been encoded when this returns.
             return self._encode(item, self._read_rollouts(item.tokens))
         finally:
             item.tokens.release()
@@ -142,7 +142,7 @@ class RecordBuilder:
         """Return the attempt and the sequence number of the next record; a lower step starts a new attempt.
 
         Raises:
-            ValueError: If the collector would refuse the step, which must not count as reached then.
+            ValueError: If the collector would refuse the step; it then does not count as reached.
         """
         if not 0 <= step <= LARGEST_INTEGER:
             raise ValueError(f"step must lie in 0 to 2**53, got {describe_object(step)}")
@@ -164,7 +164,7 @@ class RecordBuilder:
         self._drops.count("rollouts", f"rollouts were left out: {error}")
 
     def _reduce(self, rollouts: Rollouts | Reduced | None, now: float) -> tuple[Reduced | None, dict[str, Summary]]:
-        """Reduce rollouts to signals; return None and no signals where there are none or they are refused."""
+        """Reduce rollouts to signals; return None and no signals if there are no rollouts or they are refused."""
         if rollouts is None:
             return None, {}
         reduced: Reduced | None = None
@@ -183,7 +183,7 @@ class RecordBuilder:
         return reduced, {}
 
     def _describe_hooks(self, item: Measurement) -> dict[str, Summary]:
-        """Summarise our own cost and losses, as totals of this process, so that a lost record loses no count."""
+        """Summarise the SDK's cost and losses, as totals of this process, so that a lost record loses no count."""
         summaries: dict[str, Summary] = {"hooks/dropped_records": _total(self._drops.dropped_records)}
         if item.blocking_seconds is not None:
             summaries["hooks/blocking_seconds"] = Extreme(extreme=item.blocking_seconds)

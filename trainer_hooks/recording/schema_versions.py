@@ -1,4 +1,4 @@
-"""The lowest schema version that can read what is sent: older collectors read whatever they can (decision 0005)."""
+"""The lowest schema version that can read a record, so that older collectors can read most records (decision 0005)."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -8,7 +8,7 @@ from trainer_hooks.wire import Record
 __all__ = ["FIRST_VERSION", "version_of_record", "version_of_responses"]
 
 FIRST_VERSION: Final = 1
-"""Of a batch without records."""
+"""The version of a batch without records."""
 FULL_VERSION: Final = 2
 ANSWERING_VERSION: Final = 3
 FORKING_VERSION: Final = 4

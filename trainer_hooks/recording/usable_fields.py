@@ -1,6 +1,6 @@
-"""Leaves out of a record what the collector would refuse the whole record for: a name or a version that is unusable.
+"""Leaves out unusable names and versions, because the collector would refuse the whole record for one of them.
 
-A step is worth more than one of its names. The rules are those of the wire.
+The rules are those of the wire schema.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from trainer_hooks.wire import LARGEST_INTEGER, LONGEST_NAME_CHARS, MAX_RECORD_S
 
 __all__ = ["UsableFields"]
 
-# A trainer sends the same names at each step; one that makes up names for ever fills no memory.
+# A trainer sends the same names at each step. The limit bounds the memory for a trainer that sends ever new names.
 MAX_VALID_NAMES: Final = 8_192
 
 
@@ -20,7 +20,7 @@ class UsableFields:
     """Reads the names and the versions of records.
 
     Args:
-        drops: Counts scalars that are left out, and warns of versions that are.
+        drops: Counts scalars that are left out, and warns of versions that are left out.
     """
 
     def __init__(self, drops: DropCounter) -> None:
@@ -28,7 +28,7 @@ class UsableFields:
         self._valid: dict[object, str] = {}
 
     def scalars(self, numbers: Mapping[str, float], *, but: Collection[str]) -> dict[str, float]:
-        """Return the numbers with usable names, apart from some that are sent otherwise."""
+        """Return the numbers with usable names, without the names ``but``, which are sent as summaries."""
         valid = self._valid
         scalars: dict[str, float] = {}
         room = MAX_RECORD_SIGNALS - len(but)

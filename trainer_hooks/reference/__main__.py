@@ -63,8 +63,8 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
     trainer = Trainer(config, policy, environment, ranks=ranks)
     loop = Loop(config, trainer, trainer_hooks.NullMonitor(), report)
     loop.resume()
-    # Last, because a new attempt takes the run's place at the collector: where the start is refused, a run of that name
-    # that is alive must stay the one that is watched.
+    # The connection comes last, because its new attempt replaces the run's current attempt at the collector. If the
+    # start is refused, detection must go on with a live run of that name.
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()}
     loop.monitor = trainer_hooks.connect(
         config.url,

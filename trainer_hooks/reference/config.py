@@ -1,4 +1,4 @@
-# ruff: noqa: RUF009 - an option is a field, which is what a call in a default is for
+# ruff: noqa: RUF009 - `_option` returns a dataclass field, so its call in a default is correct
 """Every setting of the reference trainer with its meaning, and the command line built from them."""
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Precision = Literal["float32", "bfloat16"]
 """The type of a model's weights; log-probabilities and entropies are float32 either way."""
 
 OnAcceleration = Literal["none", "stop", "rollback", "rollback+llds", "fork"]
-"""What the trainer does when the collector reports phase III or a collapse."""
+"""The reaction of the trainer when the collector reports phase III or a collapse."""
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -237,7 +237,7 @@ class Config:
 
     @property
     def optimises(self) -> Method:
-        """What the method adds to the clipped objective."""
+        """The terms that the method adds to the clipped objective."""
         return METHODS[self.method]
 
     @property
@@ -252,7 +252,7 @@ class Config:
 
     @property
     def covariance_weight(self) -> float:
-        """β of the KL penalty of KL-Cov; 0 where the method is another."""
+        """β of the KL penalty of KL-Cov; 0 for any other method."""
         return self._weight if self.optimises.holds_covariance else 0.0
 
     @property

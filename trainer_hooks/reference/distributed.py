@@ -1,8 +1,8 @@
 """The processes that train one model together, as torchrun starts them; one process alone is the common case.
 
-Every rank draws the same questions and samples the same rollout batch from the same generators, then keeps whole
-groups of its own to score, train on and stream. That costs each rank the sampling of all; it buys a run that is the
-same on any number of ranks but for rounding.
+Every rank draws the same questions and samples the same rollout batch from the same generators. It then keeps its
+share, which consists of whole groups, to score, train on and stream. So each rank samples the responses of all ranks;
+in return, a run is the same on any number of ranks except for rounding.
 """
 
 import gc
@@ -11,7 +11,8 @@ from typing import Self, TypeVar
 
 import torch
 
-# Averaging imports it, and it keeps the default group that there is by then for good (torch 2.13): before there is one.
+# Averaging imports this module, which keeps for good the default group that exists at its import (torch 2.13).
+# Therefore it is imported before a group exists.
 import torch.distributed.nn.functional
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -40,7 +41,7 @@ class Ranks:
         """Leave the process group, after every averaging module has been released; the process can then end."""
         if distributed.is_initialized():
             # A module keeps its group, and a group keeps gloo's threads. A thread that still holds a tensor needs the
-            # interpreter to release it, and aborts the process where the interpreter ends first (torch 2.13).
+            # interpreter to release it, and aborts the process if the interpreter ends first (torch 2.13).
             gc.collect()
             distributed.destroy_process_group()
 
@@ -57,7 +58,7 @@ class Ranks:
         return total.to(tensor.device)
 
     def broadcast(self, value: Item) -> Item:
-        """Return rank 0's value: ranks that decide for themselves could wait for each other for ever."""
+        """Return rank 0's value, because ranks that decide separately could wait for each other for ever."""
         if self.size == 1:
             return value
         held = [value]

@@ -30,14 +30,14 @@ class Method:
 
     Attributes:
         gate: Gate of the likelihood-preserving penalty λ L (eq. 4, 5, v2); None is no penalty.
-        normaliser: What the penalty is divided by: tokens of the preserving set (eq. 5), or all (the authors' release).
+        normaliser: The divisor of the penalty: tokens of the preserving set (eq. 5), or all (the authors' release).
         weight: λ where the settings give none.
         masks_answer: Whether answer tokens are left out of the penalty (LLDS-MA, eq. 6).
         scales_tokens: Whether tokens that lower correct responses get a smaller negative advantage (NTHR).
         has_critic: Whether a learned value gives each token's advantage (PPO), and not the group's rewards (GRPO).
-        is_placebo: Whether λ weighs plain likelihood of the preserving set: the control that shows what
-            any likelihood term would do.
-        holds_covariance: Whether the clip gives way to a KL penalty on the tokens of the largest covariance (KL-Cov).
+        is_placebo: Whether λ weighs plain likelihood of the preserving set: the control that shows the effect of
+            any likelihood term.
+        holds_covariance: Whether a KL penalty on the tokens of the largest covariance replaces the clip (KL-Cov).
         scales_surprise: Whether surprising tokens get larger advantages while the entropy is low (STARE).
         adapts_clip: Whether the clip widens with the spread of the ratios (ACPO).
     """

@@ -27,8 +27,9 @@ _RELEASE: dict[str, Any] = {
     "minibatches": 10,
     "epochs": 1,
 }
-"""What the authors' training script sets whatever the model is: 0.285 · 1005 = 286 steps of climb, 10 updates a
-step."""
+"""The settings of the authors' training script that do not depend on the model: 0.285 · 1005 = 286 steps of
+learning-rate
+warm-up, 10 updates a step."""
 
 _SCALED_RELEASE: dict[str, Any] = _RELEASE | {
     "lr": 1e-3,
@@ -56,18 +57,18 @@ _PRETRAINED: dict[str, Any] = _RELEASE | {
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # The learning rate climbs too high and wrong responses are longer: the run rises, drifts, collapses.
+    # The learning rate rises too high and wrong responses are longer: the reward rises, drifts, and collapses.
     "demo": {"lr": 6e-4, "lr_warmup": 100, "held_out": 32, "steps": 150},
-    # A longer climb, and wrong responses as long as right ones: correct responses drift slowly first.
+    # A longer warm-up, and wrong responses as long as right ones: correct responses drift slowly first.
     "spiral": {"lr": 1.2e-3, "lr_warmup": 200, "retry": False, "held_out": 16, "steps": 300},
     # Near-identical wrong answers (15 % of the questions need one token more), large groups, a third of the slope.
     "stubborn": _STUBBORN,
     # The same at a constant learning rate.
     "constant": _STUBBORN | {"lr": 3e-4, "lr_warmup": 0, "steps": 600},
-    # The schedule of the authors' release at a sixth of its batch: 10 updates of 8 questions in one pass, a long climb.
-    # At this peak rate it lives.
+    # The schedule of the authors' release at a sixth of its batch: 10 updates of 8 questions in one pass, a long
+    # warm-up. At this peak rate the run does not collapse.
     "release": _SCALED_RELEASE,
-    # The same at a peak rate at which it dies while the rate climbs, as the authors' runs do.
+    # The same at a peak rate at which the run collapses during the warm-up, as the authors' runs do.
     "release-peak": _SCALED_RELEASE | {"lr": 5e-3},
     # A first action of free words that right and wrong responses share, so that GWHES above 0 is possible.
     "long-thoughts": _STUBBORN
@@ -92,10 +93,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "retry": False,
         "steps": 300,
     },
-    # The authors' schedule with fewer questions, a shorter climb and a higher rate, for a small pretrained model.
+    # The authors' schedule with fewer questions, a shorter warm-up and a higher rate, for a small pretrained model.
     "pretrained": _PRETRAINED,
-    # The same from a supervised start of 8 steps, after which half of the groups have a contrast, with the climb of the
-    # authors (0.285 of the steps) at 60 steps.
+    # The same from a supervised start of 8 steps, after which half of the groups have both correct and incorrect
+    # responses, with the authors' share of warm-up (0.285 of the steps) at 60 steps.
     "pretrained-short": _PRETRAINED | {"protocol_steps": 8, "lr_warmup": 17, "steps": 60},
     "tiny": {
         "questions_per_step": 4,
@@ -110,4 +111,4 @@ PRESETS: dict[str, dict[str, Any]] = {
         "steps": 4,
     },
 }
-"""Settings by name; what a preset does not name is the default."""
+"""Settings by name; a setting that a preset does not name has its default."""

@@ -19,7 +19,7 @@ def build_policy_and_environment(
 
     Args:
         config: Every setting.
-        device: Where the policy is put. A model of one's own has its supervised start there; the built-in model is
+        device: The device of the policy. The user's own model has its supervised start there; the built-in model is
             small enough for the CPU.
         report: Takes a line of progress.
 

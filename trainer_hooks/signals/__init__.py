@@ -59,7 +59,7 @@ class Reduced(NamedTuple):
         library: Where the numbers are to be fetched from.
         pending: Checks of the arrays, which have an empty name, then summaries by name; each name is one of `NAMES`.
         capability: The capability level of the arrays.
-        extra: What else was requested of `reduce`.
+        extra: The results of the further functions that `reduce` was given.
     """
 
     library: ArrayLibrary

@@ -2,8 +2,8 @@
 
 There is one schema with two encodings. Trainers send msgpack with arrays as raw little-endian bytes. People may send
 the same fields as JSON, where arrays are base64 and non-finite numbers are "NaN", "Infinity" and "-Infinity".
-Everything that crosses the border between ``trainer_hooks`` and ``monitor_server`` is in this package. It knows nothing
-of transport, storage or detection.
+Everything that crosses the border between ``trainer_hooks`` and ``monitor_server`` is in this package. It depends on no
+transport, storage or detection.
 """
 
 from trainer_hooks.wire.arrays import Array

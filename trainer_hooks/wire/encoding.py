@@ -37,8 +37,9 @@ READABLE_VERSIONS = (1, 2, 3, 4, 5)
 MSGPACK = "application/msgpack"
 JSON = "application/json"
 
-# Made once, on import: msgspec describes a struct to itself when it is first decoded, and a second thread that decodes
-# it meanwhile reads half of the description and crashes the process (msgspec 0.21).
+# The decoders are made once, on import, because msgspec prepares its description of a struct when the struct is first
+# decoded. A second thread that decodes it meanwhile reads an incomplete description and crashes the process (msgspec
+# 0.21).
 _BATCHES = msgspec.msgpack.Decoder(Batch)
 _RECEIPTS = msgspec.msgpack.Decoder(Receipt)
 _RECORDS, _JSON_RECORDS = msgspec.msgpack.Decoder(Record), msgspec.json.Decoder(Record, strict=False)
@@ -118,9 +119,9 @@ def decode_receipt(body: bytes) -> Receipt:
 def merge(records: Iterable[Record]) -> dict[str, float]:
     """Merge the records of a step's ranks into its signals; each record is needed once, in its turn.
 
-    Summaries merge exactly. Of a scalar that was sent more than once, the value of the last record counts. So the
-    records must be in descending order of rank, then ascending order of sequence number, for rank 0 to be the last. A
-    signal that no rank observed is absent.
+    Summaries merge exactly. If a scalar was sent more than once, the value of the last record counts. The records must
+    be in descending order of rank, then in ascending order of sequence number, so that rank 0 is the last. A signal
+    that no rank observed is absent.
     """
     scalars: dict[str, float] = {}
 

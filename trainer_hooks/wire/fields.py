@@ -5,11 +5,11 @@ from typing import Final
 __all__ = ["LARGEST_INTEGER", "LONGEST_NAME_CHARS", "MAX_RECORD_SIGNALS", "is_clean_name"]
 
 LARGEST_INTEGER: Final = 2**53
-"""Of steps, sequence numbers and versions; beyond it JSON numbers are not exact."""
+"""The largest step, sequence number or version; beyond it JSON numbers are not exact."""
 LONGEST_NAME_CHARS: Final = 200
-"""Of a signal and of a data version, unless the collector is set to take fewer."""
+"""The longest name of a signal or a data version, unless the collector's settings state a lower limit."""
 MAX_RECORD_SIGNALS: Final = 10_000
-"""Scalars and summaries of one record together."""
+"""The largest number of scalars and summaries of one record together."""
 
 
 def is_clean_name(name: str) -> bool:

@@ -58,10 +58,10 @@ class ForkResult(Wire, frozen=True):
 
 
 class ActionReport(Wire, frozen=True):
-    """What a trainer did about an alert, would have done (``dry_run``), or could not or may not do (``refused``).
+    """An action of a trainer about an alert, taken or not; ``refused`` is an action that is impossible or forbidden.
 
-    Where a person has asked for it, ``request_id`` names the request; the trainer has ``received`` it before it acts.
-    ``forks`` are those that a trainer has tried (action ``fork``).
+    If a person has asked for the action, ``request_id`` names the request; the trainer reports ``received`` before it
+    acts. ``forks`` are the forks that a trainer has tried (action ``fork``).
     """
 
     action: ReportedAction
@@ -74,12 +74,12 @@ class ActionReport(Wire, frozen=True):
 
 
 class Record(Wire, frozen=True):
-    """What one rank measured at one optimiser step.
+    """The measurements of one rank at one optimiser step.
 
-    ``scalars`` hold one number for the whole step, for which the value of rank 0 counts. ``summaries`` hold this rank's
-    share and are merged over ranks. ``seq`` identifies a rank's records within an attempt. It increases, and starts
-    from a higher number at each start of the process, because an attempt may have several. Where it is left out, it is
-    the step. ``responses`` are a few of the rank's responses; each stays raw until it is validated alone.
+    ``scalars`` hold one number for the whole step; the value of rank 0 counts. ``summaries`` hold this rank's share and
+    are merged over ranks. ``seq`` identifies a rank's records within an attempt. It increases, and begins with a higher
+    number at each start of the process, because several processes may share an attempt. If it is left out, it is the
+    step. ``responses`` are a few of the rank's responses; each stays raw until it is validated separately.
     """
 
     step: int
@@ -94,10 +94,10 @@ class Record(Wire, frozen=True):
 
 
 class Batch(Wire, frozen=True):
-    """A rank's records and the run that they belong to. Each record stays raw until it is validated alone.
+    """A rank's records and the run that they belong to. Each record stays raw until it is validated separately.
 
-    The presence of ``config`` also means that the rank's process has started: a run that had ended in this attempt is
-    running again.
+    The presence of ``config`` also means that the rank's process has started. A run that had ended in this attempt is
+    then running again.
     """
 
     schema_version: int
@@ -122,7 +122,7 @@ class Rejection(Wire, frozen=True, forbid_unknown_fields=False):
 
 
 class LeftOut(Wire, frozen=True, forbid_unknown_fields=False):
-    """How many signals accepted records lost, because their run has as many names of signals as it may have."""
+    """How many signals were left out of accepted records, because their run has reached its limit of signal names."""
 
     signals: int
     detail: str
@@ -139,7 +139,7 @@ class AlertNotice(Wire, frozen=True, forbid_unknown_fields=False):
 
 
 class ActionRequest(Wire, frozen=True, forbid_unknown_fields=False):
-    """An action that a person asks the trainer for; a trainer that was not set up to take it refuses.
+    """An action that a person asks the trainer for; a trainer that was not set up for the action refuses.
 
     ``action`` is any text, because a newer collector may ask for an action that this version does not know.
     ``seconds_left`` states how long the request holds from the time of the receipt; older collectors leave it out.
@@ -159,7 +159,8 @@ class Receipt(Wire, frozen=True, forbid_unknown_fields=False):
 
     ``refused_responses`` counts sampled responses that were malformed or too many; their records are accepted.
     ``left_out`` counts signals that were left out of accepted records. ``passed`` are alerts that fired within the last
-    minutes and were resolved since, repeated as long, because the trainer may have had no receipt meanwhile.
+    minutes and have been resolved. They are repeated for the same minutes, because the trainer may have received no
+    receipt meanwhile.
     ``newest_attempt`` is the newest attempt of the run where it is higher than the batch's; detection then ignores the
     batch. ``phase`` is the phase at ``judged_step``, the newest step of the batch's attempt that detection has
     processed. Both are left out before the first such step. ``requests`` are repeated until the trainer has answered.

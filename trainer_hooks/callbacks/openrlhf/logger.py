@@ -11,7 +11,7 @@ from trainer_hooks.signals.loss_sums import NAMES, OFF_POLICY_ONLY, signals_of
 
 __all__ = ["SUMS", "VitalsLogger", "guard", "step_and_metrics"]
 
-# Begins the name under which a worker returns its sums to the driver; its rank follows.
+# A worker returns its sums to the driver under a name that begins with this text and ends with the worker's rank.
 SUMS = "rlvitals_sums_"
 
 guard = Guard()
@@ -53,7 +53,7 @@ class VitalsLogger:
         self._sums = dict(zip(NAMES, map(sum, zip(*found, strict=True)), strict=True)) if found else {}
 
     def log_step(self, step: int, status: Mapping[str, Any]) -> None:
-        """Log a step, whatever ``logger.logging_steps`` is."""
+        """Log a step; ``logger.logging_steps`` has no effect on it."""
         rollouts, self._rollouts = self._rollouts, None
         sums, self._sums = self._sums, {}
         scalars = canonical(status, OPENRLHF, prefix="openrlhf") | signals_of(sums)

@@ -24,8 +24,8 @@ def main(arguments: Sequence[str] | None = None, *, stop: threading.Event | None
     """Follow a run until it is stopped, then send the steps that are complete.
 
     Args:
-        arguments: Of the command line.
-        stop: Set to end it; unless given, SIGINT and SIGTERM end it.
+        arguments: The arguments of the command line.
+        stop: Ends the command once it is set; unless given, SIGINT and SIGTERM end it.
     """
     parser = argparse.ArgumentParser(prog="python -m trainer_hooks.callbacks.prime_rl", description=__doc__)
     parser.add_argument("folder", type=Path, help="the run's folder, which will hold token_exports")

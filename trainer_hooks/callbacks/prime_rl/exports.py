@@ -17,7 +17,7 @@ logger = logging.getLogger("trainer_hooks")
 
 
 def read_sequences(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the sequences of all ranks with a token in the loss; a line that is no record is logged and left out."""
+    """Yield the sequences of all ranks with a token in the loss; an unreadable line is logged and left out."""
     for file in sorted(folder.glob("rank_*.jsonl")):
         for line in file.read_bytes().splitlines():
             try:

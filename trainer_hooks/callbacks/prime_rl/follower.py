@@ -23,12 +23,12 @@ __all__ = ["Follower"]
 logger = logging.getLogger("trainer_hooks")
 
 EXPORTS, STABLE, STATE = "token_exports", "STABLE", "rlvitals_followed.json"
-ANSWER_SECONDS = 30.0  # the longest that a request may take
+ANSWER_SECONDS = 30.0  # longest wait for the collector's answer to a step
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class StableMarker:
-    """When a step was marked as complete, and its number. A run that goes back marks its steps again."""
+    """The time at which a step was marked as complete, and its number. A run that goes back marks its steps again."""
 
     stable_ns: int = -1
     step: int = -1

@@ -1,4 +1,4 @@
-"""Keeps errors of this package out of the training. Knows no framework."""
+"""Keeps errors of this package out of the training. Depends on no framework."""
 
 from types import TracebackType
 

@@ -1,4 +1,4 @@
-"""Wraps methods of single objects while a training runs, and restores them afterwards. Knows no framework."""
+"""Wraps methods of single objects while a training runs, and restores them afterwards. Depends on no framework."""
 
 import functools
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class MethodWrappers:
         return True
 
     def restore(self) -> None:
-        """Restore every method; one that somebody else has wrapped again since only calls the original from now on."""
+        """Restore every method. A wrapper that other code has wrapped again stays, and only calls the original."""
         while self._wrapped:
             owner, name, before, wrapper = self._wrapped.pop()
             wrapper.retire()
@@ -43,10 +43,11 @@ class MethodWrappers:
 
 
 class _Wrapper:
-    """Calls ``watching`` until it is retired, and ``original`` and nothing else after that.
+    """Calls ``watching`` until it is retired, and only ``original`` after that.
 
-    A wrapper that somebody else has wrapped again is called for ever. What it watches for must not be kept alive by it,
-    nor grow. A copy of the owner has its own method: with this wrapper it would go on calling the owner's.
+    A wrapper that other code has wrapped again is called as long as its owner lives, so after its retirement it keeps
+    no reference to ``watching``. A copy of the owner gets its own method in place of this wrapper, because the wrapper
+    would call the method of the first owner.
     """
 
     def __init__(self, original: Method, watching: Method) -> None:

@@ -1,4 +1,4 @@
-"""Concatenates the token arrays of the microbatches that one optimiser step is made of. Knows no framework."""
+"""Concatenates the token arrays of the microbatches that one optimiser step is made of. Depends on no framework."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,8 +24,8 @@ class Microbatches:
         """Add a microbatch.
 
         Args:
-            rollouts: Its responses, or the arguments for them, which are copied as `Rollouts` copies; those of a step
-                that is one microbatch are kept as they came.
+            rollouts: Its responses, or the arguments of `Rollouts`, which are copied as `Rollouts` copies them. If the
+                step is a single microbatch, they are kept as they are.
             is_last: Whether the step ends with it.
 
         Raises:
@@ -53,14 +53,14 @@ class Microbatches:
 
 
 def concatenated_arrays(microbatches: Sequence[Mapping[str, Array]], xp: Any) -> dict[str, Array]:
-    """Concatenate microbatches along responses, each padded with 0 to the longest; keep what all of them have.
+    """Concatenate microbatches along responses, padded with 0 to the longest; keep only arrays that all of them have.
 
     Args:
         microbatches: Arrays by name, shape ``(B,)`` or ``(B, T)``; B and T may differ between microbatches.
         xp: The library of the arrays, numpy or torch.
 
     Returns:
-        Arrays by name, shape ``(Σ B,)`` or ``(Σ B, max T)``; those of a single microbatch as they are.
+        Arrays by name, shape ``(Σ B,)`` or ``(Σ B, max T)``; the arrays of a single microbatch are not changed.
     """
     if len(microbatches) <= 1:
         return dict(*microbatches)
@@ -69,7 +69,7 @@ def concatenated_arrays(microbatches: Sequence[Mapping[str, Array]], xp: Any) ->
 
 
 def _concatenated(microbatches: Sequence[Rollouts]) -> Rollouts:
-    """Concatenate microbatches; what not all of them have is left out."""
+    """Concatenate microbatches, without the arrays that some of them lack."""
     first = microbatches[0]
     arguments: dict[str, Any] = {name: getattr(first, name) for name in PER_STEP}
     names = set(Rollouts.__slots__) - NO_ARRAYS
@@ -81,7 +81,7 @@ def _concatenated(microbatches: Sequence[Rollouts]) -> Rollouts:
         arguments["texts"] = [text for part in microbatches for text in part.texts or ()]
     if all(part.trained == first.trained for part in microbatches):
         arguments["trained"] = first.trained
-    # Values that contradict each other are found where signals are computed, outside the training thread.
+    # The computation of signals, outside the training thread, finds values that contradict each other.
     return Rollouts(**arguments, check=False, copy=False, library=first.library)
 
 

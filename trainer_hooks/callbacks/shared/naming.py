@@ -1,4 +1,4 @@
-"""Maps the names of each trainer's metrics to canonical signal names (docs/signals.md). Knows no framework.
+"""Maps the names of each trainer's metrics to canonical signal names (docs/signals.md). Depends on no framework.
 
 A metric whose name suggests a signal that it does not measure is left out of the tables.
 """
@@ -11,10 +11,10 @@ from trainer_hooks.signals import NAMES
 
 __all__ = ["OPENRLHF", "PARTIAL_STEP", "SIGNALS", "SKYRL", "TRANSFORMERS", "TRL", "VERL", "canonical"]
 
-# 1 at a step that an exception ended before its update: what is there was measured, and the rest is missing.
+# 1 at a step that an exception ended before its update; signals that were not measured by then are missing.
 PARTIAL_STEP = "hooks/partial_step"
 
-# Signals computed from token arrays, and those that only a trainer or a probe knows.
+# Signals computed from token arrays, and signals that only a trainer or a probe can measure.
 SIGNALS = frozenset(NAMES) | {
     "entropy/paired_delta",
     "grad/clipped_frac",

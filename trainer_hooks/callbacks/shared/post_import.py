@@ -1,7 +1,7 @@
 """Changes a module right after it is imported, without importing it early. Standard library only.
 
-An adapter is loaded in every process of an environment, also in those that are not to be watched. So nothing here
-raises: what a newer version of a trainer no longer has is one warning, and is not observed.
+An adapter is loaded in every process of an environment, also in processes that are not to be watched. Therefore nothing
+here raises. If a newer version of a trainer lacks a function, one warning is logged, and its signals are not observed.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ def after_import(name: str, hook: Hook) -> None:
 
     Args:
         name: Full name of the module.
-        hook: Takes the module. An exception of it becomes a warning, and its changes until then stay.
+        hook: Takes the module. If it raises, a warning is logged, and the changes that it has made until then stay.
     """
     if name in sys.modules:
         _run_hook(hook, sys.modules[name])

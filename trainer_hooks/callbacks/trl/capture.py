@@ -67,7 +67,7 @@ class RolloutCapture(StepCapture):
         self._decode: Callable[[list[int]], str] | None = None
         self._probe = probe
         self._reserved = reserved
-        self._probe_scorer: Scorer | None = None  # of the microbatch in the loss, where it is to be scored again
+        self._probe_scorer: Scorer | None = None  # scores the microbatch in the loss again, where that is due
         # Whether updates lie between the policy that sampled and this one; otherwise ratios are 1 by construction.
         self._is_off_policy = False
         self._microbatches: list[dict[str, Tensor]] = []

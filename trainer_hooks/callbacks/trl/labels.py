@@ -20,9 +20,9 @@ UID, GROUP, ZERO_STD, CALLS, VALID, EMPTY = range(6)
 REWARD, CORRECT = range(2)
 # The mean of equal rewards may differ from them by rounding, a relative 1e-7. GRPO divides this difference by 1e-4.
 ROUNDING = 1e-3
-# In the chat templates of Qwen, GLM and others, of Mistral, and of Llama.
+# The openings of a tool call in the chat templates of Qwen, GLM and others, of Mistral, and of Llama.
 CALL_OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
-# What a tool returns that found nothing, as TRL writes it: by `str`.
+# The answers of a tool that found nothing, in the form that TRL makes of them with `str`.
 EMPTY_ANSWERS = frozenset({"", "[]", "{}", "()", "set()", "None"})
 
 
@@ -59,7 +59,7 @@ class ResponseLabels:
         Args:
             per_function: Rewards of all ranks, shape ``(ranks × B, functions)``; NaN where a function returned none.
             completions: This rank's B responses, as texts or as lists of messages.
-            tokens: The token ids of each; nothing where TRL does not say.
+            tokens: The token ids of each response; empty where TRL does not pass them.
         """
         trainer = self._trainer
         is_known = ~per_function.isnan()

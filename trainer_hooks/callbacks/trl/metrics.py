@@ -9,7 +9,7 @@ from trainer_hooks.callbacks.shared.naming import TRL, canonical
 __all__ = ["StepMetrics"]
 
 RATIO_NAMES = ("ratio/clip_frac", "ratio/clip_low_frac", "ratio/clip_high_frac")
-# TRL's NaN here says that one or no response was scored: a reward that is NaN counts as not scored.
+# In these metrics NaN means that one or no response was scored; a reward of NaN counts as not scored.
 REWARD_NAMES = ("reward", "reward_std")
 
 

@@ -16,7 +16,7 @@ def find_places(
     Args:
         rows: Token ids of each row of the batch, padded at the end.
         scored: Token ids of each response that was scored, in the order of scoring.
-        labels: What must not be confused, for each response that was scored.
+        labels: The labels of each response that was scored; they must not be given to a row of another response.
         padding: The id that rows are padded with.
 
     Returns:

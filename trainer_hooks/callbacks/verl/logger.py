@@ -13,7 +13,7 @@ from trainer_hooks.signals.loss_sums import OFF_POLICY_ONLY, signals_of
 __all__ = ["NAME", "SUMS", "VitalsLogger", "guard"]
 
 NAME = "rlvitals"
-# Begins the names of the metrics that carry sums over the tokens of the loss from the workers.
+# The metrics in which workers send sums over the tokens of the loss have names that begin with this text.
 SUMS = "actor/rlvitals_"
 
 guard = Guard()
@@ -60,7 +60,7 @@ class VitalsLogger:
         self._masks = sampled, kept
 
     def sampled_mask(self, mask: Any) -> Any:
-        """Return the mask before rejection sampling, if ``mask`` is the one that was left; else ``mask`` itself."""
+        """Return the mask before rejection sampling if ``mask`` is the mask after it; else ``mask`` itself."""
         if self._masks is None:
             return mask
         sampled, kept = self._masks

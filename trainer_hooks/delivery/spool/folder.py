@@ -18,17 +18,19 @@ __all__ = ["FOLDER", "BatchOnDisk", "SpoolFolder"]
 
 # The smallest space that a file takes on most disks; counting it also bounds the number of files.
 BLOCK_BYTES = 4096
-# A user may send any folder by hand; only folders and files with exactly these names are sent and removed.
+# A user may name any folder to `trainer_hooks.sync`; only folders and files with exactly these names are sent and
+# removed.
 FOLDER = re.compile(r"(\d+-){2,}[0-9a-f]{8}")
 BATCH = re.compile(r"\d{10}-(\d+)\.msgpack")
 UNFINISHED = re.compile(r"\d{10}-\d+\.tmp")
-# Other ranks may remove the empty run folder between two steps of this one; more often than this is not plausible.
+# Another rank may remove the empty run folder between two steps of this rank, which then tries again. More attempts
+# than this are not plausible.
 LOCK_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchOnDisk:
-    """A batch in a file of its own."""
+    """A batch in one file of the spool."""
 
     path: Path
     records: int

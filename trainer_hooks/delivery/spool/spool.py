@@ -1,4 +1,4 @@
-"""What one process of a run has on disk: its own folder of the spool, and the folders of dead processes."""
+"""The folders that one process of a run has in the spool: its own folder, and those of dead processes."""
 
 import os
 import secrets
@@ -9,8 +9,8 @@ from trainer_hooks.delivery.spool.folder import FOLDER, BatchOnDisk, SpoolFolder
 
 __all__ = ["Spool"]
 
-# Folders that are claimed at the same time. Each needs a descriptor, of which the training may have 1,024, and a launch
-# of many ranks leaves as many folders.
+# The largest number of folders that are claimed at the same time. A launch of many ranks leaves as many folders, and
+# each claim needs a file descriptor; a training process often has a limit of 1,024.
 MOST_CLAIMED = 32
 
 

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 Gate = Literal["response", "action", "none"]
-"""What has to lose likelihood in sum for its tokens to be penalised."""
+"""The part whose likelihood must have fallen in sum for its tokens to be penalised; ``"none"`` is each token alone."""
 
 Normaliser = Literal["preserved", "all"]
 """N: the action tokens of the preserving set (eq. 4 to 6 as printed), or all action tokens (the authors' release)."""
@@ -46,8 +46,8 @@ class LLDSSettings:
 
     Attributes:
         coef: λ of eq. 7.
-        gate: What has to lose likelihood for its tokens to be penalised.
-        normaliser: What the penalty is divided by.
+        gate: The part whose likelihood must have fallen for its tokens to be penalised.
+        normaliser: The divisor of the penalty.
     """
 
     coef: float
@@ -90,7 +90,7 @@ def llds_loss(
         old_logprobs: ln π_old of the same tokens, shape ``(B, T)``, nats; no gradient flows into it.
         mask: True on action tokens, shape ``(B, T)``, bool; its runs are the actions.
         advantages: A_i, shape ``(B,)``.
-        gate: What has to lose likelihood for its tokens to be penalised.
+        gate: The part whose likelihood must have fallen for its tokens to be penalised.
         answer_mask: True on tokens of the final answer, shape ``(B, T)``: left out of the penalty, not of the gate
             and not of N (eq. 6).
         answer_weight: Factor on the penalty of the answer's tokens, in [0, 1]; 0 is eq. 6, and 1 is no answer mask.
@@ -165,7 +165,7 @@ def _open_gate(lost: Tensor, mask: Tensor, gate: Gate) -> Tensor:
     if gate == "response":
         return lost.sum(dim=1, keepdim=True) > 0
     if gate == "action":
-        # One more column than actions can be, for the tokens outside (index −1 wraps to the last).
+        # One further column takes the tokens outside actions (index −1 wraps to the last column).
         columns = action_index(mask) % (mask.shape[1] + 1)
         sums = lost.new_zeros(mask.shape[0], mask.shape[1] + 1).scatter_add_(1, columns, lost)
         return sums.gather(1, columns) > 0

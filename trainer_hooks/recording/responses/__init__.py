@@ -1,1 +1,1 @@
-"""Which responses of a step are sampled, and how they are made ready to be sent."""
+"""Selects the sampled responses of a step, and encodes them."""

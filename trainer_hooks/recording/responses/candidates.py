@@ -53,7 +53,7 @@ def gather_candidates(tokens: ActionTokens, count: int, drawn: Sequence[int]) ->
     picked = xp.concat(rows)
     names = [name for name in ARRAYS if getattr(rollouts, name) is not None]
     gathered = [_gather_rows(getattr(rollouts, name), picked, drawn, xp) for name in names]
-    # Not the rollouts themselves, whose tensors would stay on the device until somebody calls `finish`.
+    # A reference to the rollouts would keep their tensors on the device until `finish` is called.
     others = {name: getattr(rollouts, name) for name in ("texts", "vocabulary", "decode", "trained")}
     finish = partial(_assemble, others, names, [tuple(array.shape) for array in gathered], list(drawn))
     return Pending((picked, *gathered), finish)

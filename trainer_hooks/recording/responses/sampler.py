@@ -21,7 +21,8 @@ from trainer_hooks.wire import Response, ResponseKind, encode
 
 __all__ = ["NO_RESPONSES", "ResponseSampler", "SampledResponses"]
 
-# Bytes of a token: its id, and a float16 for each of its numbers, of which room is kept for three at least.
+# Bytes of a token: its id, and a float16 for each of its numbers. The sampler reserves space for at least three
+# numbers.
 ID_BYTES, NUMBER_BYTES, FEWEST_NUMBERS = 4, 2, 3
 # Bytes of the names and numbers of one response.
 ENVELOPE_BYTES = 300
@@ -89,7 +90,7 @@ class ResponseSampler:
         return [encode(self._add_texts(response, tokens, row, limit)) for row, response in responses]
 
     def _find_limit(self, tokens: ActionTokens, rows: Sequence[int], numbers: int) -> int:
-        """Return the number of tokens at which to cut; short responses leave the rest of their share to longer ones."""
+        """Return the number of tokens at which to cut; longer responses may use the unused share of short ones."""
         token_bytes = ID_BYTES + NUMBER_BYTES * max(FEWEST_NUMBERS, numbers)
         left = (self.max_bytes - ENVELOPE_BYTES * len(rows)) // token_bytes
         begins, ends = tokens.layout.spans

@@ -70,7 +70,7 @@ def build_responses(
 
 
 def _have_token_advantages(tokens: ActionTokens, rows: Sequence[int]) -> bool:
-    """Whether the advantages of tokens differ within one of the rows; else each response's says everything."""
+    """Whether the advantages of tokens differ within a row; else one advantage for each response is enough."""
     given, advantages = tokens.rollouts.advantages, tokens.advantages
     if given is None or advantages is None or given.ndim == 1:
         return False

@@ -51,7 +51,7 @@ def demonstrate(
         retry: Whether a wrong answer gets feedback and the episode goes on.
         thought_words: Words of free-form text in a thought, on average.
         thought_choices: Equally likely words that may follow each of them.
-        wrong_thought_factor: How many times longer the first thought is where the first action or its plan is flawed.
+        wrong_thought_factor: Factor on the length of the first thought where the first action or its plan is flawed.
     """
     longest = int(1.5 * thought_words * max(1.0, wrong_thought_factor))
     episode = FactsEpisode(

@@ -10,7 +10,7 @@ from trainer_hooks.reference.config import Config
 __all__ = ["FactsEnvironment", "vocabulary_of"]
 
 FILLERS = 32
-"""Words of free-form thought, where there is any."""
+"""The number of words of free-form thought, where the configuration has such thoughts."""
 
 TAGS = ("<think>", "</think>", "<search>", "</search>", "<answer>", "</answer>")
 
@@ -21,7 +21,7 @@ def vocabulary_of(config: Config) -> Vocabulary:
 
 
 class FactsEnvironment:
-    """The facts and the rules of a configuration, as the trainer asks for them (`protocols.Environment`)."""
+    """The facts and the rules of a configuration as an environment (`protocols.Environment`)."""
 
     def __init__(self, config: Config) -> None:
         words = vocabulary_of(config)

@@ -16,8 +16,8 @@ class FactsEpisode:
     """One response while it is sampled (`protocols.Episode`).
 
     Attributes:
-        max_actions: After so many actions the episode is over.
-        max_action_tokens: An action that has not ended by then is invalid.
+        max_actions: The largest number of actions; the episode is over after them.
+        max_action_tokens: The largest number of tokens of an action; a longer action is invalid.
         retry: Whether a wrong answer gets feedback and the episode goes on, as with a verifier that lets an agent try
             again. The reward is that of the first answer all the same, so wrong responses become long ones.
     """
@@ -118,4 +118,4 @@ class FactsEpisode:
 
 
 _TAGS = range(9)
-"""The first marks are the tags: no body of an action may hold one."""
+"""The ids of the tags, which are the first marks; the body of an action must not contain one."""

@@ -82,9 +82,9 @@ class Facts:
 
     Args:
         vocabulary: The words.
-        seed: Of the facts and of the order of passages.
-        long_form: Share of questions whose answer wants the family name too. Nothing in the question tells which:
-            a wrong answer is then the right one but for a token, in an episode that is otherwise the same.
+        seed: Seed of the facts and of the order of passages.
+        long_form: Share of questions whose answer includes the family name. The question does not show which they are,
+            so a wrong answer may differ from the right one by a single token, in an otherwise equal episode.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, seed: int, long_form: float = 0.3) -> None:

@@ -24,7 +24,7 @@ class Bm25Corpus:
 
     Args:
         passages: Texts to find.
-        topk: Most passages a query brings.
+        topk: The largest number of passages that a query returns.
     """
 
     def __init__(self, passages: Sequence[str], topk: int) -> None:
@@ -38,7 +38,7 @@ class Bm25Corpus:
         """Read a corpus, one JSON object with ``contents`` a line, other fields left alone, and index it.
 
         Raises:
-            FileError: If a line is anything else, or no passage holds a word.
+            FileError: If a line is not such an object, or no passage contains a word.
         """
         passages = [text_of(place, row, "contents") for place, row in read_lines(path)]
         if not any(_words(passages)):

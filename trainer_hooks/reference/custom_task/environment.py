@@ -32,14 +32,14 @@ class SearchEnvironment:
     """A question set, a tokenizer and a search tool.
 
     Args:
-        questions: Every tenth of them is never trained on.
+        questions: The questions; every tenth is held out from training.
         tool: Answers searches, all queries in one call.
         tokenizer: Of the model, from transformers.
         context: Most tokens of a response, with its prompt.
         max_actions: Actions in a response.
         max_action_tokens: Tokens in an action.
-        max_feedback_tokens: What the tool finds is cut to so many tokens.
-        tool_seconds: Longest that the tool may take for one batch of queries.
+        max_feedback_tokens: Largest number of tokens of the tool's answer; a longer answer is cut.
+        tool_seconds: Longest time that the tool may take for one batch of queries.
         prompt: Text that a response begins with; ``{question}`` stands for the question. It goes through the
             tokenizer's chat template where there is one.
 
@@ -92,7 +92,7 @@ class SearchEnvironment:
                 )
 
     def held_out(self, draw: random.Random, count: int) -> list[TextQuestion]:
-        """Draw held-out questions, each once as far as they go."""
+        """Draw held-out questions; a question is repeated only if ``count`` exceeds their number."""
         if count <= len(self._held_out):
             return draw.sample(self._held_out, count)
         return draw.choices(self._held_out, k=count)
@@ -102,7 +102,7 @@ class SearchEnvironment:
         return SearchEpisode(self._rules, question, self._prompt_ids(question))
 
     def feedback(self, episodes: Sequence[SearchEpisode]) -> list[list[int]]:
-        """Answer the newest action of each episode; the tool is asked once, for each different query.
+        """Answer the newest action of each episode; one call of the tool has each different query once.
 
         Raises:
             ToolError: If the tool does not answer.

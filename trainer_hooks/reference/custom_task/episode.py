@@ -24,15 +24,15 @@ _LOOK_BACK = 2 * len(_SEARCHED)
 
 @dataclass(frozen=True)
 class Rules:
-    """What all episodes of an environment share.
+    """The rules that all episodes of an environment share.
 
     Attributes:
         piece: Gives the text of one token id.
         decode: Gives the text of token ids.
         end_of_text: Ids that end an action.
-        watched: Ids that may: these, and those with the last character of a tag.
-        max_actions: After so many actions the episode is over.
-        max_action_tokens: An action that has not ended by then is cut, and read as it is.
+        watched: Ids that may end an action: ``end_of_text``, and ids whose text has the last character of a tag.
+        max_actions: The largest number of actions; the episode is over after them.
+        max_action_tokens: The largest number of tokens of an action; a longer action is cut, and read as it is.
     """
 
     piece: Callable[[int], str]
@@ -48,8 +48,8 @@ class SearchEpisode:
     """One response while it is sampled (`protocols.Episode`).
 
     Attributes:
-        query: What the newest action asks the tool; None where it does not search.
-        answer: What the newest action answers, likewise.
+        query: The query of the newest action; None if the action does not search.
+        answer: The answer of the newest action; None if the action does not answer.
     """
 
     rules: Rules
@@ -98,7 +98,8 @@ class SearchEpisode:
     def _look_for_tags(self) -> bool:
         """Return whether the newest token closes the action, and mark the tokens of an answer's opening tag.
 
-        Tags are ASCII, so they survive being decoded a token at a time where a letter of two tokens does not.
+        Tokens are decoded one at a time. Tags are ASCII, so this does not damage them, as it damages a letter that
+        consists of two tokens.
         """
         pieces = [self.rules.piece(token) for token in self._action[-_LOOK_BACK:]]
         tail = "".join(pieces)

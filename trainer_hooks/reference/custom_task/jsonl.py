@@ -9,7 +9,7 @@ __all__ = ["FileError", "read_lines", "text_of"]
 
 
 class FileError(ValueError):
-    """A file does not hold what it must; the message names file, line and field."""
+    """A file does not have the required content; the message names file, line and field."""
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -11,7 +11,7 @@ __all__ = ["TextQuestion", "read_questions"]
 
 @dataclass(frozen=True, slots=True)
 class TextQuestion:
-    """A question with every answer that counts as right, and where it was read."""
+    """A question with every answer that counts as right, and the place in the file where it was read."""
 
     question: str
     golden_answers: tuple[str, ...]
@@ -21,11 +21,11 @@ class TextQuestion:
 def read_questions(path: Path) -> list[TextQuestion]:
     """Read a question set.
 
-    Each line holds ``question`` and one of ``golden_answers`` (a list of texts, or one) and ``answer`` (likewise);
-    other fields are left alone.
+    Each line holds ``question`` and ``golden_answers`` or else ``answer``, which is a text or a list of texts; other
+    fields are ignored.
 
     Raises:
-        FileError: If a line is anything else; the message names file, line and field.
+        FileError: If a line has another form; the message names file, line and field.
     """
     return [
         TextQuestion(text_of(place, row, "question"), _answers(place, row), place) for place, row in read_lines(path)

@@ -34,7 +34,7 @@ class RetrievalServer:
 
     Args:
         url: The server's address, with or without ``/retrieve``.
-        topk: Most passages a query brings.
+        topk: The largest number of passages that a query returns.
         timeout_seconds: Longest wait for a connection, and then for an answer, at each of four tries.
         pause_seconds: Wait before the third try; twice that before the fourth.
     """
@@ -56,7 +56,7 @@ class RetrievalServer:
         """Ask for all queries in one request.
 
         Raises:
-            ToolError: If the server is down, refuses, or answers anything else than passages for each query.
+            ToolError: If the server is down, refuses, or does not answer with passages for each query.
         """
         body: dict[str, Any] = {"queries": list(queries), "topk": self._topk, "return_scores": True}
         try:

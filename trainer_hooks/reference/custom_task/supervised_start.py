@@ -28,7 +28,8 @@ def teach_protocol(
     """Train a policy on demonstrations for ``protocol_steps``, or read the weights of an earlier run from the cache.
 
     The weights depend on the model, the questions, the prompt, the corpus and the settings of these steps, and never on
-    ``seed``. The address of a retrieval server may change: weights that were kept with another one are read.
+    ``seed``. They do not depend on the address of a retrieval server: weights that were kept with another address are
+    read.
 
     Raises:
         ToolError: If the search tool does not answer.

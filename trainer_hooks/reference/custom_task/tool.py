@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class ToolError(RuntimeError):
-    """The tool failed, so the step cannot be trained on; the message has the next action."""
+    """The tool failed, so the step cannot be trained on; the message says what to do next."""
 
 
 class SearchTool(Protocol):

@@ -58,7 +58,7 @@ __all__ = ["main"]
 
 DEMO = "demo"
 _NOT_TRAINED = ("evidence", "pilot", REGIMES)
-"""Names that only print what is recorded."""
+"""Names that print tables of recorded runs and train nothing."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -184,7 +184,7 @@ def _rescue(given: argparse.Namespace) -> str:
 
 
 def _evidence(given: argparse.Namespace) -> str:
-    """Print what recorded runs hold about the mechanism; nothing is trained."""
+    """Print the tables about the mechanism from recorded runs; nothing is trained."""
     folder = _runs(given)
     tables = {
         "GWHES (eq. 9) at the probes, by thirds of the way to the collapse": gwhes_table(folder, ["grpo"]),
@@ -214,11 +214,11 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "rescue": _rescue,
     "search": lambda given: drift_table(given.out / "search", HYPOTHESES),
 }
-"""What is printed of runs that are no experiment of the catalogue."""
+"""The tables of recorded runs that belong to no experiment of the catalogue."""
 
 
 def _draw(name: str, given: argparse.Namespace) -> None:
-    """Draw what is recorded of an experiment."""
+    """Draw the recorded runs of an experiment."""
     try:
         from trainer_hooks.reference.experiments.figures.recorded import recorded_figure  # noqa: PLC0415 - plotly is optional
         from trainer_hooks.reference.experiments.figures.saving import write_page, write_picture  # noqa: PLC0415

@@ -12,8 +12,8 @@ SEEDS = (0, 1, 2, 3, 4)
 _LLDS: dict[str, Any] = {"method": "llds"}
 
 ARMS: dict[str, dict[str, Any]] = {
-    # The probe of eq. 3 restores all state: the run is the same bit for bit with it and without.
-    # The recordings were made with the run's own optimiser, and their pages are printed from them.
+    # The probe of eq. 3 restores all state, so the run is bit for bit the same with and without it.
+    # The recordings were made with the run's own optimiser, and the pages in docs/experiments are made from them.
     "grpo": {"probe_every": 5, "probe_optimiser": "run"},
     "llds-0.01": _LLDS | {"lambda_": 0.01},
     "llds-0.1": _LLDS,
@@ -34,7 +34,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "quarter-lr": {"lr_factor": 0.25},
     "low-lr": {"lr": 3e-4, "lr_warmup": 50},
     "no-retry": {"retry": False},
-    # Sizes and warm starts (Fig. 6). The stronger warm start stands where the paper has an instruct model.
+    # Sizes and warm starts (Fig. 6). The stronger warm start corresponds to the paper's instruct model.
     "grpo-narrow": {"width": 48},
     "llds-narrow": _LLDS | {"width": 48},
     "grpo-wide": {"width": 96},
@@ -45,11 +45,12 @@ ARMS: dict[str, dict[str, Any]] = {
 """The changes of each arm to the settings of a preset; ``lr_factor`` multiplies the preset's learning rate."""
 
 PROBE_ARMS: dict[str, dict[str, Any]] = {
-    # Trains exactly as grpo, and measures more.
+    # This arm trains exactly as grpo, and measures more.
     "grpo-sweep": {"probe_every": 20, "probe_sweep": True, "decompose_every": 20},
-    # Responses and not groups are dealt into minibatches: d of a correct response by what its siblings did before.
+    # Minibatches consist of responses instead of whole groups. This shows how d of a correct response depends on the
+    # updates on its siblings before.
     "grpo-split": {"split_groups": True},
-    # The search for the peak rate at which a schedule dies.
+    # The search for the peak learning rate at which runs with a schedule collapse.
     "grpo-3e-3": {"lr": 3e-3},
     "grpo-5e-3": {"lr": 5e-3},
     "grpo-1e-2": {"lr": 1e-2},

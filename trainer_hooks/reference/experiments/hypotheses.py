@@ -9,7 +9,7 @@ __all__ = ["HYPOTHESES", "MORE_SEEDS", "PROMISING", "SEARCH_SEEDS"]
 SEARCH_SEEDS = (0, 1, 2)
 MORE_SEEDS = (3, 4)
 PROMISING = ("slow-climb", "stubborn-3e-4", "stubborn-4e-4")
-"""Settings with a phase II, a further fall, a surge and a collapse in two of the first three seeds have more."""
+"""Settings with further seeds: two of the first three had a phase II, a further fall, a surge and a collapse."""
 
 _SHARED: dict[str, Any] = {"held_out": 16, "probe_every": 25, "probe_optimiser": "run", "steps": 300}
 _TEXT: dict[str, Any] = {"thought_words": 8, "context": 256, "max_action_tokens": 40, "warm_steps": 1200}
@@ -32,4 +32,4 @@ HYPOTHESES: dict[str, dict[str, Any]] = {
         "loose-clip": {"lr": 2e-4, "clip": 0.5},
     }.items()
 }  # fmt: skip
-"""The changes of each to the settings of `Config`."""
+"""The changes of each hypothesis to the settings of `Config`."""

@@ -23,7 +23,7 @@ COLLAPSE_SHARE, COLLAPSE_STEPS = 0.5, 10
 HEALTHY_SHARE, HEALTHY_STEPS = 0.8, 50
 
 FIRST_STEP = 11
-"""Before it the policy still adapts from its warm start."""
+"""The first step that counts; before it the policy still adapts from its warm start."""
 
 BLOCK = 10
 """Steps in the means at both ends of a stretch."""
@@ -83,9 +83,9 @@ class Drift:
     entropy: float
     reward: float
     further_fall: float
-    """Change of the likelihood from its last ten steps to the ten before the collapse, or to the end of the run."""
+    """Change of the likelihood from the stretch's last ten steps to the ten before the collapse or the run's end."""
     surge: float
-    """Largest five-step mean of the gradient norm after it over its mean in it; NaN where nothing comes after."""
+    """Largest five-step mean of the gradient norm after the stretch over its mean inside; NaN if no step follows."""
 
     @property
     def steps(self) -> int:
@@ -94,12 +94,12 @@ class Drift:
 
 
 def drift(rows: Sequence[Mapping[str, float]]) -> Drift | None:
-    """Find phase II in a recorded run, or None where no stretch of 30 steps has its signs.
+    """Find phase II in a recorded run; return None if no stretch of 30 steps has its signs.
 
     The signs: the batch's ``likelihood/correct`` falls by 0.03 nat a token or more, summed ``displacement/cross`` is
-    below 0, summed ``entropy/paired_delta`` above 0, reward ends at 0.95 of where it began or more and no ten-step mean
-    of it is under 0.85, and every ten-step mean of the gradient norm stays within a factor of 1.5 of the first. It
-    begins at step 11 or later and ends before the collapse.
+    below 0, summed ``entropy/paired_delta`` above 0, the reward ends at 0.95 of its first value or more and no ten-step
+    mean of it is under 0.85 of that value, and every ten-step mean of the gradient norm stays within a factor of 1.5 of
+    the first. The stretch begins at step 11 or later and ends before the collapse.
     """
     end = collapse_step(series(rows, "reward/mean"))
     before = rows[: None if end is None else end - 1]
@@ -174,7 +174,7 @@ def accelerating_stretch(rows: Sequence[Mapping[str, float]]) -> Acceleration | 
 
 
 def block_means(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
-    """Compute the mean of the ten steps that begin at each step; steps without the signal are left out of it."""
+    """Compute the mean of the ten steps that begin at each step, without the steps that lack the signal."""
     values = series(rows, name)
     blocks = (values[at : at + BLOCK] for at in range(len(values) - BLOCK + 1))
     present = ([value for value in block if value == value] for block in blocks)  # noqa: PLR0124 - NaN

@@ -72,8 +72,8 @@ class _Person:
 def write_corpus_and_questions(folder: Path) -> tuple[Path, Path]:
     """Write the passages and the questions as JSON lines, as ``--corpus`` and ``--questions`` read them.
 
-    The files are the same at every call. Those that are there already are left alone, so that a supervised start that
-    was kept for them stays valid.
+    The files are the same at every call. Existing files are not written again, so that a supervised start that was kept
+    for them stays valid.
 
     Args:
         folder: Created where it is missing.

@@ -13,7 +13,7 @@ from trainer_hooks.reference.experiments.rollback_runs import RESCUES
 __all__ = ["RECORDED_STEPS", "Job", "arm_jobs", "healthy_cost_jobs", "healthy_jobs", "rescue_jobs", "search_jobs"]
 
 RECORDED_STEPS = {"demo": 200}
-"""How long the arms of a preset are recorded, where that is longer than the preset: beyond twice the uncured life."""
+"""The steps for which a preset's arms are recorded, where that is more than its own: over twice the uncured life."""
 
 STEPS_AFTER_COLLAPSE = 40
 """Steps to record after a collapse: enough to see that the run does not recover."""
@@ -21,10 +21,10 @@ STEPS_AFTER_COLLAPSE = 40
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run to record: its settings, where its recording goes, and how (`record.record`).
+    """A run to record: its settings, the file of its recording, and the options of `run_recording.record`.
 
     Attributes:
-        is_watched: Whether it runs under a collector and acts on its verdict (`rescue.rescue`).
+        is_watched: Whether it runs under a collector and acts on its verdict (`rollback_runs.rescue`).
     """
 
     config: Config
@@ -35,7 +35,7 @@ class Job:
 
 
 def arm_jobs(base: Config, arms: Iterable[str], seeds: Sequence[int], folder: Path) -> list[Job]:
-    """List every seed of every arm, seed by seed, so that an interrupted experiment is incomplete evenly."""
+    """List every seed of every arm, seed by seed, so that an interruption leaves as many runs of each arm."""
     names = list(arms)
     return [
         Job(

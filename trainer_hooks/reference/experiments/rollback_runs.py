@@ -1,7 +1,7 @@
 """Runs with rollbacks: a regime that collapses, under a real collector whose verdict the trainer acts on.
 
-The collector is a process of its own, and its verdict arrives asynchronously: the step after which a run is rolled back
-depends on the machine. A recording shows what happened in that run.
+The collector runs in another process, and its verdict arrives asynchronously. So the step after which a run is rolled
+back depends on the machine, and may differ between two recordings.
 """
 
 import json
@@ -31,21 +31,21 @@ RESCUES: dict[str, dict[str, Any]] = {
     "rollback-llds": _ROLLBACK,
     "fork": {"on_acceleration": "fork", "checkpoint_every": 5},
 }
-"""The changes of each to the settings of a regime that collapses."""
+"""The changes of each arm to the settings of a regime that collapses."""
 
 RESCUED_STEPS = {"demo": 160, "stubborn": 1000}
 """Steps of a rescued run by preset: twice the median life of the twins, and four times."""
 
 
 def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda _: None) -> None:
-    """Train one run under a collector of its own and write every step that it took to ``path`` (``.jsonl.gz``).
+    """Train one run under a separate collector and write every step that it took to ``path`` (``.jsonl.gz``).
 
-    A step that was taken again after a rewind is there twice, with the ``attempt`` that took it, from 1. What came of
-    forks, where the run was forked, is beside it (``.forks.json``).
+    A step that was taken again after a rewind is there twice, with the number of its ``attempt``, from 1. If the run
+    was forked, the results of the forks are in a file beside it (``.forks.json``).
 
     Args:
         config: The run's settings, ``on_acceleration`` among them.
-        path: Where the recording goes, whole or not at all.
+        path: The file of the recording, which is written atomically.
         report: Takes a line of progress every other step, and at each rewind.
 
     Raises:

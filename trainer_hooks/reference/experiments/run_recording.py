@@ -1,7 +1,7 @@
 """Recording of one run: train to the last step, a JSON object a step under the canonical names, compressed.
 
-An interrupted run continues where it was: every few steps its state and its rows so far are written beside the
-recording, which itself is written atomically.
+An interrupted run continues from its newest kept state: every few steps its state and its rows so far are written
+beside the recording, which itself is written atomically.
 """
 
 import gzip
@@ -25,7 +25,7 @@ from trainer_hooks.signals import FamiliarTokens
 __all__ = ["Row", "read", "record", "write"]
 
 Row = dict[str, Any]
-"""A step's numbers by signal name, and ``step``; the lists ``probe/…by_question`` are there where there was a probe."""
+"""A step's numbers by signal name, and ``step``; a step with a probe also has the lists ``probe/…by_question``."""
 
 KEEP_EVERY = 25
 """Steps between two kept states: an interruption loses fewer steps than this."""
@@ -46,7 +46,7 @@ def record(
 
     Args:
         config: The run's settings.
-        path: Where the recording goes; the state of an interrupted run is beside it as ``.part``.
+        path: The file of the recording; the state of an interrupted run is beside it as ``.part``.
         after_collapse: Stop a run this many steps after its collapse; None trains it to the last step.
         fixed: Also score the first policy's own correct responses at every step (`FixedContexts`).
         report: Takes a line of progress at every step.
@@ -75,7 +75,7 @@ def write(rows: Iterable[Row], path: Path) -> None:
     """Write a recording: a row a line, numbers rounded, written atomically."""
     text = "".join(json.dumps(_round(row)) + "\n" for row in rows)
     whole = path.with_suffix(".whole")
-    # Compressed without its time of writing: the same run gives the same bytes.
+    # The compressed file has no time of writing, so that the same run gives the same bytes.
     whole.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     whole.replace(path)
 
@@ -145,7 +145,7 @@ def _resume(trainer: Trainer, familiar: FamiliarTokens, part: Path) -> list[Row]
     if kept["settings"] != _settings(trainer.config):
         return []
     trainer.load_state(kept["trainer"])
-    if "familiar" in kept:  # not in a state that an earlier version kept
+    if "familiar" in kept:  # a state that an earlier version kept lacks it
         familiar.load_state(kept["familiar"])
     rows: list[Row] = kept["rows"]
     return rows

@@ -1,4 +1,4 @@
-"""Pools what recorded runs found by thirds of each run, because a regime changes on its way to a collapse."""
+"""Pools values of recorded runs by thirds of each run, because a regime changes on its way to a collapse."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -19,7 +19,7 @@ def rows_by_third(seeds: Mapping[int, Sequence[Row]]) -> Iterator[tuple[str, Row
 
 
 def pool_by_third(seeds: Mapping[int, Sequence[Row]], name: str) -> dict[str, list[float]]:
-    """Pool what a signal was over all seeds, by thirds.
+    """Pool the values of a signal over all seeds, by thirds.
 
     Args:
         seeds: The rows of each seed's run.

@@ -11,20 +11,20 @@ __all__ = ["RowCache"]
 class RowCache:
     """Static buffers of keys and values; every row is written at its own next positions.
 
-    A row's padding is written where its next tokens will be, or to a slot behind the last position. A query sees the
-    positions up to its own, all of them written by then: so nothing that was padded is ever seen. Keys stand as
-    columns, values as rows: for the one query of a token, products along positions are the fastest.
+    A row's padding is written to the positions of its next tokens, or to a slot behind the last position. A query
+    attends only to positions up to its own, which hold tokens by then, so it never attends to padding. Keys are stored
+    as columns and values as rows, because for a single query the products along positions are then the fastest.
 
     Args:
         context: Positions of a row.
         device: Where the model is.
-        dtype: What its scores are in.
+        dtype: The type of its scores.
     """
 
     def __init__(self, context: int, device: torch.device, dtype: torch.dtype) -> None:
         self.context = context
         self.device = device
-        # Plain numbers: asking a GPU for them would stall it once a token.
+        # The lengths are plain numbers, because reading them from a GPU would stall it at every token.
         self.lengths: list[int] = []
         self.longest = 0
         self.positions = torch.empty(0)
@@ -76,7 +76,7 @@ class RowCache:
         return all_keys.flatten(0, 1).narrow(2, 0, self.longest), all_values.flatten(0, 1).narrow(1, 0, self.longest)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Make these the rows: others are dropped, one that is named twice is there twice."""
+        """Keep only these rows, in this order; a row that is named twice is there twice."""
         index = torch.tensor(rows, dtype=torch.long, device=self.device)
         self._buffers = {
             layer: (self._copy_rows(keys, index, 3), self._copy_rows(values, index, 2))
@@ -91,7 +91,7 @@ class RowCache:
         return kept
 
     def _settle(self, lengths: list[int]) -> None:
-        """Let there be rows of these lengths."""
+        """Set the number of rows and their lengths."""
         self.lengths = lengths
         self._starts = torch.tensor(lengths, dtype=torch.long, device=self.device)[:, None]
         self._rows = torch.arange(len(lengths), device=self.device)[:, None]

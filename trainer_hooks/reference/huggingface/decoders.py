@@ -1,4 +1,4 @@
-"""Cached decoding of a Hugging Face model: a lean forward for the Llama family, the model's own for the others."""
+"""Cached decoding of a Hugging Face model: a fast forward pass for the Llama family, the model's own for others."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ __all__ = ["Decoder", "ModelDecoder", "decoder_for"]
 
 
 class Decoder(Protocol):
-    """Maps the next tokens of each row to hidden states, and remembers what came before."""
+    """Maps the next tokens of each row to hidden states, and caches the earlier tokens."""
 
     cache: RowCache
 
@@ -30,7 +30,7 @@ def decoder_for(model: Any, context: int) -> Decoder:
 
 
 class ModelDecoder:
-    """The model's own forward, with a cache that lets each row stand at its own length."""
+    """The model's own forward pass, with a cache in which rows have different lengths."""
 
     def __init__(self, model: Any, cache: RowCache) -> None:
         self.cache = cache
@@ -42,7 +42,7 @@ class ModelDecoder:
         self.cache.advance(counts, tokens.shape[1])
         mask = self.cache.mask
         if mask is None:
-            # Without one the model would make its own, of its own idea of lengths.
+            # Without a mask the model would make one that takes all rows to have the same length.
             mask = torch.zeros(len(tokens), 1, 1, self.cache.longest, dtype=self._base.dtype, device=tokens.device)
         out: Tensor = self._base(
             input_ids=tokens,
@@ -55,7 +55,7 @@ class ModelDecoder:
 
 
 class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
-    """One layer of a `RowCache`, as transformers asks for it."""
+    """One layer of a `RowCache`, with the interface that transformers requires."""
 
     is_compileable = False
 

@@ -1,6 +1,7 @@
 """Cached decoding of the Llama family: the same weights and arithmetic as the model's own forward, in fewer calls.
 
-At the size of a laptop's models most of a decoding step of `transformers` is the Python around the arithmetic.
+With models small enough for a laptop, most of the time of a decoding step of `transformers` is spent in Python and not
+in the arithmetic.
 """
 
 from collections.abc import Sequence
@@ -15,10 +16,10 @@ from trainer_hooks.reference.huggingface.cache import RowCache
 __all__ = ["LlamaDecoder", "is_llama"]
 
 _LLAMAS = {"llama", "mistral", "qwen2", "qwen3"}
-"""Architectures of the same forward: RMS norms, rotary positions, grouped heads, a gated feed-forward."""
+"""Architectures with the same forward pass: RMS norms, rotary positions, grouped heads, a gated feed-forward layer."""
 
 _FEW_QUERIES = 32
-"""Up to so many queries a head, two plain products are faster than a fused kernel made for many."""
+"""Up to this many queries a head, two plain products are faster than a fused kernel, which is made for many queries."""
 
 
 def is_llama(config: Any) -> bool:
@@ -50,7 +51,7 @@ class LlamaDecoder:
         cache.advance(counts, tokens.shape[1])
         at = cache.positions.flatten()
         rotation = self._cosine.index_select(0, at), self._sine.index_select(0, at)
-        # Rows and positions are one dimension but where tokens attend: a view costs as much as a small product.
+        # Rows and positions are one dimension except in attention, because a view costs as much as a small product.
         x = F.embedding(tokens.flatten(), self._embedding)
         for number, layer in enumerate(self._layers):
             x = layer(x, rotation, cache, number)
@@ -58,10 +59,10 @@ class LlamaDecoder:
 
 
 class _LlamaLayer:
-    """One layer, its weights looked up once: finding them in modules takes longer than a small product.
+    """One layer. Its weights are looked up once, because a look-up in modules takes longer than a small product.
 
-    What comes out of the first product is put together by heads of keys: the queries that share a key, the key and its
-    value stand side by side, so that all of them are turned in one go and none is copied to meet the other.
+    The output of the first product is ordered by the heads of keys: each key head, the queries that share it, and its
+    value are next to each other. So all of them are rotated in one operation, and none is copied.
     """
 
     def __init__(self, layer: Any) -> None:

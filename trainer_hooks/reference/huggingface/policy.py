@@ -18,13 +18,13 @@ __all__ = ["HuggingFacePolicy", "load_tokenizer"]
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
 _TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 6e-2}
-"""Most difference of logits by two ways of computing them, as a share of the largest."""
+"""Largest difference of logits that are computed in two ways, as a share of the largest logit."""
 
 
 class HuggingFacePolicy(Policy):
     """A model's hidden states, logits and cached sampling.
 
-    Tokens come and responses go on the CPU; the weights are where they were put.
+    Tokens and responses are on the CPU; the weights may be on any device.
 
     Args:
         model: A causal language model of transformers.
@@ -44,7 +44,7 @@ class HuggingFacePolicy(Policy):
             raise ValueError(f"context must not be above the window of the model's attention, {window}, got {context}")
         self.model = model
         self.context = context
-        # In a tuple, so that the layer is not counted as a part twice.
+        # The tuple keeps torch from registering the layer as a submodule a second time.
         self._head = (model.get_output_embeddings(),)
         self._scale = getattr(model.config, "logit_scale", 1.0) / getattr(model.config, "logits_scaling", 1.0)
         self._cap = getattr(model.config, "final_logit_softcapping", None)
@@ -118,7 +118,7 @@ def load_tokenizer(path: Path) -> Any:
         ValueError: If there is none, or it has no token that ends a text.
     """
     folder, options = _source(path)
-    # Without these transformers makes an empty tokenizer up, which splits nothing as the model was taught.
+    # Without these files transformers makes an empty tokenizer, which does not split text as in the model's training.
     if not options and not any((folder / name).exists() for name in _TOKENIZER_FILES):
         raise ValueError(
             f"{path} must hold a tokenizer beside the model ({', '.join(_TOKENIZER_FILES)}): copy it from where the "
@@ -150,7 +150,7 @@ def _check(policy: HuggingFacePolicy) -> None:
     model = policy.model
     length = min(12, policy.context)
     vocabulary = model.get_input_embeddings().num_embeddings
-    # Two rows of any tokens, without touching a random generator.
+    # Two rows of arbitrary tokens, made without a random generator so that no generator's state changes.
     tokens = (torch.arange(2 * length).view(2, length) * 7919 + 1) % vocabulary
     own = model(input_ids=tokens.to(model.device), use_cache=False).logits
     try:

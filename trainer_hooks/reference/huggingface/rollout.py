@@ -18,7 +18,7 @@ from trainer_hooks.reference.protocols import Environment, Episode, Policy, Roll
 __all__ = ["play"]
 
 _MIN_GENERATING = 0.5
-"""The tool is called when at most this share of the rows still generates: one request serves many rows."""
+"""The tool is called when at most this share of the rows still generates, so that one request serves many rows."""
 
 
 @dataclass(slots=True)
@@ -74,9 +74,9 @@ def play(
 
     Args:
         policy: Maps the decoder's hidden states to logits.
-        decoder: Fresh.
+        decoder: A decoder that has read no token.
         environment: Answers the actions.
-        episodes: One a row; played in place.
+        episodes: One episode for each row; played in place.
         context: Most tokens of a response, with its prompt.
         generator: The only source of randomness.
         temperature: Above 0.
@@ -115,7 +115,7 @@ def play(
 
 
 def _settle(decoder: Decoder, environment: Environment, alive: list[_Row]) -> list[_Row]:
-    """Ask the tool if enough rows wait for it, drop the rows that are done if they are many, and give the rest."""
+    """Ask the tool if enough rows wait for it, drop finished rows if there are many, and return the others."""
     if sum(row.is_generating for row in alive) <= _MIN_GENERATING * len(alive):
         waiting = [row for row in alive if row.is_waiting]
         feedback = environment.feedback([row.episode for row in waiting]) if waiting else []

@@ -43,9 +43,9 @@ class AdamStep:
         """Read the newest update from the optimiser's state.
 
         Args:
-            policy: What was updated.
+            policy: The updated policy.
             optimiser: Its AdamW, with one group of parameters.
-            before: What `copy_state` returned before the update.
+            before: The result of `copy_state` before the update.
         """
         settings = optimiser.param_groups[0]
         rate, epsilon, decay = settings["lr"], settings["eps"], settings["weight_decay"]

@@ -78,7 +78,8 @@ class Decomposition:
             part: torch.zeros(len(self._rows), device=batch.rewards.device)
             for part in (*PARTS, *MOMENTUM_PARTS, *SCALING_PARTS)
         }
-        # What this step's updates have added to the first moment: by group, of its correct and its incorrect responses.
+        # The gradients that this step's updates added to the first moment, by group: of correct and incorrect
+        # responses.
         self._carried: dict[int, Signed] = {}
         self._carried_rest: Weights = {}
         self._measured = torch.zeros(len(self._rows), device=batch.rewards.device)
@@ -167,13 +168,13 @@ class Decomposition:
     def _by_origin(
         self, weights: Weights, groups: Mapping[int, Signed], rest: Weights, direction: Callable[[Weights], Weights]
     ) -> dict[str, Tensor]:
-        """Compute the first-order change of each response by ``direction`` of gradients, by what they belong to.
+        """Compute the first-order change of each response by ``direction`` of gradients, by part.
 
         Args:
             weights: The weights before the update.
-            groups: By group, a sum of gradients of its correct and one of its incorrect responses.
-            rest: The same of all other terms of the loss.
-            direction: Maps a gradient to what it does to the weights; linear.
+            groups: By group, the sums of the gradients of its correct and of its incorrect responses.
+            rest: The gradient of all other terms of the loss.
+            direction: Maps a gradient to the change of the weights; linear.
         """
         change = self._derivative(weights, self._rows)
         zero = torch.zeros(len(self._rows), device=self._measured.device)
@@ -196,7 +197,7 @@ class Decomposition:
         return found
 
     def _carry(self, step: AdamStep, clipped: Mapping[int, Signed], rest: Weights) -> None:
-        """Add an update's gradients to what this step has added to the first moment."""
+        """Add an update's gradients to those that this step has added to the first moment."""
         zeros = {name: torch.zeros_like(whole) for name, whole in step.gradient.items()}
 
         def decayed(held: Weights, given: Weights) -> Weights:

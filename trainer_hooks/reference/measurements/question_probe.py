@@ -1,4 +1,4 @@
-"""The effect of a question's own update on its own correct responses (eq. 3), beside GWHES (eq. 9), its prediction.
+"""The effect of a question's own update on its correct responses (eq. 3), and GWHES (eq. 9), which predicts it.
 
 From the parameters as they are, each question in turn is the whole minibatch of one update. Its correct responses are
 scored before and after, and the parameters and the optimiser are then restored bit for bit.

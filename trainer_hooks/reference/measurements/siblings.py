@@ -1,9 +1,9 @@
 """Measures whether wrong siblings lower a correct response, where a group's responses are in different minibatches.
 
-With ``split_groups`` a correct response has, before its own update, seen updates on some of its group's incorrect
-responses and not on others. d = ln π_old − ln π_θ before its own update is compared between correct responses of the
-same minibatch whose wrong siblings were already updated and those whose were not: both have seen the same number of
-updates. Equal means refute displacement inside the group.
+With ``split_groups``, some of a group's incorrect responses are updated before a correct response, and some are not.
+Within a minibatch, d = ln π_old − ln π_θ before the update is compared between correct responses with wrong siblings
+that were already updated and correct responses without such siblings. Both follow the same number of updates, so equal
+means refute displacement inside the group.
 """
 
 from collections.abc import Sequence

@@ -47,7 +47,7 @@ class Cache:
         return self.keys[layer][:, :, :end], self.values[layer][:, :, :end]
 
     def keep(self, rows: Tensor) -> None:
-        """Drop all rows but these, so that finished responses cost nothing more."""
+        """Drop all rows except these, so that finished responses need no more computation."""
         self.keys = [keys[rows] for keys in self.keys]
         self.values = [values[rows] for values in self.values]
         self.previous = self.previous[rows]
@@ -75,7 +75,7 @@ class Block(nn.Module):
             mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         else:
             keys, values = cache.write(layer, key, value)
-            # For one query a head, two plain products are faster than a kernel made for many.
+            # For one query a head, two plain products are faster than a kernel that is made for many queries.
             scores = query @ keys.transpose(2, 3) * key.shape[3] ** -0.5
             mixed = torch.softmax(scores, dim=-1) @ values
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))

@@ -1,4 +1,4 @@
-"""Sampling: responses of a batch of questions, tool feedback is inserted between actions.
+"""Samples responses to a batch of questions; tool feedback is inserted between actions.
 
 All rows advance together, one position at a time: a row takes its next forced token (prompt, feedback) where it has
 one, and a sampled token otherwise. This module does not depend on losses or training.
@@ -18,7 +18,7 @@ __all__ = ["Decoder", "sample"]
 
 
 class Decoder(Protocol):
-    """A model that decodes a position at a time, with a cache of its own making."""
+    """A model that decodes a position at a time, with a cache that it makes itself."""
 
     @property
     def context(self) -> int:
@@ -56,7 +56,7 @@ def sample(
     cache = model.empty_cache(len(episodes))
     alive = list(range(len(episodes)))
     drawn = [0] * len(episodes)
-    # At temperature 1 and top-p 1 the sampler is the policy, and nothing more is kept.
+    # At temperature 1 and top-p 1 the sampler is the policy, so its log-probabilities are not kept.
     scored = None if temperature == top_p == 1.0 else torch.zeros(len(episodes), length)
     scores = torch.zeros(len(episodes))
     position = 0

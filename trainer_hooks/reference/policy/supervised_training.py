@@ -1,4 +1,4 @@
-"""Supervised training on demonstrations, and its result on disk, so that a second run begins at once."""
+"""Supervised training on demonstrations; the trained weights are kept on disk, so that a second run begins at once."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from trainer_hooks.reference.protocols import Demonstration, Policy
 __all__ = ["cached_weights", "read_or_train", "train_on_demonstrations"]
 
 _CLIMB = 0.1
-"""Share of the steps over which the learning rate climbs."""
+"""Share of the steps during which the learning rate rises."""
 
 
 def cached_weights(cache: Path, name: str, relevant: tuple[object, ...]) -> Path:
@@ -22,7 +22,7 @@ def cached_weights(cache: Path, name: str, relevant: tuple[object, ...]) -> Path
 
     Args:
         cache: The folder.
-        name: What the weights are of; the name of the file begins with it.
+        name: The name of the model; the name of the file begins with it.
         relevant: Everything that the weights depend on; its representation is hashed.
     """
     return cache / f"{name}-{hashlib.blake2b(repr(relevant).encode(), digest_size=6).hexdigest()}.pt"
@@ -32,19 +32,19 @@ def read_or_train(policy: Policy, path: Path, train: Callable[[], None], *, repo
     """Load the weights of a policy from a file, or train it and write the file.
 
     Args:
-        policy: Whose weights are replaced or trained, in place.
-        path: The file. It is written whole or not at all, also where several ranks write it at the same time.
+        policy: The policy whose weights are replaced or trained, in place.
+        path: The file. It is written atomically, even if several ranks write it at the same time.
         train: Trains the policy.
         report: Takes a line that says that the file was read.
     """
     if path.exists():
-        # The file may come from a GPU that is not here.
+        # The file may come from a machine with a GPU that this machine lacks.
         policy.load_state_dict(torch.load(path, weights_only=True, map_location="cpu"))
         report(f"warm start read from {path}")
         return
     train()
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own, because the ranks of a launch, which share a cache, write at the same time.
+    # Each rank writes a temporary file with another name, because the ranks of a launch share a cache.
     with NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".part", delete=False) as part:
         torch.save(policy.state_dict(), part)
     Path(part.name).replace(path)

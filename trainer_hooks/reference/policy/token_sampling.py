@@ -29,7 +29,7 @@ def draw(logits: Tensor, generator: torch.Generator, temperature: float, top_p: 
     last = logits.shape[1] - 1
     if drawn.max() <= last:
         return drawn
-    # Past the end: rounding, once in 2⁵³ draws, or numbers that are none.
+    # A draw lies past the end because of rounding, once in 2⁵³ draws, or because the logits are not numbers.
     if not below[:, -1].isfinite().all():
         raise FloatingPointError(
             "the model's next-token probabilities must be finite, got NaN; its weights are damaged: go back to a "

@@ -33,7 +33,7 @@ def shape_of(config: Config) -> Shape:
 def warm_start(config: Config, *, report: Callable[[str], None] = lambda _: None) -> PolicyModel:
     """Return the model that GRPO starts from: read from the cache, or trained now and written there.
 
-    Every batch comes from an environment of its own, so the model learns to search, read and copy, and not the facts.
+    Every batch comes from another environment, so the model learns to search, read and copy, and not the facts.
     The warm start depends on the configuration's environment and model alone, never on its ``seed``.
     """
     model = _fresh(config)

@@ -30,14 +30,14 @@ class Checkpoints:
     """A folder of checkpoints, one file a step: the newest few, and the newest that is known to be healthy.
 
     Args:
-        directory: Where they are; made when the first is written.
+        directory: The folder, which is made when the first checkpoint is written.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def save(self, trainer: Trainer) -> Path:
-        """Write the trainer's state under its step; a file is there whole or not at all.
+        """Write the trainer's state under the number of its step, atomically.
 
         Raises:
             OSError: If it cannot be written, as on a full disk.
@@ -99,16 +99,16 @@ class Checkpoints:
 
 
 def write_whole(state: dict[str, Any], path: Path) -> None:
-    """Write tensors and plain values to a file, which is there whole or not at all.
+    """Write tensors and plain values to a file, atomically.
 
     Raises:
-        OSError: If it cannot be written, as on a full disk; what was written of it is removed.
+        OSError: If it cannot be written, as on a full disk; an incomplete file is removed.
     """
     part = path.with_suffix(".part")
     try:
         torch.save(state, part)
         part.replace(path)
-    except (OSError, RuntimeError) as error:  # torch raises the second on a full disk
+    except (OSError, RuntimeError) as error:  # torch raises RuntimeError on a full disk
         part.unlink(missing_ok=True)
         raise OSError(f"{path} cannot be written: {error}") from error
 

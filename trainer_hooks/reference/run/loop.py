@@ -1,7 +1,7 @@
 """The loop around the trainer: stream each step, write checkpoints, and act on the collector's verdict.
 
-The verdict comes back through the SDK; a rewind shows in the run's history as a new attempt. With several ranks the
-first one's verdict counts, and it alone writes and reports.
+The verdict arrives through the SDK; a rewind begins a new attempt in the run's history. With several ranks, the verdict
+of rank 0 counts, and only rank 0 writes and reports.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ LINE_EVERY = 2
 UNHEALTHY = ("decay", "acceleration", "collapsed")
 COLLAPSING = ("acceleration", "collapsed")
 MAX_UNHELPED = 2
-"""Times that a process finds that no treatment helps, before it asks no more."""
+"""The number of times that no treatment helped after which a process makes no more forks."""
 
 
 class Loop:
@@ -36,7 +36,7 @@ class Loop:
         report: Takes lines for the terminal.
 
     Attributes:
-        forked: What came of the forks, each time that the run was forked.
+        forked: The result of the forks, for each time that the run was forked.
 
     Raises:
         ValueError: If the settings ask for forks, and several ranks train.
@@ -63,15 +63,15 @@ class Loop:
 
     @property
     def rollbacks(self) -> int:
-        """How often the run went back."""
+        """The number of rollbacks of the run."""
         return self.trainer.learner.adjustment.rollbacks
 
     def resume(self) -> None:
         """Continue from the newest checkpoint, if the settings ask for it and there is one.
 
         Raises:
-            ValueError: If the checkpoint comes from another configuration; or, where it is not to be gone on from,
-                if it would be taken for one of this run's.
+            ValueError: If the checkpoint comes from another configuration; or if a new run would write among the
+                checkpoints of another.
         """
         newest = self.ranks.broadcast(self.checkpoints.newest())
         if self.config.resume and newest is not None:
@@ -107,14 +107,15 @@ class Loop:
         try:
             sampled = self.trainer.sample()
         except Exception:
-            # For example a tool that is down: the weights are those of the last step, which is worth a checkpoint.
+            # After an error, for example of a tool that is down, the weights of the last step are worth a checkpoint.
             if self.config.checkpoint_every and self.trainer.step_number and self.ranks.rank == 0:
                 self.report(f"kept {self.checkpoints.save(self.trainer)}, to go on from with --resume")
             raise
         result = self.trainer.learn(*sampled)
         self.monitor.log_step(
             result.step,
-            # They are those of all ranks already; rollouts are this rank's, and the collector merges them.
+            # Scalars cover all ranks already, so rank 0 sends them; rollouts are this rank's, and the collector merges
+            # them.
             scalars=result.scalars if self.ranks.rank == 0 else None,
             rollouts=rollouts(
                 result,
@@ -146,9 +147,10 @@ class Loop:
         self._active_warnings = set(warnings)
 
     def _save_checkpoint(self, phase: str) -> None:
-        """Save; of those before, the newest counts as healthy whose step the collector has found healthy.
+        """Save a checkpoint, and mark as healthy the newest earlier one whose step the collector has found healthy.
 
-        Verdicts come late, and while the collector is away none comes: the phase stays what it was when it left.
+        The judged step decides and not the phase, because verdicts arrive late, and while the collector is away the
+        phase does not change.
         """
         if self.ranks.rank == 0:
             path, judged = self.checkpoints.save(self.trainer), self.monitor.healthy_step
@@ -156,7 +158,7 @@ class Loop:
                 self._candidates.clear()
             else:
                 known = [] if judged is None else [each for each in self._candidates if step_of(each) <= judged]
-                if known and known[-1].exists():  # not where it was removed as one of too many
+                if known and known[-1].exists():  # it may have been removed because there were too many
                     self.checkpoints.mark_healthy(known[-1])
                 self._candidates = [*self._candidates[len(known) :], path]
         self.ranks.barrier()
@@ -189,7 +191,7 @@ class Loop:
         self.trainer.reseed(adjustment.rollbacks)
         if self.ranks.rank == 0:
             self.checkpoints.forget_after(healthy)
-            # A resumed process must know of the rollback too.
+            # The checkpoint carries the rollback over to a resumed process.
             self.checkpoints.save(self.trainer)
         self.ranks.barrier()
         self.report(
@@ -199,7 +201,7 @@ class Loop:
         return True
 
     def _fork(self, forking: Forking, phase: str) -> None:
-        """Train what is missing of the forks, and go on as the best of them; its steps become the run's."""
+        """Train the forks that are missing, and go on with the winner; its steps become steps of the run."""
         forked = forking.finish()
         self.forked.append(forked)
         self._reports += fork_reports(forked)
@@ -209,7 +211,7 @@ class Loop:
             f"{forked.begun_at}, {choice.why}; goes on at step {step}, {forked.extra_steps} steps beside the run"
         )
         if not forked.has_changed:
-            # The same question at once would have the same answer, and each later one costs more.
+            # Forks made at once again would have the same result, and each later set of forks costs more.
             self._unhelped += 1
             self._asks_from = step + self.config.fork_steps * self._unhelped
             return
@@ -220,7 +222,7 @@ class Loop:
                 append_log(self.config.log, number, row)
 
     def _take_reports(self) -> list[ActionReport]:
-        """Return what is to be reported with the next step, once."""
+        """Return the reports for the next step, each once."""
         due, self._reports = self._reports, []
         return due
 

@@ -27,7 +27,7 @@ def rollouts(
     batch = result.batch
     sampler = batch.sampler_logprobs
     if sampler is not None and torch.equal(sampler, batch.old_logprobs):
-        sampler = None  # nobody keeps what the policy itself gave at these weights: the gap would be 0, which is false
+        sampler = None  # the policy's own log-probabilities at these weights are not kept; a gap of 0 would be false
     return {
         "logprobs": batch.logprobs,
         "mask": batch.mask,
@@ -59,7 +59,7 @@ def numbers(
     ranks: Ranks = SINGLE_PROCESS,
     familiar: FamiliarTokens | None = None,
 ) -> dict[str, float]:
-    """Compute every signal of a step by its canonical name, over all ranks, as the collector would show it."""
+    """Compute every signal of a step by its canonical name over all ranks, with the values that the collector shows."""
     found = summarise(Rollouts(**rollouts(result, clip=clip)), familiar=familiar)
     shards: list[dict[str, Summary]] = ranks.gather(found)
     summaries = merge_summaries(item for shard in shards for item in shard.items())
@@ -85,7 +85,7 @@ def line(result: StepResult, phase: str, ranks: Ranks = SINGLE_PROCESS) -> str:
 
 
 def step_warnings(result: StepResult, ranks: Ranks = SINGLE_PROCESS) -> dict[str, str]:
-    """Return warnings about a step by kind: a zero or a gap in the curves must not be the only trace."""
+    """Return warnings about a step by kind, because a zero or a gap in a curve alone is easily overlooked."""
     batch = result.batch
     counts = ranks.sum(
         torch.stack(

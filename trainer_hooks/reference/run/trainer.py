@@ -1,7 +1,7 @@
-"""The trainer: sample, score, update, measure, report. Each idea has a module of its own.
+"""The trainer: sample, score, update, measure, report. Other modules implement each of these parts.
 
-Tool-integrated GRPO (eq. 1), or one of the methods built on it. Measurements leave it through the public SDK
-only, and every random draw comes from its own generators.
+It trains with tool-integrated GRPO (eq. 1), or with one of the methods built on it. Measurements leave it through the
+public SDK only, and every random draw comes from its own generators.
 """
 
 import math
@@ -48,7 +48,7 @@ class StepResult:
         batch: The responses that this rank trained on.
         grad_norm: Mean norm of its gradients, before clipping.
         scalars: Numbers by their canonical names, over all ranks.
-        skipped: Updates left out because the gradient was not finite, of so many.
+        skipped: The number of updates left out because the gradient was not finite, and the number of all updates.
         control_ids: Token ids of the protocol's tags.
         probes: Probes of eq. 3 and GWHES by group number, over all ranks, at a step with a probe.
     """
@@ -124,7 +124,7 @@ class Trainer:
         """Pass over a rollout batch ``epochs`` times, measure, and return the measurements.
 
         Raises:
-            TrainingError: If the weights give no probabilities any more.
+            TrainingError: If the weights give no finite probabilities any more.
         """
         config, learner = self.learner.config, self.learner
         learner.set_rate(self.step_number)
@@ -179,7 +179,7 @@ class Trainer:
         self.step_number = state["step"]
         self.learner.load_state(state)
         self.learner.adjustment = Adjustment(**state["treatment"])
-        # A generator takes its state on the CPU alone, also where it draws on a GPU.
+        # A generator takes its state from the CPU only, even if it draws on a GPU.
         self.generator.set_state(state["generator"].cpu())
         self.draw.setstate(state["draw"])
 
@@ -201,7 +201,7 @@ class Trainer:
             temperature=config.temperature,
             **({} if config.top_p == 1.0 else {"top_p": config.top_p}),
         )
-        # Where a tool answers ranks differently they draw differently; minibatches must be assigned alike on all ranks.
+        # If a tool answers ranks differently, their draws differ; but minibatches must be assigned alike on all ranks.
         self.generator.set_state(self.ranks.broadcast(self.generator.get_state()))
         if not rollout.mask.any():
             raise TrainingError(

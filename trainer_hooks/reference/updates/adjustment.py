@@ -17,7 +17,7 @@ class Adjustment:
     Attributes:
         rollbacks: Number of rollbacks, and of forks that the run went on with.
         lr_factor: Factor on the learning rate.
-        lambda_: Weight of LLDS where rollbacks have set it; None leaves it to the settings.
+        lambda_: Weight of LLDS if rollbacks have set it; with None the weight of the settings is in force.
         settings: Further settings that forks have changed, by name (`Config`).
     """
 
@@ -31,7 +31,7 @@ class Adjustment:
 
         Args:
             lr: Factor on the learning rate.
-            llds: Whether to turn LLDS on, at 0.1, or to double its weight where that is more.
+            llds: Whether to turn LLDS on, with the larger of 0.1 and twice its weight so far.
             weight: Weight of LLDS so far.
         """
         return replace(

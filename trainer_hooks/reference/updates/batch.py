@@ -25,7 +25,7 @@ class Minibatch:
         rows: Their rows in the batch, on this rank.
         tokens: N of eq. 1, scalar: action tokens of the minibatch on all ranks, over the number of ranks, because
             gradients are averaged over ranks.
-        preserved: N of eq. 4 to 6, likewise: action tokens of responses with A ≥ 0.
+        preserved: N of eq. 4 to 6, over the number of ranks likewise: action tokens of responses with A ≥ 0.
     """
 
     rows: Tensor
@@ -45,12 +45,11 @@ class Values:
 class TrainingBatch:
     """This rank's share of a rollout batch, ready to be trained on; B responses, T tokens.
 
-    ``logprobs`` is written by the training passes: log-probabilities of the newest pass, each under the weights just
-    before its own minibatch's update. ``advantages`` are of responses, ``(B,)``, or with a critic of
-    tokens, ``(B, T)``. ``token_scales`` are the factors of NTHR or STARE, where the method has them;
-    ``metrics`` are further signals.
-    ``sampler_logprobs`` are those under the distribution that was sampled from, where it is not the policy.
-    ``answer_weight`` is the factor on the penalty of answer tokens under LLDS-MA.
+    The training passes write ``logprobs``: the log-probabilities of the newest pass, each under the weights just before
+    the update of its minibatch. ``advantages`` has one value for each response, ``(B,)``, or with a critic one for each
+    token, ``(B, T)``. ``token_scales`` are the factors of NTHR or STARE, if the method has them; ``metrics`` are
+    further signals. ``sampler_logprobs`` are the log-probabilities under the sampling distribution, if that is not the
+    policy. ``answer_weight`` is the factor on the penalty of answer tokens under LLDS-MA.
     """
 
     tokens: Tensor
@@ -102,10 +101,10 @@ def prepare(
 ) -> TrainingBatch:
     """Select this rank's groups of a rollout, score them under the policy that sampled them, and form minibatches.
 
-    Every minibatch is made of whole groups, as many on each rank; with ``split_groups``, of responses. Old
-    log-probabilities come from the training forward on the very rows and shapes that training will use, so that at θ =
-    θ_old the ratio is 1 to the last bit; or, with ``old_logprobs="sampler"``, from the distribution that was sampled
-    from, where it is not the policy.
+    Every minibatch consists of whole groups, the same number on each rank; with ``split_groups``, of responses. Old
+    log-probabilities come from the training's forward pass on the same rows and shapes that training uses, so that at
+    θ = θ_old the ratio is exactly 1. With ``old_logprobs="sampler"`` they are those of the sampling distribution, if
+    that is not the policy.
     """
     if config.split_groups:
         share, group_ids, rows = _split(rollout, config, generator)
@@ -176,10 +175,10 @@ def _whole(
 
 
 def _split(rollout: Rollout, config: Config, generator: torch.Generator) -> tuple[Rollout, Tensor, list[Tensor]]:
-    """Deal responses into minibatches, whatever their groups, in a single process; returns as `_whole`.
+    """Deal responses into minibatches without regard to their groups, in a single process; returns as `_whole`.
 
-    The negative gradient of a group then acts in another update than its positive one, and the two no longer cancel on
-    the beginnings that they share.
+    The negative gradient of a group may then act in another update than its positive gradient, and the two no longer
+    cancel on the beginnings that correct and incorrect responses share.
     """
     count = len(rollout.episodes)
     group_ids = torch.arange(count // config.group_size).repeat_interleave(config.group_size)

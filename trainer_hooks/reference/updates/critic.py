@@ -1,6 +1,6 @@
-"""PPO's critic: the warm start's transformer with a value head, and the advantages that it gives to tokens.
+"""PPO's critic: the warm start's transformer with a value head, and the advantages of tokens that follow from it.
 
-V(s_k), the value of the context before action token k, is what the response is expected to earn:
+V(s_k), the value of the context before action token k, is the expected reward of the response:
 
     V(s_k) = wᵀ h(s_k) + b, with h the last hidden state of a copy of the policy;
     δ_k = r_k + γ V(s_{k+1}) − V(s_k), over action tokens alone, the reward paid at the last;
@@ -8,10 +8,10 @@ V(s_k), the value of the context before action token k, is what the response is 
     J = (1/N) Σ_k min(γ_k Ã_k, clip(γ_k, 1−ε, 1+ε) Ã_k), the objective of eq. 1 with an advantage a token;
     L_V = (1/N) Σ_k ½ max((V_k − R̂_k)², (V_old,k + clip(V_k − V_old,k, −ε, ε) − R̂_k)²), the critic's own.
 
-Learning values moves no weight of the policy. PPO is the steadier baseline of arXiv 2512.04220: each token is judged by
-what was to be expected there, and a token that right and wrong responses share is not pushed down for the wrong ones'
-sake. Where all rewards of a batch are equal, what is standardised is the critic's error: unlike GRPO's, the gradient is
-then not zero.
+Learning values does not change the weights of the policy. PPO is the steadier baseline of arXiv 2512.04220: the
+advantage of a token is relative to the expected reward at that token, so a token that right and wrong responses share
+does not become less likely because of the wrong ones. If all rewards of a batch are equal, the standardised advantages
+consist of the critic's error, so the gradient is not zero, unlike that of GRPO.
 """
 
 import copy
@@ -75,7 +75,7 @@ def credit(
         Advantages of mean 0 and standard deviation 1 over all action tokens, shape ``(B, T)``, 0 elsewhere; returns,
         ``(B, T)``; and ``value/explained_var``: 1 − Var(R̂ − V) / Var(R̂), absent where all returns are equal.
     """
-    # In float64, because returns are made of values and must not inherit their rounding: equal rewards stay equal.
+    # Float64 keeps the rounding of values out of the returns, so that the returns of equal rewards are equal.
     advantages, returns = generalised_advantages(
         rewards.double(), values.double(), mask, discount=config.discount, gae_lambda=config.gae_lambda
     )

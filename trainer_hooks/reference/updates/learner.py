@@ -25,12 +25,12 @@ class Learner:
 
     Args:
         config: Every setting.
-        policy: Trained in place; a copy stays as the reference where ``config.kl`` asks for one or a fork may, and
-            another becomes the critic under PPO.
+        policy: Trained in place. A copy is kept as the reference if ``config.kl`` or a possible fork needs one, and
+            another copy becomes the critic under PPO.
         ranks: The processes that train it together.
 
     Attributes:
-        config: The settings in force: those given, with what forks have changed.
+        config: The settings in force: the given settings, with the changes of forks.
     """
 
     def __init__(self, config: Config, policy: Policy, ranks: Ranks) -> None:
@@ -48,7 +48,7 @@ class Learner:
 
     @property
     def adjustment(self) -> Adjustment:
-        """What rollbacks and forks have changed."""
+        """The changes of rollbacks and forks to the settings."""
         return self._adjustment
 
     @adjustment.setter
@@ -62,7 +62,7 @@ class Learner:
         return self.config.llds_weight if self.adjustment.lambda_ is None else self.adjustment.lambda_
 
     def set_rate(self, step: int) -> None:
-        """Set the learning rates of a step, from 0: a straight climb over ``lr_warmup`` steps, then constant."""
+        """Set the learning rates of a step, counted from 0: a linear rise over ``lr_warmup`` steps, then constant."""
         config = self.config
         share = min(1.0, (step + 1) / config.lr_warmup) if config.lr_warmup else 1.0
         for group in self.optimiser.param_groups:
@@ -77,9 +77,9 @@ class Learner:
         Where the norm is NaN or Inf the weights stay as they are.
 
         Args:
-            batch: The batch; its ``logprobs`` take what this forward pass saw.
+            batch: The batch; the log-probabilities of this forward pass are written to its ``logprobs``.
             part: The minibatch.
-            alone: Leave the other ranks and the critic out of it, for a probe.
+            alone: Whether to update without the other ranks and the critic, for a probe.
         """
         config, rows = self.config, part.rows
         tokens, mask = batch.tokens[rows], batch.mask[rows]

@@ -22,7 +22,7 @@ def clipped_loss(
     """Compute −J of eq. 1 on a minibatch, with the method's clip and token weights.
 
     Args:
-        batch: What `part` belongs to.
+        batch: The batch of the minibatch.
         part: The minibatch.
         logprobs: ln π_θ of its tokens under the weights as they are, shape ``(rows, T)``, nats.
         config: Method and clip.
@@ -55,7 +55,7 @@ def policy_losses(batch: TrainingBatch, part: Minibatch, logprobs: Tensor, *, co
     """Compute the losses of a minibatch by signal name; ``loss/llds`` is measured whether or not λ weighs it.
 
     Args:
-        batch: What `part` belongs to.
+        batch: The batch of the minibatch.
         part: The minibatch, with the normalisers that it shares with other ranks.
         logprobs: ln π_θ of its tokens under the weights as they are, shape ``(rows, T)``, nats.
         config: The method, with the gate of its penalty (eq. 5 where it has none), and ε of eq. 1.

@@ -1,7 +1,7 @@
-"""Another language and gibberish, measured on token ids alone: are tokens and pairs of them those of the beginning?
+"""Shows another language or gibberish by token ids alone: compares tokens and pairs of tokens with the first steps.
 
-The reference is what this process saw in its first steps: how often each token, and which pairs of successive tokens.
-Both are kept in a fixed number of bins.
+The reference consists of the tokens of the first steps of this process: how often each token occurred, and which pairs
+of successive tokens occurred. Both are kept in a fixed number of bins.
 """
 
 from typing import Any, Final
@@ -14,12 +14,13 @@ from trainer_hooks.signals.summary_builders import PendingSummary, only_if, shar
 __all__ = ["FIRST_STEPS", "NAMES", "FamiliarTokens"]
 
 NAMES = ("text/unseen_frac", "text/usual_frac", "text/unseen_pairs_frac")
-# A step has thousands of tokens: after these many, nearly all that a run uses in its own language have occurred.
+# A step has thousands of tokens. After this many steps, nearly all tokens of the run's own language have occurred.
 FIRST_STEPS: Final = 20
-# Above every id of the largest vocabularies (256,000), so that ids hardly ever share a bin; 2 MiB of counts.
+# This is more than the largest vocabularies have ids (256,000), so that ids hardly ever share a bin. The counts take
+# 2 MiB.
 BINS: Final = 1 << 18
-# Ten million tokens of text hold one or two million different pairs: at most a third of the bins are then taken, so
-# that of pairs that never occurred two thirds are still known to be unseen. 4 MiB of flags.
+# Ten million tokens of text hold one or two million different pairs, which take at most a third of the bins. So two
+# thirds of the pairs that never occurred are still recognised as unseen. The flags take 4 MiB.
 PAIR_BINS: Final = 1 << 22
 
 
@@ -65,14 +66,14 @@ class FamiliarTokens:
         return only_if(library, has_any, shares)
 
     def state(self) -> dict[str, Any]:
-        """Return what was noted so far as plain numbers, for a run on the host that is to be continued."""
+        """Return the tokens noted so far as plain numbers, so that a run on the host can be continued."""
         counted = {} if self._steps == 0 else {int(place): float(self._counts[place]) for place in self._nonzero()}
         pairs = [] if self._pairs is None else HOST.select_places(self._pairs[:PAIR_BINS]).tolist()
         return {"steps": self._steps, "counts": counted, "pairs": pairs}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
-        # An earlier version noted no pairs, so that all would seem unseen: the reference is then a new one.
+        # An earlier version noted no pairs, so every pair would count as unseen; the reference is then made anew.
         if "pairs" not in state:
             return
         self._steps, self._tables = state["steps"], None

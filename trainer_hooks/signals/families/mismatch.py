@@ -1,4 +1,4 @@
-"""Distance to other models that scored the same tokens: the inference engine's sampler and the reference policy."""
+"""The distance to other models that scored the same tokens: the inference engine's sampler and the reference policy."""
 
 from trainer_hooks.arrays import Array
 from trainer_hooks.signals.response_actions.tokens import ActionTokens

@@ -18,8 +18,8 @@ ACTIONS_SHOWN = 8
 class ActionLayout:
     """The tokens of B responses, laid end to end: N tokens, of which those that count are action tokens.
 
-    On the host only action tokens are laid out. On a device all B·T tokens are, because counting the others out would
-    wait for the device. So whatever reads token values has to apply `where`.
+    On the host, N counts action tokens only. On a device it is B·T, because leaving the other tokens out would wait for
+    the device. So code that reads token values has to apply `where`.
 
     Attributes:
         library: Where the arrays are.
@@ -61,7 +61,7 @@ class ActionLayout:
 
     @property
     def where(self) -> Array | None:
-        """Which tokens count, shape ``(N,)``, or None where all do: on the host every pass over them costs."""
+        """Which tokens count, shape ``(N,)``; None if all do, so that the host saves a pass over them."""
         return None if self.library.is_host else self.counted
 
     @cached_property

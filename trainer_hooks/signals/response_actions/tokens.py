@@ -16,7 +16,7 @@ __all__ = ["ActionTokens"]
 
 @dataclass(frozen=True)
 class ActionTokens:
-    """What is known of the action tokens of B responses, N tokens in A actions.
+    """The values of the action tokens of B responses: N tokens in A actions.
 
     Attributes:
         rollouts: The arrays of the step.

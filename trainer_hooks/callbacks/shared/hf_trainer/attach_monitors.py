@@ -14,7 +14,7 @@ class TrainerModelMonitors:
     """Measures the trainer's model before gradients are clipped, before the update, and after it.
 
     Args:
-        monitors: What to measure, and at which steps.
+        monitors: The measurements, and the steps at which they are made.
         trainer: The trainer whose model is measured.
         guard: Swallows and counts errors of this package.
     """

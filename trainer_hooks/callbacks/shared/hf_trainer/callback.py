@@ -79,7 +79,7 @@ class StreamingCallback(TrainerCallback):
         self._wrappers = MethodWrappers()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy, for another training: what belongs to the one under way stays here."""
+        """Return the state of a copy for another training, without the state of the training under way."""
         mine = {"_actions": None, "_model_monitors": None, "_capture": None, "_wrappers": MethodWrappers()}
         return vars(self) | mine | ({"_monitor": None} if self._is_own else {})
 
@@ -96,7 +96,7 @@ class StreamingCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Find the trainer that calls, connect, and wrap its methods."""
-        self._end_training("stopped")  # one that raised, which ended without on_train_end
+        self._end_training("stopped")  # an earlier training that raised ended without on_train_end
         trainer = calling_trainer(self)
         if self._monitor is None:
             self._monitor = self._connect(args, trainer)
@@ -175,7 +175,7 @@ class StreamingCallback(TrainerCallback):
         )
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Log what the trainer reports beyond its steps; if the trainer was not found, only this is logged."""
+        """Log the trainer's metrics beyond those of its steps; without the trainer, these are all that is logged."""
         with self._guard:
             logs = kwargs.get("logs") or {}
             # Only the summary at the end of a training has this number.

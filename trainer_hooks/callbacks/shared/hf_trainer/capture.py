@@ -18,7 +18,8 @@ from trainer_hooks.probes.paired import Paired
 
 __all__ = ["StepCapture"]
 
-# Metrics of the trainer that describe the run and not a step. The user's may begin alike, so these are whole names.
+# Metrics of the trainer that describe the run and not a step. These are whole names, because metrics of the user may
+# have the same beginning.
 IGNORED = frozenset(
     {
         "epoch",
@@ -96,7 +97,7 @@ class StepCapture:
         return None
 
     def logged(self, logs: Mapping[str, object]) -> dict[str, float]:
-        """Return what the trainer logs beyond the numbers read here: evaluations, and metrics of the user's own."""
+        """Return the logged numbers that this class does not read itself: evaluations, and metrics of the user."""
         others = {name: value for name, value in logs.items() if name not in IGNORED}
         numbers = canonical(others, self.names, prefix=self.prefix)
         known = set(self.scalars())

@@ -36,14 +36,14 @@ class TrainerCheckpoints:
 
         Args:
             judged_step: The newest step that the collector found healthy; None where there is none yet.
-            before: The step at which the alert opened that stops the training.
+            before: The step at which the alert that stops the training opened.
         """
         last = min(max(self._resumed_step, judged_step or 0), before - 1)
         paths = [self._folder / f"checkpoint-{step}" for step in reversed(self._steps) if step <= last]
         return next((str(path) for path in paths if path.is_dir()), None)
 
     def write_stop_file(self, step: int, *, reason: str, healthy: str | None) -> None:
-        """Write why the training was stopped; without a healthy checkpoint, repeat the one of the stop file before.
+        """Write why the training was stopped; without a healthy checkpoint, repeat that of the previous stop file.
 
         Raises:
             OSError: If the file cannot be written.

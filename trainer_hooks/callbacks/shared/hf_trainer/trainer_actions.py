@@ -36,8 +36,8 @@ class TrainerActions:
     """Carries out a policy's decisions, after the same step on every rank or on none (`trainer_hooks.ranks.agreement`).
 
     Args:
-        policy: What to do about which alert.
-        monitor: Knows the run's phase and its newest healthy step.
+        policy: Maps alerts to actions.
+        monitor: Holds the run's phase and its newest healthy step.
         trainer: The trainer to act on, whose training begins.
         guard: Swallows and counts errors of this package.
     """
@@ -80,7 +80,7 @@ class TrainerActions:
         return reports
 
     def _do(self, decision: Decision, state: TrainerState, control: TrainerControl) -> str | None:
-        """Carry out a decision, or return the reason why not, which is the same on every rank."""
+        """Carry out a decision, or return the reason for its refusal, which is the same on every rank."""
         if decision.action == "checkpoint":
             control.should_save = True
         elif decision.action == "skip_update":

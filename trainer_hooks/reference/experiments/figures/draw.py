@@ -1,4 +1,4 @@
-"""From an experiment and its recorded runs to its figure."""
+"""Draws the figure of an experiment from its recorded runs."""
 
 from collections.abc import Callable, Sequence
 

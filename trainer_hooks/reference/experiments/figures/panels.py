@@ -17,7 +17,7 @@ Runs = Mapping[str, Mapping[int, Sequence[Row]]]
 """Rows of recorded runs by arm and seed."""
 
 COLOURS = ("#cf2f45", "#2c6bd6", "#e08a1e", "#17967f", "#7440ad", "#566174", "#b0558f", "#5f8a1f")
-"""By arm, in their order."""
+"""The colours of the arms, in their order."""
 
 COLUMNS = 2
 PANEL_PIXELS = 270
@@ -30,9 +30,9 @@ class Panel:
     """One quantity over steps.
 
     Attributes:
-        label: Stands over it.
-        values: How a run's rows give it.
-        runs: The runs that it shows.
+        label: The title above the panel.
+        values: Computes the panel's values from a run's rows.
+        runs: The runs that the panel shows.
         is_log: Whether its scale is logarithmic.
     """
 
@@ -58,7 +58,7 @@ def product(one: str, other: str) -> Callable[[Sequence[Row]], list[float]]:
 
 
 def steps_figure(title: str, panels: Sequence[Panel]) -> go.Figure:
-    """Draw the panels: thin lines are seeds, the thick line is their median as far as every one of them goes.
+    """Draw the panels: thin lines are seeds, the thick line is their median up to the end of the shortest run.
 
     An arm has the same colour in every panel, and one entry of the legend.
     """

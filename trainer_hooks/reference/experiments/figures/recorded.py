@@ -1,4 +1,4 @@
-"""From the name of an experiment to the figure of its recorded runs."""
+"""Draws the figure of recorded runs by the name of their experiment."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ __all__ = ["recorded_figure"]
 
 
 def recorded_figure(name: str, *, preset: str, folder: Path, docs: Path) -> go.Figure | None:
-    """Draw what is recorded of an experiment, or return None where nothing is.
+    """Draw the recorded runs of an experiment; return None if there is none.
 
     Args:
         name: An experiment of the catalogue, or ``regimes``.

@@ -1,4 +1,4 @@
-"""A figure as a page and as a picture: HTML that fetches plotly.js, and a PNG that a headless Chromium takes of it."""
+"""Saves a figure as an HTML page that fetches plotly.js, and as a PNG that a headless Chromium draws."""
 
 import shutil
 import subprocess
@@ -20,8 +20,8 @@ def write_page(figure: "go.Figure", path: Path, *, offline: bool = False) -> Non
     """Write a figure as an HTML page.
 
     Args:
-        figure: What it shows.
-        path: Where.
+        figure: The figure.
+        path: The file to write.
         offline: Put plotly.js into the page (5 MB) instead of fetching it from its public address.
     """
     name = path.stem
@@ -32,7 +32,7 @@ def write_picture(figure: "go.Figure", path: Path) -> bool:
     """Write a figure as PNG; return whether there was a browser to draw it.
 
     Raises:
-        RuntimeError: If the browser gave no picture.
+        RuntimeError: If the browser returned no picture.
     """
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:

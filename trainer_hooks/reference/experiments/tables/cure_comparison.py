@@ -1,8 +1,8 @@
-"""The fair test: does a cure keep runs alive at equal reward, or is it a smaller step in disguise?
+"""The fair test: does a cure keep runs alive at equal reward, or does it only act like a smaller learning rate?
 
-Arms are compared with the uncured arm of the same model, seed by seed, over their first 50 steps. Seeds share their
-first questions. An arm meets the bar of the paper's claim if, at equal reward there, four of five seeds are alive at
-twice the uncured arm's median life.
+Arms are compared with the uncured arm of the same model, seed by seed, over their first 50 steps. Runs of one seed have
+the same first questions. An arm supports the paper's claim if its reward over these steps is equal, and four of five
+seeds are alive at twice the uncured arm's median life.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,10 +24,10 @@ FAIR_ARMS = (
     "kl-0.01", "placebo-0.1", "half-lr", "quarter-lr", "clip-higher", "ppo", "kl-cov", "stare", "acpo", "llds-narrow",
     "llds-wide", "llds-strong",
 )  # fmt: skip
-"""The arms that the test asks for, controls among them."""
+"""The arms of the test, controls among them."""
 
 UNCURED = {"llds-narrow": "grpo-narrow", "llds-wide": "grpo-wide", "llds-strong": "grpo-strong"}
-"""The arm that another is compared with, where that is not ``grpo``."""
+"""The uncured arm with which an arm is compared, where that is not ``grpo``."""
 
 CURES = tuple(arm for arm in FAIR_ARMS if arm not in UNCURED)
 """The arms that have the model of ``grpo``."""
@@ -84,7 +84,7 @@ def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:
 def _row(arm: str, runs: dict[int, _Run], uncured: dict[int, _Run]) -> tuple[list[str], bool]:
     """Format an arm's row, and return whether it meets the bar."""
     target = LIFE_FACTOR * median(run.life for run in uncured.values())
-    # Of two seeds with the same life, a collapse comes first: the other run lived longer.
+    # Of two seeds with the same life, the one that collapsed comes first, because the other run lived longer.
     ordered = sorted(runs.values(), key=lambda run: (run.life, not run.has_collapsed))
     middle = [ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]]
     life, over = fmean(run.life for run in middle), "" if all(run.has_collapsed for run in middle) else "over "

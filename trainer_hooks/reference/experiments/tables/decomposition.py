@@ -1,4 +1,4 @@
-"""What caused the change of ln π of correct responses over a step, as Markdown tables by thirds of a run.
+"""The causes of the change of ln π of correct responses over a step, as Markdown tables by thirds of a run.
 
 The parts are those of `measurements.decomposition`, in nats a response.
 """

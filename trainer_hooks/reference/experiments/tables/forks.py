@@ -1,4 +1,4 @@
-"""Forks of recorded runs: what each run was shown, what it went on as, and what that cost."""
+"""Forks of recorded runs: the measurements of each fork, the winner of each choice, and the cost in steps."""
 
 import json
 import math

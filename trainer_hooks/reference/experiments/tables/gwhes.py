@@ -57,7 +57,7 @@ def first_action_table(folder: Path, arms: Iterable[str]) -> str:
 
 
 def fall_by_gwhes_table(folder: Path, arms: Iterable[str]) -> str:
-    """Format rows for the sign of G: groups, and in how many their own update lowers correct responses (eq. 3).
+    """Format rows for the sign of G: number of groups, and of groups whose update lowers correct responses (eq. 3).
 
     Theorem A.1 of v2 predicts a fall where G of eq. 9 exceeds 0. The range is that of the seeds.
     """

@@ -1,4 +1,4 @@
-"""What a cure costs a run that needs none: arms on a healthy setting, compared seed by seed with the uncured run."""
+"""The cost of a cure in a healthy run: arms on a healthy setting, compared seed by seed with the uncured run."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

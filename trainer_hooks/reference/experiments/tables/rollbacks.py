@@ -34,11 +34,11 @@ _HEAD = (
 def rescue_table(folder: Path, twins: Path) -> str:
     """Format a row for each arm and seed, and a line for each arm: how many ended above the twin's peak.
 
-    Peak and final reward are of the moving average of `measures.smoothed`, of a rescued run over the newest attempt at
+    Peak and final reward are of the moving average of `measures.smooth`, of a rescued run over the newest attempt at
     every step. A run whose twin is not recorded has its own numbers alone, and a line names it.
 
     Args:
-        folder: Recordings of `rescue.rescue`.
+        folder: Recordings of `rollback_runs.rescue`.
         twins: Recordings of vanilla GRPO in the same regime with the same seeds, without rollbacks.
     """
     rows: list[list[object]] = []

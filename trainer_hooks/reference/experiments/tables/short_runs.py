@@ -1,4 +1,4 @@
-"""Runs too short for the other tables: where each stands in its first and last steps, and at steps that all have."""
+"""Runs too short for the other tables: their signals in their first and last steps, and at steps that all have."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The table of what correct responses lose before their own update, by whether a wrong sibling was updated before."""
+"""The table of the fall of correct responses before their own update, with and without an updated wrong sibling."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

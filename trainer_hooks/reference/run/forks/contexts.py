@@ -21,7 +21,7 @@ _SEED = 424_242_424
 class ForkContexts:
     """Questions that are not trained on, and the healthy checkpoint's responses with their statistics.
 
-    The draws have a generator of their own, so that those of the run stay as they are.
+    The draws use a separate generator, so that the draws of the run do not change.
     """
 
     environment: Environment

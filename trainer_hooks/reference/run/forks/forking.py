@@ -1,7 +1,8 @@
 """Trains the forks of a run one after another in the run's own trainer, and chooses among them.
 
-Each fork begins at the last healthy checkpoint with the same generators. What a finished fork found is on disk beside
-the checkpoints until the choice is made, so that a process that dies meanwhile goes on with the fork that it was at.
+Each fork begins at the last healthy checkpoint with the same generators. The measurements of a finished fork are kept
+on disk beside the checkpoints until the choice is made. If the process dies meanwhile, the next process goes on with
+the first fork that is not finished.
 """
 
 import json
@@ -26,20 +27,20 @@ from trainer_hooks.wire import AlertNotice
 __all__ = ["Forked", "Forking"]
 
 LONGEST = 3
-"""A fork trains at most so many times `Config.fork_steps`, however old the healthy checkpoint is."""
+"""A fork trains at most this many times `Config.fork_steps`, even if the healthy checkpoint is older."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forked:
-    """What came of the forks.
+    """The result of the forks.
 
     Attributes:
         choice: The winner and every score.
-        asked_at: The step after which they were asked for.
-        begun_at: The step of the healthy checkpoint that they began at.
-        alerts: Those that fired then.
-        rows: The winner's steps by number with their signals, which the run takes over; none where the control won.
-        extra_steps: Steps that were trained and are no part of the run.
+        asked_at: The step after which the forks were requested.
+        begun_at: The step of the healthy checkpoint at which the forks began.
+        alerts: The alerts that fired when the forks were requested.
+        rows: The winner's steps by number with their signals, which the run takes over; empty if the control won.
+        extra_steps: The number of trained steps that are not part of the run.
     """
 
     choice: Choice
@@ -60,8 +61,8 @@ class Forking:
 
     Args:
         trainer: Trains the run and, while it waits, its forks.
-        checkpoints: Those of the run; files of forks are in a folder beside them.
-        report: Takes a line a fork.
+        checkpoints: The checkpoints of the run; files of forks are in a folder beside them.
+        report: Takes one line for each fork.
 
     Raises:
         ValueError: If several ranks train.
@@ -78,14 +79,14 @@ class Forking:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a process died between a warning and its answer."""
+        """Whether a process died after it planned forks and before it made the choice."""
         return self._plan_path.exists()
 
     def begin(self, healthy: Path, alerts: Sequence[AlertNotice] = ()) -> None:
         """Save the run as it is, and plan forks from a healthy checkpoint, because of alerts.
 
-        The plan has all that the forks must have in common, so that a process that goes on with it under other settings
-        compares like with like.
+        The plan holds all settings that the forks must have in common, so that the forks stay comparable if another
+        process goes on with it under other settings.
         """
         trainer, config = self._trainer, self._trainer.config
         begun_at = step_of(healthy)
@@ -114,7 +115,7 @@ class Forking:
         plan: dict[str, Any] = json.loads(self._plan_path.read_text(encoding="utf-8"))
         trainer, present = self._trainer, self._checkpoints.directory / plan["present"]
         healthy = self._checkpoints.directory / plan["healthy"]
-        # What earlier forks have changed is part of the run as it is: the checkpoint may be from before them.
+        # The adjustments of the plan include the changes of earlier forks, which the healthy checkpoint may lack.
         treated = {name: Adjustment(**adjustment) for name, adjustment in plan["treated"].items()}
         self._checkpoints.load(trainer, healthy)
         begun_at = trainer.step_number
@@ -146,14 +147,14 @@ class Forking:
 
     @staticmethod
     def abandon(checkpoints: Checkpoints) -> None:
-        """Forget planned forks: the run goes on without them, and must not go back to them later."""
+        """Remove the plan, because the run goes on without the forks and must not return to them later."""
         _plan_of(checkpoints).unlink(missing_ok=True)
 
     def _result(self, name: str) -> Path:
         return self._folder / f"{name}.pt"
 
     def _train(self, name: str, adjustment: Adjustment, steps: int, contexts: ForkContexts) -> None:
-        """Train one fork from the healthy state, measure it and keep what it found."""
+        """Train one fork from the healthy state, measure it and keep the measurements."""
         trainer = self._trainer
         trainer.learner.adjustment = adjustment
         rows: dict[int, dict[str, float]] = {}

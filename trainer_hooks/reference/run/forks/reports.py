@@ -1,4 +1,4 @@
-"""The report of forks to the collector: one, for the worst alert that fired."""
+"""The report of forks to the collector: a single one, about the most severe alert that fired."""
 
 from trainer_hooks.forks import ForkScore
 from trainer_hooks.reference.run.forks.forking import Forked
@@ -10,7 +10,7 @@ _SEVERITIES = ("info", "warning", "critical")
 
 
 def fork_reports(forked: Forked) -> list[ActionReport]:
-    """Report forks about the most severe alert that fired when they were asked for, of several the newest."""
+    """Report forks about the most severe alert that fired when they were requested; among equals, the newest."""
     if not forked.alerts:
         return []
     alert = max(forked.alerts, key=lambda each: (_SEVERITIES.index(each.severity), each.opened_step))

@@ -21,8 +21,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 def adjustments(learner: Learner) -> dict[str, Adjustment]:
     """Return the adjustment of every fork that the run may have, the control first.
 
-    A treatment that is in force already, that the settings refuse, or that would add or remove a critic, which is part
-    of the checkpoint, is left out.
+    A treatment is left out if it is already in force, if the settings refuse it, or if it would add or remove a critic,
+    because checkpoints contain the critic.
     """
     now, found = learner.adjustment, {CONTROL: learner.adjustment}
     found |= {name: now.after_fork(lr=rate, settings={}) for name, rate in _RATES.items()}
