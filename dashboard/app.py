@@ -97,7 +97,7 @@ class _DashboardMount(Mount):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if PAGES.fullmatch(scope["path"]):
-            # One shell for all pages; the browser knows the address.
+            # One document serves all pages, because the browser has the address.
             scope = {**scope, "path": "/", "raw_path": b"/", ASKED_PATH: scope["path"]}
         await super().handle(scope, receive, send)
 
@@ -139,7 +139,7 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
     @app.get("/api/v1/stream")
     async def stream(request: Request, run_id: str | None = None) -> Response:
         remember_credentials(request.scope["headers"])
-        client = ApiClient(api_url)  # here, where the credentials are those of this request
+        client = ApiClient(api_url)  # made here, because here the credentials are those of this request
 
         async def events() -> AsyncGenerator[bytes]:
             async with client as api:
@@ -148,7 +148,7 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
 
         chunks = events()
         try:
-            first = await anext(chunks, b"")  # the browser relies on it that an open stream misses nothing
+            first = await anext(chunks, b"")  # the browser assumes that an open stream misses no event
         except ApiError as error:
             return PlainTextResponse(str(error), status_code=error.status)
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -218,13 +218,13 @@ def _dash_server(api_url: str, connect_url: str) -> ASGIApp:
 
 
 def _log_error(error: Exception) -> NoReturn:
-    """Say what failed where a callback could not answer: Dash answers 500 and says nothing."""
+    """Log the error of a callback, because Dash answers 500 without logging the cause."""
     log.error("a callback of the dashboard failed", exc_info=error)
     raise error
 
 
 def _newest(asked: str | None, href: str) -> str:
-    """Return the address of the page, which is `asked` where only its query has changed (assets/address.js)."""
+    """Return the address of the page: `asked` if only its query has changed (assets/address.js), else `href`."""
     return asked if asked and ctx.triggered_id == frame_ids.ASKED_ADDRESS else href
 
 
@@ -249,7 +249,7 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
         return await fleet.fleet_page(api_url, connect_url or f"{address.scheme}://{address.netloc}", address.query)
 
     async def again(retry: dict[str, Any] | None, pathname: str) -> object:
-        """Draw the page that the collector did not answer for; its message stays as long as that is so."""
+        """Draw the page that could not be drawn before; its message stays while the collector does not answer."""
         drawn = await page(pathname, None, retry["href"]) if retry else None
         return no_update if drawn is None or getattr(drawn, "id", "") == frame_ids.WAITING else drawn
 

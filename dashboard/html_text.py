@@ -1,6 +1,6 @@
-"""Writes components as HTML: the first view of a page, and what would be too many components for Dash.
+"""Writes components as HTML: the first view of a page, and parts that would be too many components for Dash.
 
-Only what a reader sees is written: elements, links and the drawn values. Controls of Dash, ids and events are left out.
+Only visible parts are written: elements, links and the drawn values. Controls of Dash, ids and events are left out.
 """
 
 import json
@@ -56,7 +56,7 @@ def _style(style: object) -> str:
 
 
 def _drawn(props: Mapping[str, object]) -> str:
-    """Return what assets/draw_elements.js would draw into an element."""
+    """Return the content that assets/draw_elements.js would draw into an element."""
     if "data-number" in props:
         return escape(_number(str(props["data-number"])))
     if "data-epoch" in props:

@@ -1,7 +1,8 @@
 """Defines every colour and font of the dashboard; the figures and the style sheet both take them from here.
 
-No phase and no severity is shown by its colour alone: its name stands beside it. The phase colours differ in lightness
-as well as hue, so that readers with red-green colour blindness can tell them apart (tests/dashboard/test_theme.py).
+No phase and no severity is shown by its colour alone; its name is always beside it. The phase colours differ in
+lightness as well as hue, so that readers with red-green colour blindness can tell them apart
+(tests/dashboard/test_theme.py).
 """
 
 from collections.abc import Mapping

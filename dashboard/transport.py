@@ -8,20 +8,20 @@ __all__ = ["Transport"]
 
 
 class Transport(httpx2.AsyncHTTPTransport):
-    """Names a connection that is reset before its first request is sent, as by a collector that is being stopped.
+    """Raises an error of httpx2 if a connection is reset before its first request, for example by a stopping collector.
 
-    httpx2 looks at the socket of each new connection, and uvloop has none any more where the connection was reset.
+    httpx2 reads the socket of each new connection, but uvloop has no socket any more if the connection was reset.
     """
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request, and return the answer.
 
         Raises:
-            httpx2.HTTPError: If there is none.
+            httpx2.HTTPError: If there is no answer.
         """
         try:
             return await super().handle_async_request(request)
         except AttributeError as error:
             if error.obj is not None or not hasattr(socket.socket, str(error.name)):
-                raise  # something else than the missing socket, and a defect
+                raise  # the cause is not the missing socket, so this is a defect
             raise httpx2.ConnectError("the connection was reset at once", request=request) from error

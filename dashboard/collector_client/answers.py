@@ -7,14 +7,14 @@ from typing import Final
 __all__ = ["meant_texts", "printable_tree", "to_floats"]
 
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-# What a model wrote, or a person in a field of several lines: line ends and tabs stay.
+# Fields with text of a model, or of a person who may write several lines; their line ends and tabs are kept.
 LONG_TEXTS: Final = frozenset({"text", "pieces", "notes", "note", "why"})
 ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4}|[nrt])")
 LETTERS: Final = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 
 
 def to_floats(value: object) -> object:
-    """Replace the strings "NaN", "Infinity" and "-Infinity" by floats, but in long texts."""
+    """Replace the strings "NaN", "Infinity" and "-Infinity" by floats, except in long texts."""
     if isinstance(value, str):
         return NON_FINITE.get(value, value)
     if isinstance(value, list):
@@ -25,9 +25,9 @@ def to_floats(value: object) -> object:
 
 
 def printable_tree(value: object, *, kept: str = "") -> object:
-    r"""Return a JSON value whose texts, names of fields among them, have every unprintable character as an escape.
+    r"""Return a JSON value with escapes for the unprintable characters of its texts, including names of fields.
 
-    So nothing in an answer can reorder or hide what is shown beside it. The collector has the same rule in
+    So no text of an answer can reorder or hide text that is shown beside it. The collector has the same rule in
     `monitor_server.text_safety.printable`, which the dashboard must not import.
 
     Args:
@@ -56,7 +56,7 @@ def _printable(text: str, kept: str) -> str:
 
 
 def meant_texts(shown: str) -> list[str]:
-    """Return the texts that `printable_tree` shows as this one, but for those that no address can hold."""
+    """Return the texts that `printable_tree` shows as this one, except texts that no address can hold."""
     meant = ESCAPE.sub(lambda found: LETTERS.get(found[0]) or chr(int(found[0].lstrip("\\xuU"), 16)), shown)
     is_held = not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in meant)
     return [shown, meant] if meant != shown and is_held else [shown]

@@ -57,7 +57,7 @@ class ApiClient:
         return cast("list[AuditItem]", answer["items"])
 
     async def show(self, address: str, *, note: str) -> None:
-        """Show a page of the dashboard to whoever has one open now.
+        """Show a page of the dashboard to everybody who has the dashboard open now.
 
         Args:
             address: The path of the page with its query.

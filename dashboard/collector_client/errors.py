@@ -9,14 +9,14 @@ class ApiError(Exception):
     """The collector's answer cannot be used; the message can be shown on the page.
 
     Attributes:
-        status: What the collector answered; 502 where it did not answer, or nothing that can be read.
+        status: The status of the answer; 502 if there was no answer, or none that can be read.
     """
 
     status: int = httpx2.codes.BAD_GATEWAY
 
 
 class UnreachableError(ApiError):
-    """The collector did not answer, or it or a proxy before it answered that it cannot at present: ask again."""
+    """The collector did not answer, or it or a proxy answered that it is not available now; a retry may succeed."""
 
 
 class NotFoundError(ApiError):
@@ -24,7 +24,7 @@ class NotFoundError(ApiError):
 
 
 def refused(status: int, detail: str) -> ApiError:
-    """Return the error for a status that the collector answered, with what it said."""
+    """Return the error for the status and the detail of the collector's answer."""
     error = _of_status(status, detail)
     error.status = status
     return error

@@ -1,4 +1,4 @@
-"""Notes what a callback could not read from the collector: the browser then says so, and asks again."""
+"""Notes the requests of a callback that the collector did not answer; the browser then says so, and retries."""
 
 from contextvars import ContextVar
 
@@ -15,5 +15,5 @@ def watch_failures() -> list[str]:
 
 
 def note_failure(problem: str) -> None:
-    """Add what the collector did not answer, where somebody watches."""
+    """Add a failure to the list of `watch_failures`, if there is one."""
     _failures.get([]).append(problem)

@@ -78,8 +78,8 @@ class Requests:
         """Send a request, and return the object in the answer.
 
         Args:
-            method: Of HTTP.
-            path: Below the API's base path.
+            method: The HTTP method.
+            path: The path below the API's base path.
             is_nullable: Whether the answer may be null, which is returned as an empty object.
             asked: Options of httpx2, such as ``params`` and ``json``.
 
@@ -89,7 +89,7 @@ class Requests:
         try:
             return self._read(await self.send(method, path, **asked), is_nullable=is_nullable)
         except UnreachableError as error:
-            # What was not written is said where it was to be written, and what was given up is no failure.
+            # A failed write is reported beside its button, and a request that the page has given up is no failure.
             if method == "GET" and not self._http.is_closed:
                 note_failure(str(error))
             raise
@@ -97,11 +97,11 @@ class Requests:
     def _read(self, response: httpx2.Response, *, is_nullable: bool) -> dict[str, object]:
         try:
             answer = response.json()
-            # Numbers and most names need no look: only an escape or a byte beyond ASCII can be unprintable.
+            # Most answers need no check, because only an escape or a byte beyond ASCII can be unprintable.
             if b"\\" in response.content or not response.content.isascii():
                 answer = printable_tree(answer)
         except ValueError as error:
-            if response.is_error:  # a proxy's page
+            if response.is_error:  # the error page of a proxy
                 raise refused(response.status_code, response.reason_phrase) from error
             raise ApiError(f"{self.shown_url} answered with something other than JSON; is it a collector?") from error
         if answer is None and is_nullable and response.is_success:

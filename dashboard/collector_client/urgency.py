@@ -1,4 +1,4 @@
-"""Ranks runs and alerts by their urgency: which come first in a list."""
+"""Ranks runs and alerts by their urgency, which is their order in a list."""
 
 from collections.abc import Iterable
 from typing import Final

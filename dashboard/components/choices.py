@@ -15,7 +15,7 @@ WORD_JOINER: Final = "\N{WORD JOINER}"  # has no width
 
 
 def choice_text(text: str) -> str:
-    """Return a text as a menu may show and look for it: it looks the same."""
+    """Return a text that looks the same and that a menu can show and search safely."""
     return PROTOTYPE.sub(f"_{WORD_JOINER}", text)
 
 

@@ -49,7 +49,7 @@ class Way:
 
     Attributes:
         name: The trainer, as its tab is called.
-        template: What to paste, with ``{address}`` where the collector's address stands.
+        template: The lines to paste, with ``{address}`` in place of the collector's address.
         page: The page below docs/ that explains it.
     """
 
@@ -58,7 +58,7 @@ class Way:
     page: str
 
     def lines(self, address: str) -> str:
-        """Return what to paste."""
+        """Return the lines to paste."""
         return self.template.format(address=address)
 
 

@@ -1,4 +1,4 @@
-"""Draws the forecast of a run: how probable a collapse is, beside its base rate, and what raises it."""
+"""Draws the forecast of a run: the probability of a collapse beside its base rate, and the evidence that raises it."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ COLLAPSED: Final = "There is no forecast: the run has collapsed."
 
 
 def forecast_parts(forecast: ForecastItem | None, *, phase: str = "") -> list[Component]:
-    """Return one tile for each horizon and the evidence; only the base rate where nothing more is known.
+    """Return one tile for each horizon, and the evidence; without evidence, only the base rate.
 
     Args:
         forecast: The forecast, or None where there is none.

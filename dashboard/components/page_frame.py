@@ -12,8 +12,8 @@ from dashboard.ids import frame as frame_ids
 __all__ = ["message", "shell", "waiting"]
 
 LONGEST_DETAIL: Final = 300
-LONGEST_NOTE: Final = 300  # as the API's
-LONGEST_WORD: Final = 80  # an id of an address may be longer than all else that is said
+LONGEST_NOTE: Final = 300  # letters, the API's limit
+LONGEST_WORD: Final = 80  # letters; an id in an address may be longer than a message can show
 RETRY_MILLISECONDS: Final = 3000
 KEYS: Final = {
     "/": "Find: go to the search field of the page",
@@ -152,7 +152,7 @@ def _shortened(detail: str) -> str:
 
 
 def waiting(title: str, detail: str) -> Component:
-    """Return the message in place of a page that the collector does not answer for: the page is drawn once it does."""
+    """Return the message in place of a page while the collector does not answer; the page is drawn once it does."""
     return html.Div(
         [
             message(title, detail),

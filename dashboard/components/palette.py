@@ -30,10 +30,10 @@ def palette() -> Component:
 
 
 def palette_links(typed: str, runs: Sequence[RunItem], *, problem: str = "") -> Component:
-    """Return the links to the pages whose name begins with a text, and to runs; or say that there is nothing.
+    """Return the links to the pages whose name begins with a text, and to runs; or a message that there is none.
 
     Args:
-        typed: What is typed, as it is in the field: assets/palette.js opens no link that another text has found.
+        typed: The text of the field, unchanged: assets/palette.js opens no link that another text has found.
         runs: The runs that match it.
         problem: Why the runs cannot be read; empty if they are.
     """

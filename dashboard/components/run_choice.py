@@ -1,4 +1,4 @@
-"""Draws the choice of runs among all that the collector has: it offers the first that match what is typed."""
+"""Draws the choice among all runs of the collector: it offers the first runs that match the typed text."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from dashboard.components.choices import choice_text
 __all__ = ["NO_RUN", "SEARCHING", "choice_labels", "run_choice", "run_options", "searched"]
 
 NO_RUN: Final = "No run matches."
-SEARCHING: Final = "Searching the runs…"  # until the answer about what is typed is there
+SEARCHING: Final = "Searching the runs…"  # shown until the answer for the typed text arrives
 
 MAX_WORDS: Final = 10  # of a text that the collector looks for
 MAX_LETTERS: Final = 200
@@ -25,14 +25,14 @@ def run_choice(
     is_multiple: bool = False,
     placeholder: str = "type a part of its name",
 ) -> dcc.Dropdown:
-    """Return the control; dashboard/pages/run_choice.py offers other runs as one types.
+    """Return the control; dashboard/pages/run_choice.py offers other runs while the reader types.
 
     Args:
         name: The id of the control.
-        offered: The runs that stand in it at first.
-        chosen: Those that are chosen.
-        is_multiple: Whether several can be chosen.
-        placeholder: What stands there while none is chosen.
+        offered: The runs that it offers at first.
+        chosen: The chosen runs.
+        is_multiple: Whether several runs can be chosen.
+        placeholder: The text of the control while no run is chosen.
     """
     ids = [run["id"] for run in chosen]
     return dcc.Dropdown(
@@ -47,24 +47,24 @@ def run_choice(
 
 
 def choice_labels(none_found: str) -> dict[str, str]:
-    """Return what the control says beside the runs; ``none_found`` where it offers none for what is typed."""
+    """Return the control's own texts; ``none_found`` is the text if no run matches the typed text."""
     return {"search": "Find a run by name, project, tag or phase", "no_options_found": none_found}
 
 
 def run_options(found: Sequence[RunItem], kept: Sequence[RunItem] = (), *, text: str = "") -> list[dict[str, str]]:
-    """Return runs as the control offers them: what was found, and what was chosen before and must stay.
+    """Return the options of the control: the found runs, and the chosen runs, which must stay among them.
 
     Args:
         found: The runs that match, in their order.
         kept: The chosen runs; a control forgets a choice that it does not offer.
-        text: What was looked for. The browser shows options with this text only, and it may stand in the tags of a run.
+        text: The search text. The browser shows only options that contain it, and it may match only a tag of a run.
     """
     matching = {run["id"]: _option(run, text) for run in found}
     return [*matching.values(), *(_option(run, "") for run in kept if run["id"] not in matching)]
 
 
 def searched(text: object) -> str:
-    """Return what the collector looks for: a few words without control characters."""
+    """Return the search text for the collector: a few words without control characters."""
     shown = "".join(letter if letter.isprintable() else " " for letter in str(text or "")[:MAX_LETTERS])
     return " ".join(shown.split()[:MAX_WORDS])
 

@@ -26,7 +26,7 @@ def number(value: float | None, *, signal: str = "") -> Component:
 
 
 def since(epoch: float | None) -> Component:
-    """Return how long ago something was, updated every second; None is shown as a dash."""
+    """Return the time since a moment, updated every second; None is shown as a dash."""
     return html.Time(className="since", **{"data-epoch": "" if epoch is None else f"{epoch:.3f}"})
 
 

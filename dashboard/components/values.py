@@ -22,7 +22,7 @@ def plain(value: object) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """Return a value for a spreadsheet: before a text that it would take for a formula stands an apostrophe."""
+    """Return a value for a spreadsheet; a text that would be taken for a formula gets an apostrophe before it."""
     text = ", ".join(str(each) for each in value) if isinstance(value, list) else value
     return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
 

@@ -11,7 +11,7 @@ __all__ = ["Band", "band_shapes", "bands_of", "strip_labels"]
 
 Figure = dict[str, object]
 
-# As in assets/run_figure.js, which places the names anew where the chart is wider or narrower than most.
+# The usual width of a chart, as in assets/run_figure.js, which places the names anew in charts of another width.
 USUAL_PIXELS: Final = 850
 PIXELS_PER_CHARACTER: Final = 6.4
 LABEL_PADDING: Final = 8
@@ -43,7 +43,7 @@ def band_shapes(bands: Sequence[Band], strip: tuple[float, float], floor: float 
     Args:
         bands: The bands, oldest first.
         strip: Bottom and top of the strip, as fractions of the plot's height.
-        floor: Where the pale rectangles begin.
+        floor: The lower end of the pale rectangles.
     """
     return [
         {
@@ -66,7 +66,7 @@ def band_shapes(bands: Sequence[Band], strip: tuple[float, float], floor: float 
 
 
 def strip_labels(bands: Sequence[Band], strip: tuple[float, float]) -> list[Figure]:
-    """Return the name of each band inside the strip; those are visible that fit in a chart of the usual width."""
+    """Return the name of each band inside the strip; a name is visible if it fits in a chart of the usual width."""
     steps = max(1.0, bands[-1].to_step - bands[0].from_step) if bands else 1.0
     return [
         {

@@ -1,4 +1,4 @@
-"""Draws where the values of healthy runs were, as a pale area behind a curve."""
+"""Draws the range of the values of healthy runs as a pale area behind a curve."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ from dashboard.collector_client.types.runs import ExpectedRangeItem
 __all__ = ["expected_area"]
 
 OPACITY: Final = 0.16
-ROOM: Final = 0.6  # of the curve's own extent: what the area may add to the axis above and below
+ROOM: Final = 0.6  # of the curve's height; the area extends the axis by at most this above and below
 
 Figure = dict[str, object]
 
@@ -26,16 +26,16 @@ def expected_area(
     place: Callable[[float], float] = float,
     is_date: bool = False,
 ) -> list[Figure]:
-    """Return the area as one shape of Plotly, or none where the run has no step in it.
+    """Return the area as one shape of Plotly, or no shape if the run has no step in it.
 
-    The area is cut off a little beyond the curve and at the run's last step, so that a wide range does not make the
-    curve small: a shape counts where an axis is fitted.
+    The area is cut off a little beyond the curve and at the run's last step. Plotly fits an axis to shapes too, so a
+    wide range would otherwise make the curve small.
 
     Args:
         expected: The range of the signal.
         values: The curve's values.
         last_step: The run's last step.
-        colour: Of the curve.
+        colour: The colour of the curve.
         axis: The value axis.
         is_log: Whether the value axis is logarithmic.
         place: Returns the position of a step on the horizontal axis.

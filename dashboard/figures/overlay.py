@@ -37,12 +37,12 @@ ALIGNMENTS: Final = {
     "acceleration": "steps from the acceleration",
     "collapse": "steps from the collapse",
 }
-# By the name of an alignment: the phases whose first step is its origin.
+# The phases whose first step is the origin of an alignment, by the alignment's name.
 ORIGINS: Final = {"acceleration": ("acceleration", "collapsed"), "collapse": ("collapsed",)}
 SEED: Final = re.compile(r"[-_ /]*seed[-_ =]*\d+", re.IGNORECASE)
-BINS: Final = 150  # of the axis, in which the seeds of a setting are brought together
-SHORT: Final = 0.02  # of the axis, a dozen pixels: a shorter line has dots
-HIGHEST: Final = int(-math.log2(SHORT)) + 1  # of the layers in which lines are drawn
+BINS: Final = 150  # bins of the axis, in which the seeds of a setting are combined
+SHORT: Final = 0.02  # of the axis, about 12 pixels; a shorter line has dots
+HIGHEST: Final = int(-math.log2(SHORT)) + 1  # the highest layer in which a line is drawn
 MARGIN: Final = {"l": 56, "r": 12, "t": 8, "b": 40, "pad": 0}
 
 Figure = dict[str, object]
@@ -72,7 +72,7 @@ def origin_step(phases: Sequence[PhaseItem], align: str) -> int | None:
 
 
 def steps_within(compared: Compared, align: str, zoom: tuple[float, float]) -> tuple[int, int] | None:
-    """Return the first and the last step of a run in an interval of the axis; None where it has none there."""
+    """Return the first and the last step of a run in an interval of the axis; None if it has no step there."""
     for series in compared.series.values():
         steps = [
             step
@@ -86,7 +86,7 @@ def steps_within(compared: Compared, align: str, zoom: tuple[float, float]) -> t
 
 
 def _around(known: Sequence[int], within: Sequence[int]) -> tuple[int, int] | None:
-    """Return the ends of what is within, widened to the points beside it: those between may have been thinned out."""
+    """Return the steps beside the ends of an interval, because the steps next to its ends may have been thinned out."""
     if not within:
         return None
     first, last = known.index(within[0]), known.index(within[-1])
@@ -99,13 +99,13 @@ def setting_of(run: RunItem) -> str:
 
 
 def seed_of(run: RunItem) -> str:
-    """Return what a run's name says beside its setting, such as ``seed3``; its name where that says no more."""
+    """Return the part of a run's name beside its setting, such as ``seed3``; without such a part, the whole name."""
     found = SEED.search(run["name"])
     return found[0].strip("-_ /") if found and setting_of(run) != run["name"] else run["name"]
 
 
 def settings_of(runs: Sequence[Compared]) -> dict[str, list[Compared]]:
-    """Return the runs by their settings, in the order in which these get their colours in every chart."""
+    """Return the runs by their settings, in the order that gives each setting its colour in every chart."""
     settings: dict[str, list[Compared]] = {}
     for run in runs:
         settings.setdefault(setting_of(run.run), []).append(run)
@@ -160,7 +160,7 @@ def _span(points: Sequence[tuple[float, object]]) -> float:
 
 
 def _standing_out(points: Sequence[tuple[float, object]], longest: float) -> Figure:
-    """Return what shows a line beside longer ones: it is above those of twice its length, and a short one has dots."""
+    """Return the style that makes a line visible beside longer lines: it lies above them, and a short line has dots."""
     span = _span(points)
     if span <= SHORT * longest:
         return {"mode": "lines+markers", "marker": {"size": 5}, "zorder": HIGHEST}
@@ -175,7 +175,7 @@ def _points(compared: Compared, signal: str, align: str) -> Points:
 
 
 def _places(compared: Compared, series: SeriesItem, align: str) -> list[float]:
-    """Return the positions of the points on the axis; none where the run has no origin."""
+    """Return the positions of the points on the axis; empty if the run has no origin."""
     steps = series["steps"]
     if align == "time":
         times = series.get("times") or []

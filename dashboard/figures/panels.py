@@ -33,7 +33,7 @@ class Line:
 class Panel:
     """One row of the figure: its lines, their unit, and the capability level that makes them observed.
 
-    ``code`` is what a trainer writes to send them.
+    ``code`` is the line of a training script that sends them.
     """
 
     title: str

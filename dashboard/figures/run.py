@@ -59,9 +59,9 @@ def run_figure(
         series: Observed signals by name; running sums are computed already.
         phases: Phases, oldest first.
         alerts: Alerts in any state; pending ones are left out.
-        marks: What happened to the run, at their steps.
-        panels: What to draw, from the top.
-        expected: Where the values of healthy runs were, by signal.
+        marks: The events of the run.
+        panels: The panels to draw, from the top.
+        expected: The ranges of the values of healthy runs, by signal.
         smoothing: The decay of the moving average that is drawn over the values, 0 (none) to 1 (exclusive).
     """
     head = _head_pixels(marks)
@@ -126,7 +126,7 @@ def _traces(line: Line, series: SeriesItem, row: Row, smoothing: float) -> list[
 def _expected_areas(
     rows: Sequence[Row], series: Mapping[str, SeriesItem], expected: Mapping[str, ExpectedRangeItem]
 ) -> Iterator[Figure]:
-    """Yield where the values of healthy runs were; a running sum has no range."""
+    """Yield the ranges of the values of healthy runs; a running sum has no range."""
     for row in rows:
         for line in row.panel.lines:
             if line.signal in series and line.signal in expected and not line.is_sum:
@@ -200,7 +200,7 @@ def _values(row: Row, series: Mapping[str, SeriesItem]) -> Iterator[float]:
 
 
 def _notes(row: Row, series: Mapping[str, SeriesItem]) -> list[Figure]:
-    """Return the panel's title, which is also its legend, and what an unobserved panel needs."""
+    """Return the panel's title, which is also its legend, and the data that an unobserved panel needs."""
     faint = LIGHT["faint"]
     seen = [line for line in row.panel.lines if line.signal in series]
     legend = [f'<span style="color:{line.colour}">{STROKES[line.is_dotted]} {line.label}</span>' for line in seen]

@@ -31,7 +31,7 @@ Figure = dict[str, object]
 
 
 def places(series: SeriesItem, axis: str, tokens: TokenAxis | None = None) -> list[float]:
-    """Return the positions of the points: steps, tokens, or milliseconds since 1970, which Plotly takes for dates."""
+    """Return the positions of the points: steps, tokens, or milliseconds since 1970, which Plotly takes as dates."""
     if tokens is not None:
         return [tokens.place(step) for step in series["steps"]]
     times = series.get("times")
@@ -39,7 +39,7 @@ def places(series: SeriesItem, axis: str, tokens: TokenAxis | None = None) -> li
 
 
 def merged(coarse: SeriesItem, fine: SeriesItem) -> SeriesItem:
-    """Replace the points of a thinned series by finer ones, in the interval of steps that those span."""
+    """Replace the points of a thinned series by the points of a finer series, in the interval of the finer series."""
     if not fine["steps"]:
         return coarse
     first, last = fine["steps"][0], fine["steps"][-1]
@@ -73,9 +73,9 @@ def signal_figure(
         view: Smoothing, axes and zoom.
         phases: The run's phases, oldest first.
         alerts: The run's alerts in any state; pending ones are left out.
-        marks: What happened to the run; the newest are drawn.
-        expected: Where the values of healthy runs were, if that is known.
-        tokens: The axis, if it is the one by tokens.
+        marks: The events of the run; the newest are drawn.
+        expected: The range of the values of healthy runs, if it is known.
+        tokens: The axis by tokens, if the view has that axis.
     """
     marks = marks[-MAX_MARKS:]
     where = places(series, view.axis, tokens)
@@ -138,7 +138,7 @@ def _moved(shapes: Sequence[Figure], series: SeriesItem, where: list[float], vie
 def _placing(series: SeriesItem, where: list[float], view: View) -> Callable[[float], float]:
     """Return the function that returns the position of a step on the axis of the panel.
 
-    A logarithmic axis has no place for step 0; what begins there begins at the first step that has one.
+    A logarithmic axis has no place for step 0; a shape that begins at step 0 begins at the first step that has a place.
     """
     if view.axis == "log":
         first = next((step for step in where if step > 0), 1.0)
@@ -174,7 +174,7 @@ def _range(view: View) -> list[float]:
 
 
 def _per_unit(view: View) -> float:
-    """Return how much of the axis as Plotly places it is one of the zoom's units."""
+    """Return the length of one unit of the zoom in Plotly's units of the axis."""
     return 1000.0 if view.axis == "time" else 1.0
 
 
@@ -185,14 +185,14 @@ def _in_view(values: Sequence[float], where: Sequence[float], view: View) -> lis
 
 
 def _with_range(layout: Figure, ends: tuple[float, float] | None) -> Figure:
-    """Return the value axis with these ends; nothing where there are none."""
+    """Return the value axis with these ends; empty if there are no ends."""
     if ends is None:
         return {}
     return {"yaxis": {**cast("Figure", layout["yaxis"]), "range": list(ends), "autorange": False}}
 
 
 def _clipped(layout: Figure, seen: Sequence[float], view: View) -> Figure:
-    """Return what changes in the layout where outliers are left out: the value axis, and how many points lie beyond."""
+    """Return the changes of the layout that leave out outliers: the value axis, and the number of points beyond it."""
     found = inner_range(seen, is_log=view.is_log)
     if found is None:
         return {}

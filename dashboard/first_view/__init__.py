@@ -1,1 +1,1 @@
-"""The first view of a page: what the server draws into the document, before the browser has loaded Dash."""
+"""The first view of a page, which the server writes into the document, before the browser has loaded Dash."""

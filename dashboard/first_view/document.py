@@ -1,6 +1,6 @@
-"""The first view of a page: what the browser shows until it has loaded Dash and drawn the page itself.
+"""The first view of a page, which the browser shows until it has loaded Dash and drawn the page itself.
 
-The server writes it into the document, from the same answers of the API and with the same components. It stands in a
+The server writes it into the document, from the same answers of the API and with the same components. It is inside a
 closed shadow root, so it shares no id with the page that replaces it (assets/first_view.js).
 """
 
@@ -24,8 +24,8 @@ from dashboard.pages.run.page import read_run
 __all__ = ["FirstView"]
 
 RUN: Final = re.compile(r"/runs/([^/]+)/?")
-POINTS: Final = 600  # of a line; the view is seen for a second or two
-LONGEST_SECONDS: Final = 3.0  # a page of a slower collector comes without it
+POINTS: Final = 600  # of a line; the view is shown for a second or two
+LONGEST_SECONDS: Final = 3.0  # a page of a slower collector has no first view
 HERE: Final = "<!-- page -->"
 
 
@@ -43,9 +43,9 @@ class FirstView:
         self._style = f'<link rel="stylesheet" href="{style}">'
 
     async def __call__(self, path: str, query: str) -> str:
-        """Return the view as HTML; empty where a page has none, or the collector does not answer in time.
+        """Return the view as HTML; empty if the page has none, or the collector does not answer in time.
 
-        A fleet or run whose address sets a view (filters, zoom) has none, because only the browser reads that.
+        A fleet or run whose address sets filters or a zoom has no first view, because only the browser reads these.
         """
         run = RUN.fullmatch(path)
         if query or (run is None and path != "/"):
@@ -76,5 +76,5 @@ class FirstView:
             )
         if not urgent:
             return ""
-        filters = html.Div(className="filters first-filters")  # their place
+        filters = html.Div(className="filters first-filters")  # an empty place for the filters
         return html_text([filters, html.Div(fleet_summary(counts)), first_rows(urgent)])

@@ -16,7 +16,7 @@ from dashboard.theme import PRIMARY
 
 __all__ = ["static_figure"]
 
-SIDE: Final = 1000  # of the drawing's own coordinates, which are stretched over the plot
+SIDE: Final = 1000  # the width and height of the drawing in its own coordinates, which are stretched over the plot
 FLAT_SHARE: Final = 0.06  # of the range, above and below a line, as Plotly leaves
 
 Figure = Mapping[str, Any]
@@ -26,7 +26,7 @@ def static_figure(figure: Figure) -> str:
     """Return a figure of `run_figure` as HTML."""
     layout = figure["layout"]
     ends = layout["xaxis"]["autorangeoptions"]
-    first, last = ends["clipmin"], ends["clipmax"]  # as integers they differ, however large they are
+    first, last = ends["clipmin"], ends["clipmax"]  # integers, which differ even if they are very large
     lines = [trace for trace in figure["data"] if trace["meta"]["role"] == "line"]
     marks = "".join(_band(shape, first, last) for shape in layout["shapes"] if shape["xref"] == "x")
     notes = "".join(_title(note) for note in layout["annotations"] if note["name"] == "panel-title")

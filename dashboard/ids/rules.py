@@ -21,7 +21,7 @@ def field(name: str) -> str:
 
 
 def problem(name: str) -> str:
-    """Return the id of the place for what is wrong with a field of the form of a rule."""
+    """Return the id of the place for the problem of a field of the form of a rule."""
     return f"rule-problem-{name.replace('_', '-')}"
 
 

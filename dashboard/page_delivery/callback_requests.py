@@ -1,7 +1,7 @@
-"""Stands before Dash: refuses requests that Dash would answer with an internal error, and sets the pages' policy.
+"""Checks requests before Dash: refuses those that Dash would answer with an internal error, and sets the pages' policy.
 
-Dash takes what the browser sends at its word. What is refused here never reaches a callback: scripts that are not
-registered, updates of unknown outputs, and values of another type than the callbacks expect.
+Dash does not check the data that a browser sends. This module refuses scripts that are not registered, updates of
+unknown outputs, and values of another type than the callbacks expect, so that these never reach a callback.
 """
 
 import json
@@ -26,7 +26,7 @@ __all__ = ["DashRequests", "refuse_unknown_path"]
 
 SCRIPTS: Final = "/_dash-component-suites/"
 UPDATE: Final = "/_dash-update-component"
-# The header of a callback that could not read all that it shows; assets/requests.js reads it.
+# The header of the answer of a callback that could not read all of its data; assets/requests.js reads it.
 FAILING: Final = (b"rlvitals-collector", b"failing")
 
 # Plotly writes style elements, draws markers from data: addresses and saves pictures from blob: addresses.
@@ -57,22 +57,22 @@ def _is_address_or_none(value: object) -> bool:
 
 
 def _is_retry(value: object) -> bool:
-    """Whether a value is what `frame_ids.RETRY_NOW` holds: nothing, or a mapping with the address of the page."""
+    """Whether a value has the form of `frame_ids.RETRY_NOW`: nothing, or a mapping with the address of the page."""
     return value is None or (isinstance(value, dict) and _is_address(value.get("href")))
 
 
 def _is_page(value: object) -> bool:
-    """Whether a value is what `frame_ids.LIVE` holds: a mapping in which ids are text."""
+    """Whether a value has the form of `frame_ids.LIVE`: a mapping in which ids are text."""
     return isinstance(value, dict) and all(isinstance(value.get(name, ""), str) for name in ("run", "alert"))
 
 
 def _is_export(value: object) -> bool:
-    """Whether a value is what `workspace_ids.EXPORTED` holds: nothing, or a mapping that names a signal."""
+    """Whether a value has the form of `workspace_ids.EXPORTED`: nothing, or a mapping that names a signal."""
     return value is None or (isinstance(value, dict) and isinstance(value.get("signal"), str))
 
 
 def _has_labels(value: object) -> bool:
-    """Whether a value is what `run_ids.LABEL_HELD` holds: each label of a run by its name."""
+    """Whether a value has the form of `run_ids.LABEL_HELD`: each label of a run by its name."""
     return isinstance(value, dict) and value.keys() >= {"title", "tags", "notes", "archived"}
 
 
@@ -149,10 +149,10 @@ class DashRequests:
         await self._app(scope, replay, self._with_policy(sending))
 
     def _checked(self, update: object) -> dict[str, object]:
-        """Rebuild an update from what was checked.
+        """Rebuild an update from its checked parts.
 
         Raises:
-            ValueError: If the update is not one that a page of ours sends.
+            ValueError: If no page of the dashboard sends such an update.
         """
         if not isinstance(update, dict):
             raise ValueError(f"it must be an object, got {type(update).__name__}")  # noqa: TRY004 - of the client, not of us
@@ -182,7 +182,7 @@ class DashRequests:
 
 
 async def refuse_unknown_path(request: Request, error: Exception) -> JSONResponse:
-    """Answer an error of Dash's own routes, such as that for a file that is not there, in the one shape of errors."""
+    """Answer an error of Dash's own routes, such as the error for a missing file, in the usual shape of errors."""
     status = getattr(error, "status_code", 404)
     name = {404: "UnknownPath", 405: "MethodNotAllowed"}.get(status, type(error).__name__)
     detail = f"{request.method} {request.url.path} is not served by the dashboard"
@@ -200,7 +200,7 @@ def _outputs(given: object, declared: Any) -> object:  # noqa: ANN401 - Dash's o
 
 
 def _are_of_output(given: object, output: Any) -> bool:  # noqa: ANN401 - likewise
-    """Return whether an update names an output, or where that is a pattern, a list of components that fit it."""
+    """Return whether an update names an output, or, if the output is a pattern, a list of components that match it."""
     if not isinstance(output.component_id, dict):
         return _place(given) == (output.component_id, output.component_property)
     return isinstance(given, list) and all(
@@ -212,7 +212,7 @@ def _are_of_output(given: object, output: Any) -> bool:  # noqa: ANN401 - likewi
 
 
 def _fits(identity: object, pattern: Mapping[str, object]) -> bool:
-    """Return whether an id has the names of a pattern, a text for each, and its texts where it has some."""
+    """Return whether an id has the keys of a pattern, a text for each key, and the texts that the pattern states."""
     return (
         isinstance(identity, dict)
         and identity.keys() == pattern.keys()

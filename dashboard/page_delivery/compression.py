@@ -1,4 +1,4 @@
-"""Compresses what Dash answers, outside the event loop that ingests steps.
+"""Compresses the answers of Dash, outside the event loop that ingests steps.
 
 A script of Dash (up to megabytes, which browsers cache) is compressed once and kept. An update of a page is compressed
 each time at a low level: the rows of 1,000 runs are 800 kB, and a tenth of that compressed.
@@ -19,8 +19,8 @@ SMALL_BYTES: Final = 1024  # one packet; compressing it gains nothing
 SCRIPT_LEVEL: Final = 6
 ANSWER_LEVEL: Final = 2
 
-# A script whose address has no version (Plotly's) would be asked for again by a page that has just prefetched it. After
-# ten minutes a page may still use its copy once, while the browser asks whether that has changed.
+# A page would request a script whose address has no version (Plotly's) again right after it has prefetched it. After
+# ten minutes a page may still use its copy once, while the browser asks whether the script has changed.
 SHORT_CACHE: Final = b"public, max-age=600, stale-while-revalidate=604800"
 
 

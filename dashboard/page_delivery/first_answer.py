@@ -1,4 +1,4 @@
-"""Answers the first request of a page: Dash's own document, filled in for the page that was asked for."""
+"""Answers the first request of a page with Dash's document, filled in for the requested page."""
 
 import re
 import zlib
@@ -73,10 +73,10 @@ class FirstAnswer:
 
 
 def _links(scripts: Sequence[str], *, is_charted: bool) -> str:
-    """Return what loads the scripts early.
+    """Return the elements that load the scripts early.
 
-    A page with a chart starts Plotly as soon as it has come, while Dash still asks for what to draw. On other pages
-    Plotly is read in advance for the next page.
+    A page with a chart starts Plotly as soon as it is loaded, while Dash still requests the layout of the page. On
+    other pages Plotly is read in advance for the next page.
     """
     early = [f'<link rel="preload" as="script" href="{address}">' for address in scripts]
     plotly = (

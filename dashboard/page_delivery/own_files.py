@@ -23,9 +23,9 @@ from dashboard.theme import style_sheet
 __all__ = ["PLOTLY", "OwnFiles", "plotly_route"]
 
 ASSETS: Final = Path(__file__).parent.parent / "assets"
-PLOTLY: Final = "/_dash-component-suites/plotly/package_data/plotly.min.js"  # where Dash looks for it
+PLOTLY: Final = "/_dash-component-suites/plotly/package_data/plotly.min.js"  # the address from which Dash loads it
 PLOTLY_FILE: Final = ASSETS / "plotly-basic.min.js"
-# Not on every page, or before it is drawn.
+# Files that only some pages need, or that a page needs before it is drawn; the pages name them.
 NAMED_BY_PAGES: Final = frozenset({"theme.js", "sign_in.js", PLOTLY_FILE.name})
 FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 

@@ -32,10 +32,10 @@ GONE: Final = "It is gone: its run was deleted, or a backup was restored."
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What the page shows.
+    """The data that the page shows.
 
-    ``run`` is as it is now. ``rules`` holds the rule whose alert it is, if it is one and concerns the run
-    still; ``actions`` are the trainer's about this alert.
+    ``run`` has its present state. ``rules`` holds the rule that opened the alert, if a rule did and still concerns the
+    run; ``actions`` are the actions of the trainer about this alert.
     """
 
     alert: AlertItem

@@ -1,4 +1,4 @@
-"""The callback of the palette: find the runs whose name is typed."""
+"""The callback of the palette: finds the runs that match the typed text."""
 
 from typing import Final
 

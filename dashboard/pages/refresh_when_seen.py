@@ -1,4 +1,4 @@
-"""The callback that reads a list again when its tab is seen again: other people change it, and no event tells of it."""
+"""The callback that reads a list again when its tab is shown again: no event reports the changes of other people."""
 
 from collections.abc import Awaitable, Callable
 
@@ -17,9 +17,9 @@ def read_when_seen(
 
     Args:
         app: The dashboard.
-        api_url: Where the API is.
+        api_url: The address of the API.
         listed: The id of the element that holds the list.
-        seen: The id of the store that assets/live.js writes to when the tab is seen.
+        seen: The id of the store that assets/live.js writes to when the tab is shown.
         read: Reads and draws the list.
     """
 
@@ -27,7 +27,7 @@ def read_when_seen(
         try:
             async with ApiClient(api_url) as api:
                 return await read(api)
-        except ApiError:  # the list stays as it is; the next action says what is wrong
+        except ApiError:  # the list stays as it is; the next action shows the problem
             return no_update
 
     shown = Output(listed, "children", allow_duplicate=True)

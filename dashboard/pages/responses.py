@@ -37,7 +37,7 @@ NOT_OBSERVED: Final = (
 
 
 async def responses_page(api_url: str, run_id: str, query: str = "") -> Component:
-    """Draw the controls as the query sets them; the responses follow by a callback."""
+    """Draw the controls with the values of the query; a callback draws the responses."""
     try:
         async with ApiClient(api_url) as api:
             run = await api.runs.get(run_id)
@@ -100,7 +100,7 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Register the drawing of the responses that are chosen."""
+    """Register the callbacks that draw the chosen responses."""
 
     async def draw(  # noqa: PLR0917 - Dash passes inputs by their places
         first: int | None,
@@ -170,7 +170,7 @@ def register(app: Dash, api_url: str) -> None:
         Output(response_ids.LIST, "children"),
         Output(response_ids.SPREAD, "figure"),
         Output(response_ids.SPREAD, "selectedData"),
-        Output(response_ids.SPREAD_CARD, "hidden"),  # pairs are of both rewards
+        Output(response_ids.SPREAD_CARD, "hidden"),  # hidden for pairs, which have different rewards
         *controls,
         Input(response_ids.SPREAD, "selectedData"),
         State(frame_ids.LIVE, "data"),

@@ -1,4 +1,4 @@
-"""The callback of each control that chooses runs: offer those that match what is typed."""
+"""The callback of each control that chooses runs: it offers the runs that match the typed text."""
 
 import json
 from typing import Final
@@ -11,7 +11,7 @@ from dashboard.components.run_choice import NO_RUN, SEARCHING, choice_labels, ru
 
 __all__ = ["OFFERED", "register"]
 
-OFFERED: Final = 50  # runs; who looks for another types more of its name
+OFFERED: Final = 50  # runs; a reader finds other runs with a longer text
 
 
 def register(app: Dash, api_url: str, *controls: str) -> None:

@@ -1,4 +1,4 @@
-"""The callback that shows the page that is open to others."""
+"""The callback that shows the open page to other people."""
 
 from dash import Dash, Input, Output, State
 

@@ -1,1 +1,1 @@
-"""Signs a browser in, and sends on what it has shown of itself."""
+"""Signs a browser in, and sends its credentials on to the collector."""

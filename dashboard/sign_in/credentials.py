@@ -1,6 +1,6 @@
-"""The credentials that a browser has shown: the dashboard sends them on with each request to the collector.
+"""The credentials in a browser's request, which the dashboard sends on with each request to the collector.
 
-The collector decides what a browser may see. The dashboard knows no keys and reads no cookie.
+The collector decides what a browser may see. The dashboard stores no keys and evaluates no cookie.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,10 +15,10 @@ _current: ContextVar[Mapping[str, str]] = ContextVar("rlvitals_credentials")
 
 
 def remember_credentials(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Keep the credentials among the headers of the request that is being answered, for this task alone."""
+    """Keep the credentials in the headers of the present request, for this task alone."""
     _current.set({name.decode(): value.decode("latin-1") for name, value in headers if name in FORWARDED})
 
 
 def current_credentials() -> Mapping[str, str]:
-    """Return the headers that the collector recognises the browser by."""
+    """Return the headers by which the collector recognises the browser."""
     return _current.get({})

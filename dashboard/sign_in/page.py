@@ -66,7 +66,7 @@ def sign_in_route() -> Route:
 
 
 def forward_sessions(app: FastAPI, api_url: str) -> None:
-    """Let a dashboard of its own process pass sign-in and sign-out on to the collector, and cookies back."""
+    """Forward sign-in and sign-out to the collector, and cookies back, for a dashboard in a separate process."""
 
     async def forward(request: Request) -> Response:
         remember_credentials(request.scope["headers"])

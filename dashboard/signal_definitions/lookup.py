@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["TABLE", "define", "unit_of"]
 
-# Written by `python -m tools.signal_definitions`.
+# `python -m tools.signal_definitions` writes this file.
 TABLE: Final = dict(line.split("\t", 1) for line in (Path(__file__).parent / "table.txt").read_text().splitlines())
 # The first pattern that a name matches gives its unit; docs/signals.md states them before its tables.
 UNITS: Final = (

@@ -1,4 +1,4 @@
-"""API keys, and what the caller's own allows."""
+"""API keys, and the permissions of the caller's key."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -10,7 +10,7 @@ __all__ = ["Keys"]
 
 
 class Keys:
-    """API keys, and what the caller's own allows.
+    """API keys, and the permissions of the caller's key.
 
     Args:
         requests: What sends the requests to the collector.
@@ -24,7 +24,7 @@ class Keys:
         return str((await self._requests.get("/session", {}))["scope"])
 
     async def all(self) -> list[KeyItem]:
-        """Read the keys that there are and were."""
+        """Read all keys, including revoked and expired ones."""
         return cast("list[KeyItem]", await self._requests.items("/keys", {}))
 
     async def make(self, asked: Mapping[str, object]) -> dict[str, object]:

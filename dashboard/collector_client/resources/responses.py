@@ -37,9 +37,9 @@ class Responses:
             run_id: The run.
             from_step: The first step, or None.
             to_step: The last step, or None.
-            correct: Only correct or only incorrect ones, or None for both.
-            kind: Why they were sampled, such as ``random``, or None for all.
-            limit: The most that are read, 200 at most.
+            correct: Whether to read only correct or only incorrect responses; None for both.
+            kind: The reason for their sampling, such as ``random``, or None for all.
+            limit: The largest number of responses to read, 200 at most.
         """
         query = {"limit": limit} | _steps(from_step, to_step)
         if kind is not None:
@@ -50,7 +50,7 @@ class Responses:
         return cast("list[ResponseItem]", to_floats(answer["items"]))
 
     async def pairs(self, run_id: str, *, from_step: int | None, to_step: int | None) -> ResponsePairs:
-        """Read displaced correct responses of some steps, each with the incorrect one that is most alike."""
+        """Read displaced correct responses of some steps, each with the most similar incorrect response."""
         answer = await self._requests.get(item_path("runs", run_id, "response-pairs"), _steps(from_step, to_step))
         return cast("ResponsePairs", to_floats(answer))
 

@@ -29,6 +29,6 @@ class Retention:
         return cast("list[RemovalItem]", answer["items"])
 
     async def save(self, limits: Mapping[str, float | None], seen: Mapping[str, float | None]) -> list[LimitItem]:
-        """Save limits in the place of those that were seen."""
+        """Save limits in place of ``seen``, the limits that the person has seen."""
         asked = {"limits": dict(limits), "seen": dict(seen), "by": "the dashboard"}
         return cast("list[LimitItem]", (await self._requests.ask("PUT", "/retention", json=asked))["items"])

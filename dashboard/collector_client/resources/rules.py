@@ -39,8 +39,8 @@ class Rules:
 
         Args:
             rule_id: The rule, or None to make one.
-            rule: What it states.
-            version: The version that was read of it: the change is refused if it has another one by now.
+            rule: The content of the rule.
+            version: The version of the rule that was read; the change is refused if the rule has another version now.
         """
         asked = {"rule": dict(rule), "by": "the dashboard"} | ({} if version is None else {"version": version})
         method, path = ("POST", "/rules") if rule_id is None else ("PUT", item_path("rules", rule_id))

@@ -42,8 +42,8 @@ class Runs:
         """Read the newest runs that have each word of a text in their name, title, project, tags, phase or status.
 
         Args:
-            text: The words, ten at most; all runs match none.
-            limit: The most runs, 1,000 at most.
+            text: The words, ten at most; every run matches a text without words.
+            limit: The largest number of runs, 1,000 at most.
         """
         query: Query = {"limit": limit}
         if text:
@@ -166,18 +166,18 @@ class Runs:
         return cast("list[MarkItem]", await self._requests.items(item_path("runs", run_id, "marks"), {}))
 
     async def expected_ranges(self, run_id: str, signals: Sequence[str]) -> dict[str, ExpectedRangeItem]:
-        """Read where the values of healthy runs were, by signal; signals of which that is not known are left out."""
+        """Read the ranges of the values of healthy runs, by signal; signals without a known range are left out."""
         query: Query = {"signals": list(signals)}
         answer = await self._requests.get(item_path("runs", run_id, "expected-ranges"), query)
         return {item["signal"]: item for item in cast("list[ExpectedRangeItem]", answer["items"])}
 
     async def forecast(self, run_id: str) -> ForecastItem | None:
-        """Read how probable a collapse of a run is; None before the first step and after a collapse."""
+        """Read the probability of a collapse of a run; None before the first step and after a collapse."""
         answer = await self._requests.ask("GET", item_path("runs", run_id, "forecast"), is_nullable=True)
         return cast("ForecastItem", answer) if answer else None
 
     async def warranty(self, run_id: str) -> WarrantyItem | None:
-        """Read what a budget of false pages allows a run; None where no budget is stated."""
+        """Read the budget of false critical alerts of a run; None if no budget is stated."""
         answer = await self._requests.ask("GET", item_path("runs", run_id, "warranty"), is_nullable=True)
         return cast("WarrantyItem", to_floats(answer)) if answer else None
 
@@ -186,12 +186,12 @@ class Runs:
         items = await self._requests.items(item_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS})
         actions = cast("list[ActionItem]", items)
         for action in actions:
-            # An older collector knows no forks.
+            # An older collector sends no forks.
             action["forks"] = cast("list[ForkItem]", to_floats(action.get("forks", [])))
         return actions
 
     async def judgements(self, run_id: str) -> dict[str, JudgementItem]:
-        """Read whether the alarms of a run were right, by alert; those that nobody has judged are left out."""
+        """Read the judgements of a run's alarms, by alert; alarms that nobody has judged are left out."""
         items = await self._requests.items(item_path("runs", run_id, "judgements"), {})
         return {item["alert_id"]: item for item in cast("list[JudgementItem]", items)}
 
@@ -200,11 +200,11 @@ class Runs:
         await self._requests.ask("PATCH", item_path("runs", run_id), json=labels)
 
     async def delete(self, run_id: str, *, is_forced: bool = False) -> None:
-        """Delete a run; one whose trainer sends only if forced."""
+        """Delete a run; a run whose trainer still sends is deleted only with ``is_forced``."""
         await self._requests.ask("DELETE", item_path("runs", run_id), params={"force": str(is_forced).lower()})
 
     async def delete_project(self, name: str) -> None:
-        """Delete all runs of a project, unless a trainer of one sends."""
+        """Delete all runs of a project, unless a trainer of one of them still sends."""
         await self._requests.ask("DELETE", f"/projects/{quote(name, safe='')}")
 
 

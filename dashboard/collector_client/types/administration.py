@@ -46,7 +46,7 @@ class KeyItem(TypedDict):
 
 
 class ChannelItem(TypedDict):
-    """A channel of notifications, and how it goes."""
+    """A channel of notifications, and the state of its deliveries."""
 
     name: str
     type: str
@@ -58,7 +58,7 @@ class ChannelItem(TypedDict):
 
 
 class ChannelSettings(TypedDict):
-    """What a channel is set to, without its secrets."""
+    """The settings of a channel, without its secrets."""
 
     type: str
     address: str
@@ -68,7 +68,7 @@ class ChannelSettings(TypedDict):
 
 
 class Escalation(TypedDict):
-    """Who is notified where nobody has acknowledged an alert after so many minutes."""
+    """The channels that are notified if nobody has acknowledged an alert after a number of minutes."""
 
     after_minutes: float
     channels: list[str]
@@ -96,14 +96,14 @@ class Grouping(TypedDict):
 
 
 class Limits(TypedDict):
-    """How many messages a channel gets, and how long one is tried."""
+    """How many messages a channel gets, and how long the delivery of a message is tried."""
 
     messages_per_hour: int
     give_up_hours: float
 
 
 class Fallback(TypedDict):
-    """The channel that receives the alerts of one that fails."""
+    """The channel that receives the alerts of a failing channel."""
 
     channel: str
     after_minutes: float
@@ -133,7 +133,7 @@ class VersionItem(TypedDict):
 
 
 class CheckedFile(TypedDict):
-    """What must be changed in the text of a file of channels and routes, or how many of them it states."""
+    """The problems in the text of a file of channels and routes, or the numbers of its channels and routes."""
 
     problems: list[str]
     channels: int
@@ -143,7 +143,7 @@ class CheckedFile(TypedDict):
 
 
 class LimitItem(TypedDict):
-    """How long the collector keeps something; None keeps it for good. ``fixed`` says why it cannot be saved."""
+    """How long the collector keeps a kind of data; None keeps it for ever. ``fixed`` says why it cannot be saved."""
 
     name: str
     value: float | None
@@ -154,7 +154,7 @@ class LimitItem(TypedDict):
 
 
 class RemovalItem(TypedDict):
-    """What a limit would remove; at least as much where it was not counted to its end."""
+    """The amount of data that a limit would remove; a lower bound if the count was ended early."""
 
     name: str
     removes: str

@@ -13,7 +13,7 @@ __all__ = [
     "kind_name",
 ]
 
-RULE_PREFIX: Final = "rule:"  # with which the kind of an alert begins that a rule has opened
+RULE_PREFIX: Final = "rule:"  # the beginning of the kind of an alert that a rule has opened
 
 
 def kind_name(kind: str) -> str:
@@ -72,7 +72,7 @@ class JudgementItem(TypedDict):
 
 
 class WarrantyItem(TypedDict):
-    """What a budget of false pages allows a run, and what the run has spent."""
+    """The budget of false critical alerts of a run, and how much of it the run has spent."""
 
     promise: str
     is_longer: bool
@@ -82,7 +82,7 @@ class WarrantyItem(TypedDict):
 
 
 class ForkItem(TypedDict):
-    """A fork that a trainer has tried; ``…_gain`` is the difference to the unchanged one: low, mean, high."""
+    """A fork that a trainer has tried; ``…_gain`` is the difference to the unchanged fork: low, mean, high."""
 
     name: str
     steps: int
@@ -96,7 +96,7 @@ class ForkItem(TypedDict):
 
 
 class ActionItem(TypedDict):
-    """What a trainer did about an alert, would have done (``dry_run``), or could not do (``detail`` says why)."""
+    """An action of a trainer about an alert: taken, only logged (``dry_run``), or not taken (``detail`` says why)."""
 
     action: str
     outcome: str

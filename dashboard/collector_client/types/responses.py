@@ -47,7 +47,7 @@ class ResponseItem(TypedDict):
 
 
 class Moved(TypedDict):
-    """A signal that had departed when an alert opened, and when it began to."""
+    """A signal that had departed from its best level when an alert opened, and the step at which that began."""
 
     signal: str
     direction: str
@@ -97,7 +97,7 @@ class Resembling(TypedDict):
 
 
 class ResponsePairs(TypedDict):
-    """Displaced correct responses, each with the incorrect one that is most alike; ``responses`` holds both."""
+    """Displaced correct responses, each with the most similar incorrect response; ``responses`` holds both."""
 
     measure: str | None
     pairs: list[Resembling]
@@ -105,7 +105,7 @@ class ResponsePairs(TypedDict):
 
 
 class RemedyItem(TypedDict):
-    """A change that helps, and the source that found so."""
+    """A change that helps, and the source of this finding."""
 
     change: str
     how: str
@@ -120,7 +120,7 @@ class NotObserved(TypedDict):
 
 
 class Attribution(TypedDict):
-    """What explains an alert; ``responses`` holds the responses that the other fields name by id."""
+    """The explanation of an alert; ``responses`` holds the responses that the other fields name by id."""
 
     moved: list[Moved]
     actions: list[ActionChange]

@@ -6,7 +6,7 @@ __all__ = ["DryRunItem", "RuleItem", "RunRuleItem"]
 
 
 class RuleItem(TypedDict):
-    """A rule; ``rule`` is what it states, null where the collector cannot read it, and ``stated`` the same in words."""
+    """A rule; ``rule`` is its content, null if the collector cannot read it, and ``stated`` is the content in words."""
 
     id: str
     kind: str

@@ -39,7 +39,7 @@ class AlertCounts(TypedDict):
 
 
 class LeadingAlert(TypedDict):
-    """The firing alert of a run that matters most: the most severe, and among those the newest."""
+    """The leading alert of a run: among its most severe firing alerts, the newest."""
 
     id: str
     kind: str
@@ -79,12 +79,12 @@ class RunItem(TypedDict, total=False):
 
 
 def shown_name(run: RunItem) -> str:
-    """Return what people call a run: its title, or else the name that its trainer gave it."""
+    """Return the name of a run for readers: its title, or else the name that its trainer gave it."""
     return run.get("title") or run["name"]
 
 
 class RunGroupItem(TypedDict):
-    """Runs that have a value in common; ``name`` is None for those that have none, ``phase`` the worst one."""
+    """Runs that have a value in common; ``name`` is None for runs without a value, ``phase`` is the worst phase."""
 
     name: str | None
     runs: int
@@ -94,14 +94,14 @@ class RunGroupItem(TypedDict):
 
 
 class RunRow(TypedDict):
-    """A row of a table of runs in groups: the head of a group, or a run; the other one is None."""
+    """A row of a table of runs in groups: the head of a group, or a run; the other field is None."""
 
     group: RunGroupItem | None
     run: RunItem | None
 
 
 class LeftOutItem(TypedDict):
-    """Signals that a run sends and that are not stored: the most of one record, since which step, one of them."""
+    """Signals that a run sends and that are not stored: the most in one record, the first step, and an example."""
 
     signals: int
     from_step: int
@@ -110,7 +110,7 @@ class LeftOutItem(TypedDict):
 
 
 class RunDetail(RunItem, total=False):
-    """A run, with what is returned only for a single run."""
+    """A run, with the fields that the API returns only for a single run."""
 
     config: dict[str, object] | None
     signals: list[str]
@@ -136,7 +136,7 @@ class PhaseItem(TypedDict):
 
 
 class ExpectedRangeItem(TypedDict):
-    """Where values of healthy runs were: from ``steps[i]`` to ``steps[i + 1]``, between ``low[i]`` and ``high[i]``."""
+    """The range of values of healthy runs: from ``steps[i]`` to ``steps[i + 1]``, from ``low[i]`` to ``high[i]``."""
 
     signal: str
     steps: list[int]
@@ -146,14 +146,14 @@ class ExpectedRangeItem(TypedDict):
 
 
 class ExpectedRanges(TypedDict):
-    """The ranges that are known, and the calibration that has learnt them."""
+    """The known ranges, and the calibration that they come from."""
 
     calibration: str
     items: list[ExpectedRangeItem]
 
 
 class MarkItem(TypedDict):
-    """What happened to a run at a step: an attempt, a rewind, an action, an acknowledgement or a comment."""
+    """An event of a run at a step: an attempt, a rewind, an action, an acknowledgement or a comment."""
 
     kind: str
     step: int

@@ -1,4 +1,4 @@
-"""Draws the evidence of an alert: what was measured, the threshold, and the false-alarm rate."""
+"""Draws the evidence of an alert: the measured values, the threshold, and the false-alarm rate."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Draws the attribution of an alert: onsets, actions, responses, tokens, remedies, and what was not observed."""
+"""Draws the attribution of an alert: onsets, actions, responses, tokens, remedies, and unobserved parts."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +20,7 @@ ARROWS: Final = {"rise": "↑", "fall": "↓", "not finite": "✕"}
 def explanation(attribution: Attribution, evidence: Component, *, opened_step: int) -> list[Component]:
     """Return one card for each part that was observed, one that lists the parts that were not, and the evidence.
 
-    They stand in two columns, and responses below both.
+    The cards are in two columns; those of responses are below both columns.
     """
     by_id = {response["id"]: response for response in attribution["responses"]}
     parts = [

@@ -1,4 +1,4 @@
-"""Draws the history of an alert: what has happened to it, who said what, and the forms to comment and to silence."""
+"""Draws the history of an alert: its events, the comments of people, and the forms to comment and to silence."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -18,7 +18,7 @@ BEFORE, AFTER = 200, 50  # steps around the opening that "open the run at this m
 
 
 def comment_and_silence_forms() -> Component:
-    """Return the forms; they stay as they are while the alert is drawn anew."""
+    """Return the forms; they keep their content while the alert is drawn anew."""
     return html.Section(
         className="card explains comment-and-silence",
         children=[
@@ -55,7 +55,7 @@ def comment_and_silence_forms() -> Component:
 
 
 def history_list(entries: Sequence[HistoryItem]) -> Component:
-    """Return what has happened to the alerts of this run and kind, the newest first."""
+    """Return the events of the alerts of this run and kind, the newest first."""
     return html.Section(
         [
             html.H2("History"),

@@ -1,4 +1,4 @@
-"""Draws whether alarms were right, as people say after a run, and what the run has spent of its budget of pages."""
+"""Draws people's judgements of alarms after a run, and the spent part of the run's budget of critical alerts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ def judgement_list(alerts: Sequence[AlertItem], judgements: Mapping[str, Judgeme
     """Return a form for each alarm of a run that has ended; an empty list where there was none.
 
     Args:
-        alerts: The alerts of the run in any state; what never fired was no alarm.
+        alerts: The alerts of the run in any state; an alert that never fired gets no form.
         judgements: The newest judgement of each alert, by its id.
     """
     alarms = [alert for alert in alerts if alert["state"] != "pending" and alert["severity"] != "info"]
@@ -51,7 +51,7 @@ def spell_judgement(judgement: JudgementItem | None) -> str:
 
 
 def budget_lines(warranty: WarrantyItem | None) -> list[Component]:
-    """Return what a run may spend of its budget of false pages, and has spent; an empty list without a budget."""
+    """Return the budget of false critical alerts of a run and the spent part; an empty list without a budget."""
     if warranty is None:
         return []
     spent = f"{warranty['pages_opened']} pages opened of {warranty['pages_allowed']:.2f} that it may have opened by now"
@@ -76,7 +76,7 @@ def _form(alert_id: str, judgement: JudgementItem | None) -> list[Component]:
         html.P(spell_judgement(judgement), id=alert_ids.judgement("state", alert_id), className="when", role="status"),
         html.Div(
             [
-                # Text: a field of numbers gives what is negative or no whole number as if nothing stood there.
+                # A text field, because a number field returns nothing for a number that is negative or not whole.
                 dcc.Input(
                     id=step,
                     inputMode="numeric",

@@ -1,4 +1,4 @@
-"""Draws the alerts of a run as cards: what was found, since when, and the evidence on a click."""
+"""Draws the alerts of a run as cards: the finding, the time since it opened, and the evidence on a click."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,7 @@ from dashboard.ids import alert as alert_ids
 
 __all__ = ["MOST_RESOLVED", "alert_head", "alert_list"]
 
-MOST_RESOLVED: Final = 50  # that are listed: the list is drawn anew with each alert, for as long as the page is open
+MOST_RESOLVED: Final = 50  # resolved alerts in the list, which is drawn anew with each alert while the page is open
 
 
 def alert_list(alerts: Sequence[AlertItem]) -> list[Component]:
@@ -39,7 +39,7 @@ def _earlier(alerts: Sequence[AlertItem]) -> Component:
 
 
 def alert_head(alert: AlertItem, *, run: str) -> Component:
-    """Return the head of an alert's page: which run, what was found, since when; ``run`` is what people call it."""
+    """Return the head of an alert's page: the run, the finding, and since when; ``run`` is the run's shown name."""
     kind = kind_name(alert["kind"])
     crumbs = [dcc.Link("All runs", href="/"), dcc.Link(run, href=f"/runs/{alert['run_id']}")]
     return html.Section(
@@ -72,7 +72,7 @@ def alert_head(alert: AlertItem, *, run: str) -> Component:
 
 
 def _silence(alert: AlertItem) -> list[Component]:
-    """Return until when nobody is notified of the alert."""
+    """Return the time until which the alert is silenced."""
     if alert.get("stage") != "silenced":
         return []
     until = alert.get("silenced_until")

@@ -1,4 +1,4 @@
-"""Draws what a run's trainer did about alerts: the newest actions in full, earlier ones folded."""
+"""Draws the actions of a run's trainer about alerts: the newest actions in full, earlier ones folded."""
 
 from collections.abc import Sequence
 from typing import Final

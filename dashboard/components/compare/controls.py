@@ -23,8 +23,8 @@ def controls(offered: Sequence[RunItem], chosen: Sequence[RunItem], query: Mappi
     """Return the choice of runs and signals, the axis, the smoothing and the grouping, set by the address.
 
     Args:
-        offered: The runs that are offered before something is typed.
-        chosen: Those to compare.
+        offered: The runs that the control offers before the reader types.
+        chosen: The runs to compare.
         query: The query of the address.
     """
     signals = choosable(query.get("signal", []))

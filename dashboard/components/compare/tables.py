@@ -1,4 +1,4 @@
-"""Draws what the compared runs came to, and where their configurations differ."""
+"""Draws the outcomes of the compared runs, and the differences of their configurations."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ UNKNOWN = "No run has sent its configuration."
 
 
 def legend(runs: Sequence[Compared], *, is_grouped: bool) -> Component:
-    """Return what the lines are, with their colours: runs, or settings with their seeds; each run leads to its page."""
+    """Return the legend of the lines: runs, or settings with their seeds, in their colours, with links to the runs."""
     if is_grouped:
         lines = [
             [html.Span([_swatch(number), html.Strong(name)], className="setting"), *_seeds(seeds)]
@@ -47,7 +47,7 @@ def _named(item: Compared, name: str) -> list[Component]:
 
 
 def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]) -> Component:
-    """Return a table of what each run came to: phase, steps, reward, and when it was in trouble."""
+    """Return a table of the outcome of each run: phase, steps, reward, and the first steps of alerts and phases."""
     heads = (
         "run",
         "phase",

@@ -1,4 +1,4 @@
-"""Draws what stands above the table of runs: the summary, the filters, grouping, columns and saved views."""
+"""Draws the controls above the table of runs: the summary, the filters, grouping, columns and saved views."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ __all__ = ["MANY", "FleetCounts", "fleet_filters", "fleet_summary", "view_option
 
 MANY: Final = 2
 LONGEST_NAME: Final = 200  # letters, of a project
-SETTLED_SECONDS: Final = 0.2  # without a key, until the collector is asked
+SETTLED_SECONDS: Final = 0.2  # from the last key press until the collector is asked
 CURVES: Final = "fleet-curve-names"
 GROUPS: Final = {
     "project": "by project",
@@ -44,7 +44,7 @@ class FleetCounts:
     total: int
 
     def projects(self, chosen: str | None = None) -> list[str]:
-        """Return the names of these projects, and the one that is chosen, in their order."""
+        """Return the names of these projects and of the chosen one, in alphabetical order."""
         names = {*(group["name"] or "" for group in self.by_project), *([chosen] if chosen else [])}
         return choosable(sorted(names))
 
@@ -71,7 +71,7 @@ def fleet_filters(
     """Return the filters with the given values; hidden while no filter is set and there is at most one run."""
     if (
         project and len(project) > LONGEST_NAME
-    ):  # the menu looks for each part of a name, which takes its length squared
+    ):  # the menu indexes every part of a name, so the work grows with the square of its length
         project = None
     return html.Div(
         id=fleet_ids.FILTERS,

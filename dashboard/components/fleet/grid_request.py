@@ -1,4 +1,4 @@
-"""What AG Grid and the controls above it ask for, by the parameters of the API's lists of runs."""
+"""Converts the requests of AG Grid and of the controls above it to parameters of the API's lists of runs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ __all__ = ["STATES", "Controls", "asked_closed", "left_out", "sort_of", "wanted_
 NAMES: Final = {"step": "last_step", "change": "reward_change", "lead": "leading_alert", "gpu_hours": "alert_gpu_hours"}
 STATES: Final = {"running": ["running"], "silent": ["stalled", "lost"], "ended": ["finished", "stopped"]}
 URGENCY: Final = "urgency"
-UNSORTED: Final = ("sparkline", "tags")  # cells of several values, which an address may name all the same
+UNSORTED: Final = ("sparkline", "tags")  # columns with several values a cell; an address may ask to sort by them
 FAR: Final = 1e99
-# What the collector accepts at most.
+# The limits of a request that the collector accepts: sort columns, conditions, words, letters, and closed groups.
 MAX_SORTED, MAX_CONDITIONS, MAX_WORDS, MAX_LETTERS, MAX_CLOSED = 4, 8, 10, 200, 100
-MAX_CLOSED_BYTES: Final = 32_000  # of all names in an address; the collector takes a head of 64 KiB
+MAX_CLOSED_BYTES: Final = 32_000  # of all names in an address; the collector accepts request headers of 64 KiB
 
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """What the controls above the table are set to, in the order in which callbacks pass it."""
+    """The values of the controls above the table, in the order in which callbacks pass them."""
 
     text: str | None
     project: str | None
@@ -33,12 +33,12 @@ class Controls:
 
 
 def sort_of(request: Mapping[str, Any]) -> str:
-    """Return the order of a request; by urgency where a reader has chosen none."""
+    """Return the order of a request; by urgency if the reader has chosen no order."""
     return ",".join(_sorts(request)[:MAX_SORTED]) or URGENCY
 
 
 def asked_closed(closed: Sequence[object]) -> list[str]:
-    """Return the groups that are closed, as many of the newest ones as the collector takes at once."""
+    """Return the groups that were closed last, as many as the collector accepts in one request."""
     asked: list[str] = []
     size = 0
     for shown in reversed(closed):
@@ -52,7 +52,7 @@ def asked_closed(closed: Sequence[object]) -> list[str]:
 
 
 def wanted_runs(request: Mapping[str, Any], controls: Controls) -> Query:
-    """Return which runs the controls and the filters in the headings leave."""
+    """Return the filters of the controls and of the column headings as parameters of the API."""
     wanted: Query = {}
     if words := (controls.text or "")[:MAX_LETTERS].split()[:MAX_WORDS]:
         wanted["text"] = " ".join(words)
@@ -68,7 +68,7 @@ def wanted_runs(request: Mapping[str, Any], controls: Controls) -> Query:
 
 
 def left_out(request: Mapping[str, Any], controls: Controls) -> list[str]:
-    """Say in sentences what the collector is not asked for because it refuses that much."""
+    """Return sentences about the settings that are not sent, because the collector would refuse them."""
     text, sentences = controls.text or "", []
     if len(text) > MAX_LETTERS or len(text.split()) > MAX_WORDS:
         sentences.append(f"Only the first {MAX_WORDS} words and {MAX_LETTERS} letters are looked for")
@@ -96,7 +96,7 @@ def _all_conditions(request: Mapping[str, Any]) -> list[str]:
 
 
 def _conditions(column: str, model: object) -> list[str]:
-    """Return what a filter of AG Grid demands; nothing for one that the table does not offer."""
+    """Return the conditions of a filter of AG Grid; empty for a filter that the table does not offer."""
     if not isinstance(model, Mapping):
         return []
     value, end = model.get("filter"), _number(model.get("filterTo"))
@@ -114,7 +114,7 @@ def _conditions(column: str, model: object) -> list[str]:
 
 
 def _number(value: object) -> str:
-    """Return a number as the API reads it, with at most two digits of an exponent; empty for what is none."""
+    """Return a number in the API's form, with at most two digits of an exponent; empty if it is not a number."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         return ""
     return f"{max(-FAR, min(FAR, value)):.15g}" if abs(value) > 1 / FAR else "0"

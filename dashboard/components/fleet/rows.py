@@ -55,7 +55,7 @@ def fleet_row(run: RunItem) -> Row:
 
 
 def grouped_row(row: RunRow, by: str, closed: Collection[str] = ()) -> Row:
-    """Return a row of a table that is grouped: the head of a group, which is open unless it is closed, or a run.
+    """Return a row of a grouped table: a run, or the head of a group, which is open unless ``closed`` has its name.
 
     The key of a group is its name, empty for the runs without a value, because no name is empty.
     """
@@ -76,7 +76,7 @@ def grouped_row(row: RunRow, by: str, closed: Collection[str] = ()) -> Row:
 
 
 def thinned(values: Sequence[float]) -> list[float | None]:
-    """Return the newest values as a sparkline draws them: in four digits, None where a value is not finite."""
+    """Return the newest values for a sparkline: with four digits, None where a value is not finite."""
     kept = values[-SPARKLINE_POINTS:]
     return [_rounded(value) if math.isfinite(value) else None for value in kept]
 

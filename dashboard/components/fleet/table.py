@@ -22,8 +22,8 @@ for _script in dash_ag_grid.AgGrid._js_dist:  # noqa: SLF001 - Dash's own attrib
 
 ROW_PIXELS: Final = 54
 HIDDEN_AT_FIRST: Final = ("phase_steps", "step_seconds", "owner", "tags", "gpu_hours", "project", "started_at", "name")
-BLOCK_ROWS: Final = 100  # that are read at once: twice what a high screen shows
-KEPT_BLOCKS: Final = 2  # each is read again when something changes
+BLOCK_ROWS: Final = 100  # rows of one request: twice as many as a high screen shows
+KEPT_BLOCKS: Final = 2  # blocks that the browser keeps; each is read again when something changes
 NO_VALUE: Final[dict[str, Any]] = {"sortable": False, "filter": False}  # a cell of several values
 NOT_FILTERED: Final[dict[str, Any]] = {"filter": False}
 ONE_CONDITION: Final[dict[str, Any]] = {"maxNumConditions": 1, "debounceMs": 300}
@@ -65,7 +65,7 @@ COLUMNS: Final = (
     _column("name", "Name in the trainer", width=180),
 )
 
-# A box before each run. It is no column that readers arrange.
+# A box before each run. Readers cannot move or hide this column.
 CHOICE: Final = _column(
     "choice",
     "Select",
@@ -90,7 +90,7 @@ def library_address() -> str:
 
 
 def fleet_table() -> dict[str, object]:
-    """Return the table without rows, as JSON that the browser makes a component of once the library is loaded."""
+    """Return the table without rows, as JSON; the browser makes a component of it once the library is loaded."""
     grid = dash_ag_grid.AgGrid(
         id=fleet_ids.GRID,
         className="fleet-grid",
@@ -110,7 +110,7 @@ def fleet_table() -> dict[str, object]:
         dashGridOptions={
             "cacheBlockSize": BLOCK_ROWS,
             "maxBlocksInCache": KEPT_BLOCKS,
-            # dash-ag-grid knows one request at a time.
+            # dash-ag-grid supports one request at a time.
             "maxConcurrentDatasourceRequests": 1,
             "blockLoadDebounceMillis": 60,
             "loading": True,  # until rows are read; assets/fleet.js counts the changes of what is asked for

@@ -27,7 +27,7 @@ def response_card(
         response: The response.
         note: A further fact.
         shared_prefix: Number of tokens at the beginning that another response has as well.
-        measure: What colours the tokens; see `token_strip`.
+        measure: The measure that colours the tokens; see `token_strip`.
     """
     change = response["displacement"]
     mean = None if change is None else change / max(1, response["length"])

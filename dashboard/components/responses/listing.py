@@ -26,7 +26,7 @@ ORDERS: Final = {
 }
 KINDS: Final = ("all", "random", "displaced", "resembling", "unlikely", "longest")  # why a response was sampled
 CORRECT: Final = {"all": "all", "true": "correct", "false": "incorrect"}
-# What the address leaves out, by the names of the controls in it.
+# The usual values of the controls, by their names in the address; the address leaves them out.
 USUAL: Final = {
     "from": None,
     "to": None,
@@ -75,7 +75,7 @@ def _labelled(names: Iterable[str]) -> dict[str, str]:
 
 
 def spread_choice(asked: str | None) -> Component:
-    """Return the choice of what the bars above the responses are of."""
+    """Return the choice of the quantity that the bars above the responses show."""
     return _radio(response_ids.SPREAD_OF, "Bars of", {name: name for name in SPREADS}, asked)
 
 
@@ -90,7 +90,7 @@ def _slider(asked: str | None, last_step: int) -> Component:
 
 
 def listing(responses: Sequence[ResponseItem], *, order: str, measure: str) -> list[Component]:
-    """Return a table of the responses, what the colours mean, and a card for each response or for each group."""
+    """Return a table of the responses, the meaning of the colours, and a card for each response or each group."""
     if not responses:
         text = "No response is stored for these steps. A trainer samples responses if it sends rollouts with token ids."
         return [html.P(text, className="calm card none-match")]

@@ -1,4 +1,4 @@
-"""Says what the colours of the tokens mean, and what a trainer has to send for those that have none."""
+"""Explains the colours of the tokens, and the data that a trainer has to send for tokens without a colour."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ __all__ = ["measure_note"]
 
 
 def measure_note(responses: Sequence[ResponseItem], measure: str) -> Component:
-    """Return the meaning of the colours; and where responses lack the measure, how many, and the line that sends it."""
+    """Return the meaning of the colours, the number of responses without the measure, and the code that sends it."""
     by = MEASURES[measure]
     missing = sum(not by.is_observed(response) for response in responses)
     if not missing:

@@ -1,4 +1,4 @@
-"""The measures that colour the tokens of responses: where their numbers are, what colours mean, and what sends them."""
+"""The measures that colour the tokens of responses: their fields, the meaning of the colours, and the code to send."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dashboard.collector_client.types.responses import ResponseItem
 
 __all__ = ["MEASURES", "TokenMeasure"]
 
-MOST_TOKENS_SHARE: Final = 0.9  # of the tokens get less than the full colour, where a measure has no scale of its own
+MOST_TOKENS_SHARE: Final = 0.9  # of the tokens get less than the full colour, if the measure has no fixed scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,16 +17,16 @@ class TokenMeasure:
     """One number for each action token. Below 0 a token is red, above 0 blue.
 
     Attributes:
-        field: Where a response has the numbers.
-        title: What a token's value is called on hover.
-        colours: What the colours mean.
-        missing: What is said of responses without the numbers; empty where every response has them.
-        needs: What a trainer has to send.
-        code: How it sends it.
-        full: The size that gets the full colour; 0 where it depends on the response.
-        sign: −1 where large numbers are red.
+        field: The field of a response that holds the numbers.
+        title: The name of a token's value on hover.
+        colours: The meaning of the colours.
+        missing: The text about responses without the numbers; empty if every response has them.
+        needs: The data that a trainer has to send.
+        code: The code that sends the data.
+        full: The size that gets the full colour; 0 if it depends on the response.
+        sign: −1 if large numbers are red.
         is_worst_by_size: Whether the worst token is the one of the largest size rather than the lowest number.
-        unit: Of the numbers.
+        unit: The unit of the numbers.
     """
 
     field: Literal["displacements", "logprobs", "entropies", "mismatches", "advantages"]
@@ -42,7 +42,7 @@ class TokenMeasure:
 
     def is_observed(self, response: ResponseItem) -> bool:
         """Return whether a response has the numbers."""
-        return bool(response.get(self.field))  # an older collector does not know every field
+        return bool(response.get(self.field))  # an older collector does not send every field
 
     def numbers(self, response: ResponseItem) -> list[float]:
         """Return the numbers of the action tokens with the sign of their colour; none where not observed."""
@@ -56,7 +56,7 @@ class TokenMeasure:
         return (sizes[int(MOST_TOKENS_SHARE * (len(sizes) - 1))] if sizes else 0.0) or 1.0
 
     def badness(self, number: float | None) -> float:
-        """Return what is lowest for the worst token."""
+        """Return a number that is lowest for the worst token."""
         if number is None or math.isnan(number):
             return math.inf
         return -abs(number) if self.is_worst_by_size else number

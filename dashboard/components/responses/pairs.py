@@ -36,7 +36,7 @@ def pairs_listing(found: ResponsePairs, *, measure: str) -> list[Component]:
 
 
 def alike(pair: Resembling) -> str:
-    """Return in words how alike two responses are."""
+    """Return the similarity of two responses in words."""
     return (
         f"{plain(round(100 * pair['resemblance']))} % alike: {pair['shared_prefix']} tokens of beginning shared, "
         f"{plain(round(100 * pair['overlap']))} % of its 4-grams"

@@ -17,13 +17,13 @@ from dashboard.components.values import plain
 
 __all__ = ["token_strip"]
 
-MOST_TOKENS: Final = 300  # that are drawn at once: more make the page slower and not clearer
-MOST_SENT: Final = 2400  # to a browser, which draws those before and after by request
-SHARED_SHOWN: Final = 12  # tokens of a shared beginning before the first that differs; those before are folded
+MOST_TOKENS: Final = 300  # tokens drawn at first; more tokens make the page slower and not clearer
+MOST_SENT: Final = 2400  # tokens sent to a browser, which draws those before and after on request
+SHARED_SHOWN: Final = 12  # shown tokens of a shared beginning, before the first that differs; the others are folded
 
 
 def token_strip(response: ResponseItem, *, shared_prefix: int = 0, measure: str | None = None) -> Component:
-    """Return the tokens around the worst one, with answers marked; those around them are drawn by request.
+    """Return the tokens around the worst token, with answers marked; further tokens are drawn on request.
 
     Feedback is dimmed, a shared beginning underlined and folded.
 
@@ -33,7 +33,8 @@ def token_strip(response: ResponseItem, *, shared_prefix: int = 0, measure: str 
     Args:
         response: A response with its tokens.
         shared_prefix: Number of tokens at the beginning that another response has as well.
-        measure: What colours the tokens, a key of `MEASURES`; by default the displacement, or else the log-probability.
+        measure: The measure that colours the tokens, a key of `MEASURES`; by default the displacement, or else the
+            log-probability.
             Tokens without the measure are not coloured.
     """
     whole = response["actions"][-1][1] if response["actions"] else 0
@@ -90,7 +91,7 @@ def _chip(
         state, heat = "broken", 1.0
     else:
         state, heat = "fell" if value < 0 else "rose", min(1.0, abs(value) / full)
-    answers = response.get("answers", [])  # an older collector finds none
+    answers = response.get("answers", [])  # an older collector sends none
     is_answer = any(begin <= place < end for begin, end in answers)
     marks = [
         *(["shared"] if is_shared else []),
@@ -118,7 +119,7 @@ def _is_action(response: ResponseItem, place: int) -> bool:
 
 
 def _is_end(response: ResponseItem, place: int, end: int) -> bool:
-    """Say whether a token is the first (0) or the last (1) of an action of several, which is bracketed."""
+    """Return whether a token is the first (0) or the last (1) of an action; actions of several tokens have brackets."""
     actions = response["actions"]
     return len(actions) > 1 and any(place == action[end] - end for action in actions)
 

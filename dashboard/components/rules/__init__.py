@@ -1,1 +1,1 @@
-"""Page elements of rules: the list, the form, and what a dry run says."""
+"""Page elements of rules: the list, the form, and the result of a dry run."""

@@ -36,7 +36,7 @@ def rule_form(offered: Sequence[RunItem]) -> Component:
     """Return the fields of a rule, empty, with the buttons that try and save it.
 
     Args:
-        offered: The runs that are offered before something is typed.
+        offered: The runs that the control offers before the reader types.
     """
     start = fields_of({})
     shown = shown_parts(str(start["condition"]), str(start["operator"]))

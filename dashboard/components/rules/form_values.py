@@ -1,4 +1,4 @@
-"""Converts the form of a rule to what the API takes, and back. No rule is evaluated here."""
+"""Converts the form of a rule to the API's form, and back. Evaluates no rule."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ OF_CONDITION: Final = {
 }
 REFUSED: Final = re.compile(r"The collector answered 4\d\d: (body\.rule: )?")
 PLACE: Final = re.compile(r"(the rule: )?((exactly |at most )?one of )?([a-z_]+) ")
-# What the API calls otherwise than the form, and how a problem begins that lies in what is stored beside the rule.
+# Places in the API's problems that have another name in the form, and the prefix of a problem outside the rule itself.
 PLACES: Final = {
     "before_steps": "before", "before_seconds": "before", "for_steps": "for", "for_seconds": "for",
     "a rule named ": "name", "the rule: a comparison needs project ": "project", "no run has the id ": "run_id",
@@ -54,7 +54,7 @@ def rule_of(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def fields_of(rule: Mapping[str, object]) -> dict[str, object]:
-    """Return what the form holds for a rule."""
+    """Return the values of the form's fields for a rule."""
     found: dict[str, object] = {name: DEFAULTS.get(name) for name in FIELDS}
     found |= {name: value for name, value in rule.items() if name in FIELDS and value is not None}
     found["enabled"] = "off" if rule.get("enabled") is False else "on"
@@ -66,19 +66,19 @@ def fields_of(rule: Mapping[str, object]) -> dict[str, object]:
 
 
 def edited_of(rule: RuleItem) -> dict[str, object]:
-    """Return what the page keeps of the rule that the form changes."""
+    """Return the data about the edited rule that the page keeps."""
     return {"id": rule["id"], "version": rule["version"]}
 
 
 def problems_by_field(detail: str) -> tuple[dict[str, str], str]:
-    """Return what the API says of each field of the form without its place, and what concerns none of them.
+    """Return the API's problems by field of the form, without their places, and the problems of no field.
 
     Args:
         detail: Problems with their places, such as ``body.rule: name must be set; the rule: value must ...``.
     """
     found, others, field = dict.fromkeys(FIELDS, ""), [], None
     for part in REFUSED.sub("", detail, count=1).split("; "):
-        field = _field_of(part) or field  # what names none goes on with the sentence before
+        field = _field_of(part) or field  # a part without a field continues the problem before it
         if field is None:
             others.append(part)
             continue

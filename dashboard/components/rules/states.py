@@ -18,11 +18,11 @@ NAMES: Final = {
     "waiting": "no step yet",
     "ok": "ok",
 }
-"""What each state is called, in the order in which they are shown."""
+"""The name of each state, in the order in which states are shown."""
 
 
 def rule_states(rules: Sequence[RunRuleItem]) -> list[Component]:
-    """Return the rules of a run, those that fire first; an empty list for a run that no rule concerns."""
+    """Return the rules of a run, firing rules first; an empty list for a run that no rule concerns."""
     if not rules:
         return []
     order = list(NAMES)
@@ -50,7 +50,7 @@ def _plain(text: str) -> Component:
 
 
 def _explanation(rule: RunRuleItem) -> str:
-    """Return since when a rule is in its state, or what it needs and does not have."""
+    """Return the step since which a rule is in its state, or the data that it lacks."""
     state, step, seen = rule["state"], rule["step"], rule["observed_step"]
     newest = (
         "its signal was never observed"

@@ -1,4 +1,4 @@
-"""Draws the list of rules, and what a dry run says."""
+"""Draws the list of rules, and the result of a dry run."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,7 +17,7 @@ MAX_SHOWN: Final = 20
 
 
 def rule_table(rules: Sequence[RuleItem]) -> Component:
-    """Return the rules, the newest first; those of a file are changed in their file."""
+    """Return the rules, the newest first; a rule of a file has no buttons, because it is changed in its file."""
     if not rules:
         return html.P("There is no rule yet. Fill in the form, and try it on a recorded run.", className="calm")
     heads = ("name", "concerns", "states", "severity", "switched", "made by", "")

@@ -66,7 +66,7 @@ def run_header(
 
 
 def gone_header(title: str) -> list[Component]:
-    """Return the header of a run that the collector has no more, while its page is open."""
+    """Return the header of a run that was deleted while its page is open."""
     return [
         html.Nav([dcc.Link("All runs", href="/")], className="crumbs"),
         html.Div([html.H1(title)], className="title"),
@@ -80,7 +80,7 @@ def gone_header(title: str) -> list[Component]:
 
 
 def _timeline(phases: Sequence[PhaseItem], *, newest_step: str | int | None) -> list[Component]:
-    """Return the newest phases, and the earlier ones behind a line that opens; the chart's band shows them all."""
+    """Return the newest phases, and the earlier phases folded; the band above the chart shows all of them."""
     earlier, newest = phases[:-NEWEST_PHASES], phases[-NEWEST_PHASES:]
     shown = html.Ol([_span(span, newest_step) for span in newest], className="timeline", **{"aria-label": "phases"})
     if not earlier:

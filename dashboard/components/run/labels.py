@@ -1,4 +1,4 @@
-"""Draws what people write about a run, and the form that changes it, archives the run or deletes it."""
+"""Draws the labels and notes of a run, and the form that changes them, archives the run or deletes it."""
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -43,7 +43,7 @@ def held_labels(run: RunDetail) -> dict[str, object]:
 
 
 def parse_tags(text: str | None) -> list[str]:
-    """Return the tags of a text in which commas separate them, sorted, each once."""
+    """Return the tags of a text that are separated by commas, sorted, each once."""
     return sorted({tag for part in (text or "").split(",") if (tag := part.strip())})
 
 

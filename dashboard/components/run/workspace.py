@@ -32,16 +32,16 @@ def groups_of(signals: Sequence[str]) -> dict[str, list[str]]:
 def workspace(
     signals: Sequence[str], query: Mapping[str, str], *, project: str = "", left_out: LeftOutItem | None = None
 ) -> Component:
-    """Return the controls and an empty place for each panel; the browser asks for those that come into view.
+    """Return the controls and an empty place for each panel; the browser asks for the panels that come into view.
 
-    The places are one text of HTML, which assets/panels.js puts into the page: as components, those of 100 signals kept
-    a browser busy for longer than the charts that it shows first.
+    The places are one text of HTML, which assets/panels.js puts into the page. As components, the places of 100 signals
+    would keep a browser busy for longer than the first charts.
 
     Args:
         signals: The names of the run's signals.
         query: The query of the address, which may set the controls.
-        project: The project, for which the browser remembers what is pinned.
-        left_out: What is not stored of the run's signals.
+        project: The project, for which the browser remembers pinned panels.
+        left_out: The signals of the run that are not stored.
     """
     return html.Section(
         id=workspace_ids.WORKSPACE,
@@ -74,7 +74,7 @@ def panel_count(signals: Sequence[str]) -> str:
 
 
 def left_out_text(left_out: LeftOutItem | None) -> str:
-    """Say how many signals of the run are not stored, since when and why, and what to do; empty where all are."""
+    """Return how many signals of the run are not stored, since when, why, and what to do; empty if all are stored."""
     if left_out is None:
         return ""
     count = left_out["signals"]
@@ -130,7 +130,7 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
 
 
 def _axes(signals: Sequence[str]) -> dict[str, str]:
-    """Return the horizontal axes that there are; the one by tokens only where the trainer logs them."""
+    """Return the horizontal axes; the axis by tokens is among them only if the trainer logs tokens."""
     return {"step": "step", "log": "log step", "time": "time"} | ({"tokens": "tokens"} if token_signal(signals) else {})
 
 
@@ -154,7 +154,7 @@ def zoom_of(text: str | None) -> list[float] | None:
 
 
 def smoothing_of(given: str | float | None) -> float:
-    """Read the smoothing from an address or its control: from 0, also where it is no number, to 0.99."""
+    """Read the smoothing from an address or its control, in 0 to 0.99; a text that is no number is 0."""
     try:
         return min(max(float(given or 0), 0.0), 0.99)
     except ValueError:

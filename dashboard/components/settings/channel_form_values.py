@@ -1,4 +1,4 @@
-"""Converts the forms of channels and routes to what the API takes, and back: pure functions of settings."""
+"""Converts the forms of channels and routes to the API's form, and back: pure functions of settings."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ DELIVERY_FIELDS: Final = (
     "give_up_hours",
 )  # fmt: skip
 OF_TYPE: Final = {"webhook": ("secret",), "apprise": ("format", "picture")}
-# What the API calls otherwise than the form.
+# Places in the API's problems that have another name in the form.
 PLACES: Final = {"fallback": "fallback_channel", "channels": "name", "match": "match"}
 REFUSED: Final = "The collector answered 422: "
 PLACE: Final = re.compile(r"(channels\.[^ ]*|routes\[\d+\][^ ]*|fallback[^ ]*|grouping[^ ]*|limits[^ ]*|match) ")
@@ -40,12 +40,12 @@ Settings = dict[str, Any]
 
 
 def fields_of_kind(kind: str | None) -> dict[str, bool]:
-    """Return which fields of the form a channel of a kind has, of those that not all kinds have."""
+    """Return whether a channel of a kind has each of the form's fields that only some kinds have."""
     return {name: kind == each for each, names in OF_TYPE.items() for name in names}
 
 
 def with_channel(settings: NotificationSettings, fields: Mapping[str, object]) -> Settings:
-    """Return the settings with the channel of the form; the first gets a route for alerts from warning on."""
+    """Return the settings with the channel of the form; the first channel gets a route for alerts from warning on."""
     name, kind = _text(fields.get("name")), _text(fields.get("type")) or "webhook"
     channel: Settings = {"type": kind, "actions": fields.get("actions") == "on"}
     for field in ("url", "secret"):
@@ -62,7 +62,7 @@ def with_channel(settings: NotificationSettings, fields: Mapping[str, object]) -
 
 
 def without_channel(settings: NotificationSettings, name: str) -> Settings:
-    """Return the settings without a channel, and without the routes that led nowhere else."""
+    """Return the settings without a channel, and without the routes that led only to it."""
     changed = _sendable(settings)
     changed["channels"].pop(name, None)
     routes = []
@@ -81,7 +81,7 @@ def without_channel(settings: NotificationSettings, name: str) -> Settings:
 
 
 def channel_fields(settings: NotificationSettings, name: str) -> dict[str, object]:
-    """Return what the form holds for a channel; its address and secret stay empty, which keeps them."""
+    """Return the values of the form's fields for a channel; its address and secret stay empty, which keeps them."""
     empty: dict[str, object] = {
         "name": "", "type": "webhook", "url": "", "secret": "", "format": "text", "picture": "on", "actions": "off",
     }  # fmt: skip
@@ -95,7 +95,7 @@ def channel_fields(settings: NotificationSettings, name: str) -> dict[str, objec
 
 
 def with_route(settings: NotificationSettings, number: int | None, fields: Mapping[str, object]) -> Settings:
-    """Return the settings with the route of the form in the place of one, or at the end."""
+    """Return the settings with the route of the form in place of the route ``number``, or at the end."""
     changed = _sendable(settings)
     routes = changed["routes"]
     is_old = number is not None and 0 <= number < len(routes)
@@ -127,7 +127,7 @@ def without_route(settings: NotificationSettings, number: int) -> Settings:
 
 
 def moved_route(settings: NotificationSettings, number: int) -> Settings:
-    """Return the settings with a route before the one that it follows."""
+    """Return the settings with a route moved up by one place."""
     changed = _sendable(settings)
     routes = list(changed["routes"])
     if 0 < number < len(routes):
@@ -136,7 +136,7 @@ def moved_route(settings: NotificationSettings, number: int) -> Settings:
 
 
 def route_fields(settings: NotificationSettings, number: int | None) -> dict[str, object]:
-    """Return what the form holds for a route, or for a new one."""
+    """Return the values of the form's fields for a route, or for a new route."""
     empty: dict[str, object] = {
         "channels": [], "severity": "warning", "projects": "", "kinds": "", "days": [], "hours": "", "time_zone": "UTC",
         "resolved": "on", "after_minutes": None, "escalate": [],
@@ -155,7 +155,7 @@ def route_fields(settings: NotificationSettings, number: int | None) -> dict[str
 
 
 def with_delivery(settings: NotificationSettings, fields: Mapping[str, object]) -> Settings:
-    """Return the settings with what the form of the delivery states; a number that is left out has its default."""
+    """Return the settings with the values of the delivery form; a number that is left out has its default."""
     changed = _sendable(settings) | {"match": _text(fields.get("match")) or "first"}
     changed.pop("fallback", None)
     if channel := _text(fields.get("fallback_channel")):
@@ -166,7 +166,7 @@ def with_delivery(settings: NotificationSettings, fields: Mapping[str, object]) 
 
 
 def delivery_fields(settings: NotificationSettings) -> dict[str, object]:
-    """Return what the form of the delivery holds."""
+    """Return the values of the delivery form's fields."""
     fallback = settings["fallback"]
     return {
         "match": settings["match"],
@@ -178,7 +178,7 @@ def delivery_fields(settings: NotificationSettings) -> dict[str, object]:
 
 
 def problems_by_field(detail: str, fields: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Return what the API says of each field of a form without its place, and what concerns none of them.
+    """Return the API's problems by field of a form, without their places, and the problems of no field.
 
     Args:
         detail: Problems with their places, such as ``channels.team.url must be set; routes[0].hours must ...``.
@@ -188,7 +188,7 @@ def problems_by_field(detail: str, fields: Iterable[str]) -> tuple[dict[str, str
     for problem in detail.removeprefix(REFUSED).split("; "):
         place = PLACE.match(problem)
         table, *parts = re.findall(r"[a-z_]+", place[1]) if place else [""]
-        # Of a channel the last part is the field, after a name of any kind; of a route the first one is.
+        # In the place of a channel, the last part is the field, after any name; in that of a route, the first part is.
         names = (*(parts if table == "routes" else parts[::-1]), PLACES.get(table))
         field = next((name for name in names if name in found), None)
         if field is None:
@@ -199,7 +199,7 @@ def problems_by_field(detail: str, fields: Iterable[str]) -> tuple[dict[str, str
 
 
 def _sendable(settings: NotificationSettings) -> Settings:
-    """Return settings as the API takes them: each channel without its address, which keeps address and secret."""
+    """Return settings in the API's form: channels have no address, so that the collector keeps address and secret."""
     channels = {
         name: {field: value for field, value in channel.items() if field != "address" and value is not None}
         for name, channel in settings["channels"].items()

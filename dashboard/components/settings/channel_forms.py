@@ -1,4 +1,4 @@
-"""Draws the forms of channels, routes and delivery, and all that is shown of the channels beside them."""
+"""Draws the forms of channels, routes and delivery, and the lists of channels, routes and versions beside them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -32,7 +32,7 @@ def channel_names(settings: NotificationSettings) -> dict[str, str]:
 
 
 def channels_in_file(settings: NotificationSettings, channels: Sequence[ChannelItem]) -> list[Component]:
-    """Return what is in force where a file states it, which no page changes."""
+    """Return the channels and routes in force if a file states them; no page changes these."""
     return [
         html.P(
             "The file that RLVITALS_NOTIFICATIONS names is in force, so that this page only shows it: change it on the "
@@ -47,7 +47,7 @@ def channels_in_file(settings: NotificationSettings, channels: Sequence[ChannelI
 def channels_shown(
     settings: NotificationSettings, channels: Sequence[ChannelItem], versions: Sequence[VersionItem]
 ) -> list[Component]:
-    """Return the channels, routes and earlier versions, each with what can be done about it."""
+    """Return the channels, routes and earlier versions, each with its buttons."""
     if not settings["version"]:
         return [dcc.Store(id=channel_ids.DRAWN, data=0), channel_table(channels, is_editable=True)]
     problem = f"The newest version cannot be used, and the one before is in force: {settings['problem']}"

@@ -1,4 +1,4 @@
-"""Draws the fields of the forms of settings: a label, a control of Dash, and a place for what is wrong with it."""
+"""Draws the fields of the forms of settings: a label, a control of Dash, and a place for the field's problem."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -32,11 +32,11 @@ class Fields:
         return self._field(name, html.Label(label, htmlFor=control.id), control)
 
     def secret(self, name: str, label: str) -> Component:
-        """Return a line whose text is not shown, and not kept by the browser."""
+        """Return a line of text that the browser neither shows nor keeps."""
         return self.text(name, label, type="password", autoComplete="new-password")
 
     def number(self, name: str, label: str, **options: Any) -> Component:  # noqa: ANN401 - of Dash's input
-        """Return a number, whose steps are free."""
+        """Return a field for any number, without fixed steps."""
         return self.text(name, label, type="number", step="any", **({"value": None, "maxLength": None} | options))
 
     def choice(self, name: str, label: str, choices: Mapping[str, str], value: str | None = None) -> Component:

@@ -1,4 +1,4 @@
-"""Draws the form that checks the text of a file of channels and routes, and what was found in it."""
+"""Draws the form that checks the text of a file of channels and routes, and the result of the check."""
 
 from typing import Final
 
@@ -40,7 +40,7 @@ def file_check() -> Component:
 
 
 def checked(found: CheckedFile) -> Component:
-    """Return each problem with its place, or the numbers and what the collector must have beside the file."""
+    """Return each problem with its place, or the numbers of channels and routes, and the variables and files needed."""
     if found["problems"]:
         return html.Div(
             [html.P("The collector would not take this file:"), html.Ul([html.Li(text) for text in found["problems"]])]

@@ -33,7 +33,7 @@ def key_form() -> Component:
             _field("Project (empty: all)", dcc.Input(id=key_ids.PROJECT, maxLength=200)),
             _field(
                 "Days until it expires (empty: never)",
-                # Text: a field of numbers gives what is no number, or out of range, as if nothing stood there.
+                # A text field, because a number field returns nothing for a text that is no number or out of range.
                 dcc.Input(id=key_ids.DAYS, inputMode="decimal", maxLength=20, autoComplete="off"),
             ),
             html.Div(html.Button("Make a key", id=key_ids.MAKE, className="button"), className="field-buttons"),

@@ -1,4 +1,4 @@
-"""States in words how long data is kept: what each limit removes, what a form asks for, and what it would remove."""
+"""States in words how long data is kept: the data of each limit, the limits of a form, and what they would remove."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -23,7 +23,7 @@ REMOVED: Final = {
     "steps": "at most {rows:,} steps of {runs}",
     "runs": "{runs} as a whole, with {rows:,} steps",
 }
-# Where the collector has ended its counting before it had seen every run.
+# The wording if the collector has ended its count before the last run.
 AT_LEAST: Final = {
     "records": "at least {rows:,} raw records of {runs}",
     "responses": "at least {rows:,} responses of {runs}",
@@ -41,11 +41,12 @@ def kept_for(name: str, value: float | None) -> str:
 
 
 def asked_limits(drawn: Mapping[str, float | None], given: Mapping[str, object]) -> dict[str, float | None]:
-    """Return the limits that a form changes; an empty field brings back the default, which keeps for good.
+    """Return the limits that a form changes; an empty field restores the default, which keeps data for ever.
 
     Args:
-        drawn: What the form was drawn with. A field that still holds it was not touched, whatever is in force by now.
-        given: What the fields hold.
+        drawn: The limits with which the form was drawn. A field that still has its value was not changed, even if
+            another limit is in force now.
+        given: The values of the fields.
     """
     wanted = {name: value if isinstance(value, int | float) else None for name, value in given.items()}
     return {name: value for name, value in wanted.items() if name in drawn and value != drawn[name]}

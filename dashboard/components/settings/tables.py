@@ -1,4 +1,4 @@
-"""Draws keys, channels, projects and changes as tables, each row with what can be done about it."""
+"""Draws keys, channels, projects and changes as tables, each row with its buttons."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -37,7 +37,7 @@ RUN_CHANGES: Final = ("run.label", "run.reset")  # in the audit log, whose targe
 
 
 def key_table(keys: Sequence[KeyItem]) -> Component:
-    """Return the keys, those that are valid first; a valid one can be revoked."""
+    """Return the keys, valid keys first; a valid key can be revoked."""
     rows = [
         (
             key["name"],
@@ -58,7 +58,7 @@ def key_table(keys: Sequence[KeyItem]) -> Component:
 
 
 def channel_table(channels: Sequence[ChannelItem], *, is_editable: bool = False) -> Component:
-    """Return the channels with what waits for each and how its last message went; each can be tested."""
+    """Return the channels with their waiting events and the result of their last message; each can be tested."""
     rows = [
         (
             channel["name"],
@@ -90,7 +90,7 @@ def _channel_buttons(name: str, *, is_editable: bool) -> list[Component]:
 
 
 def route_table(routes: Sequence[Route], *, match: str, is_editable: bool) -> Component:
-    """Return which alerts go to which channels, in the order in which the collector looks."""
+    """Return which alerts go to which channels, in the order in which the collector tries the routes."""
     rows = [
         (
             f"{number + 1}.",
@@ -129,7 +129,7 @@ def _route_buttons(number: int) -> list[Component]:
 
 
 def version_table(versions: Sequence[VersionItem], *, current: int) -> Component:
-    """Return what was saved of channels and routes, the newest first; an earlier one can be restored."""
+    """Return the saved versions of channels and routes, the newest first; an earlier version can be restored."""
     rows = [
         (
             str(version["version"]),
@@ -165,13 +165,13 @@ def audit_table(entries: Sequence[AuditItem]) -> Component:
 
 
 def _target(entry: AuditItem) -> Component | str:
-    """Return what was changed: a run that may still be there as a link to its page."""
+    """Return the target of a change; a run that may still exist is a link to its page."""
     is_run = entry["action"] in RUN_CHANGES
     return dcc.Link(entry["target"], href=f"/runs/{entry['target']}") if is_run else entry["target"]
 
 
 def retention_table(limits: Sequence[LimitItem]) -> Component:
-    """Return what is removed and after how long, with who or what sets it."""
+    """Return which data is removed and after how long, and the person or the setting that states it."""
     rows = [
         (
             RETENTION.get(limit["name"], (limit["name"], ""))[0],

@@ -1,4 +1,4 @@
-"""Adds the moving average to the line of a signal, which then stands pale behind it."""
+"""Adds the moving average to the line of a signal; the line is then drawn pale behind it."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -31,7 +31,7 @@ def with_average(
         drawn: The trace of the line.
         where: Positions on the axis, ascending, shape [n].
         values: The values there, shape [n].
-        colour: Of the average.
+        colour: The colour of the average.
         signal: The name of the signal.
         smoothing: The decay per `smoothing_unit`, above 0.
         is_log: Whether the value axis is logarithmic, on which an average of zero or less has no place.

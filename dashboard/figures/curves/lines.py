@@ -1,4 +1,4 @@
-"""Draws a signal as a line, and what a line cannot show (NaN, infinities, zero on a log axis) as marks."""
+"""Draws a signal as a line, and the values that a line cannot show (NaN, infinities, zero on a log axis) as marks."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Finds the range of values that a chart shows: all that is drawn, or what is left without outliers."""
+"""Finds the range of values that a chart shows: all drawn values, or all without outliers."""
 
 import math
 from collections.abc import Iterable
@@ -7,12 +7,12 @@ from typing import Final
 __all__ = ["inner_range", "whole_range"]
 
 SHARE: Final = 0.01  # of the values at either end
-FEW: Final = 40  # values, of which hundredths mean nothing
+FEW: Final = 40  # values; percentiles of fewer values mean nothing
 PAD: Final = 0.06  # of the range, at either end
 
 
 def whole_range(values: Iterable[float | None], *, is_log: bool) -> tuple[float, float] | None:
-    """Return the ends of the value axis that shows all that is drawn, as `inner_range` does; None where nothing is."""
+    """Return the ends of the value axis that shows all drawn values, in the form of `inner_range`; None without one."""
     places = _places(values, is_log=is_log)
     return _padded(places[0], places[-1]) if places else None
 
@@ -21,11 +21,11 @@ def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[
     """Return the ends of the value axis from the 1st to the 99th percentile, and how many values lie beyond.
 
     Args:
-        values: What is drawn; what is not finite, and on a logarithmic axis what is not positive, does not count.
+        values: The drawn values; values that are not finite, or not positive on a logarithmic axis, do not count.
         is_log: Whether the axis is logarithmic; its ends are then exponents of ten, as Plotly states them.
 
     Returns:
-        None where there are few values, or where the percentiles leave out nothing.
+        None if there are few values, or no value lies beyond the percentiles.
     """
     places = _places(values, is_log=is_log)
     if len(places) < FEW:

@@ -35,7 +35,7 @@ class View:
 
     @classmethod
     def read(cls, asked: Mapping[str, object]) -> Self:
-        """Read what the browser asks for; a value that cannot be used has no effect."""
+        """Read the browser's request; a value that cannot be used has no effect."""
         zoom, smoothing = asked.get("zoom"), asked.get("smoothing")
         ends = (
             [end for end in zoom if isinstance(end, int | float) and math.isfinite(end)]

@@ -17,7 +17,7 @@ def running_sum(series: SeriesItem, *, max_points: int, within: tuple[int, int] 
     Args:
         series: Every observed step of the signal.
         max_points: How many points to keep, ≥ 2; the last step is always among them.
-        within: The first and the last step of which points are returned, or None for all.
+        within: The first and the last step of the returned points, or None for all steps.
     """
     sums = list(accumulate(value if math.isfinite(value) else 0.0 for value in series["values"]))
     shown = [total if math.isfinite(value) else value for total, value in zip(sums, series["values"], strict=True)]

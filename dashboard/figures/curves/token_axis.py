@@ -16,8 +16,8 @@ COUNTERS: Final = {
     "num_input_tokens_seen": True,  # transformers
     "perf/total_num_tokens": False,  # verl
 }
-"""How the names end under which trainers log tokens, and whether they count from the beginning of the run; else in the
-step. An adapter puts the trainer's name before them."""
+"""The ends of the names under which trainers log tokens, and whether the number counts from the beginning of the run
+(True) or within the step (False). An adapter puts the trainer's name before the name."""
 
 
 def token_signal(signals: Iterable[str]) -> str | None:
@@ -49,7 +49,7 @@ class TokenAxis:
     def of(cls, series: SeriesItem) -> Self | None:
         """Build the axis from every value of a signal that `token_signal` has found; None where none is a number.
 
-        A count from the beginning that falls, as after a rewind or a new start, stays at what it had reached.
+        If a count from the beginning falls, as after a rewind or a restart, the axis stays at the highest count so far.
         """
         kept = [
             (step, value)
@@ -64,7 +64,7 @@ class TokenAxis:
         return cls(series["signal"], list(steps), tokens, is_total)
 
     def place(self, step: float) -> float:
-        """Return the tokens until a step; before the first and after the last, those of that one."""
+        """Return the tokens until a step; a step outside the known steps has the tokens of the nearest known step."""
         return _between(self.steps, self.tokens, step)
 
     def step_at(self, tokens: float) -> float:

@@ -1,1 +1,1 @@
-"""Marks on the charts of a run: its alerts, and what happened to it."""
+"""Marks on the charts of a run: its alerts, and other events."""

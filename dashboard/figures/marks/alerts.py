@@ -17,7 +17,7 @@ Figure = dict[str, object]
 
 
 def gravest(alerts: Sequence[AlertItem]) -> list[AlertItem]:
-    """Return at most 12 alerts, for which a chart has lines: first those that fire, then the most severe and newest."""
+    """Return the alerts that get a line, at most 12: firing alerts first, then the most severe and newest."""
     return sorted(
         (alert for alert in alerts if alert["state"] != "pending"),
         key=lambda alert: (alert["state"] != "firing", SEVERITY_ORDER.get(alert["severity"], 3), -alert["opened_step"]),

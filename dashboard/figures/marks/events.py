@@ -1,4 +1,4 @@
-"""Draws what happened to a run: a symbol above the panels with words on hover, and a line where an attempt begins."""
+"""Draws the events of a run: a symbol above the panels with words on hover, and a line where an attempt begins."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -49,7 +49,7 @@ def mark_trace(marks: Sequence[MarkItem], *, axis: str, height: float, place: Ca
     Args:
         marks: The marks.
         axis: The y axis.
-        height: Where on the y axis the symbols stand.
+        height: The position of the symbols on the y axis.
         place: Returns the position of a step on the x axis.
     """
     held: dict[int, list[MarkItem]] = {}

@@ -1,6 +1,6 @@
-"""Draws by how much the likelihood of correct responses changed, question by question, at three times of a run.
+"""Draws the change of the likelihood of correct responses, question by question, at three times of a run.
 
-It is Figure 3 of arXiv 2512.04220 for one's own run: the questions sorted by their displacement.
+It is Figure 3 of arXiv 2512.04220 for the reader's run: the questions sorted by their displacement.
 """
 
 import math
@@ -31,8 +31,8 @@ def windows_of(last_step: int) -> list[tuple[str, int, int]]:
 def question_displacements(responses: Iterable[ResponseItem]) -> list[float]:
     """Return the mean displacement per token of the correct responses to each question, sorted, in nats.
 
-    A question is a group of one step. Only responses that were sampled at random count: those that are kept because
-    they were displaced most would make every run look worse than it is.
+    A question is a group of one step. Only responses that were sampled at random count, because the responses that were
+    selected for their displacement would make every run look worse than it is.
     """
     sums: dict[tuple[int, int, object], tuple[float, int]] = {}
     for item in responses:

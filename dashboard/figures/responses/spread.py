@@ -1,4 +1,4 @@
-"""Draws how many of the responses that are shown have which reward, length or the like; a click on a bar chooses it."""
+"""Draws the distribution of the reward, length or the like over the shown responses; a click on a bar selects it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ from dashboard.theme import PRIMARY
 
 __all__ = ["SPREADS", "is_chosen", "spread_figure"]
 
-# What can be drawn, with its unit.
+# The quantities that can be drawn, with their units.
 SPREADS: Final = {"reward": "", "advantage": "", "length": "tokens", "displacement": "nats a token"}
-BARS: Final = 12  # of more different values each bar holds an interval
+BARS: Final = 12  # with more different values, each bar holds an interval
 MARGIN: Final = {"l": 46, "r": 14, "t": 8, "b": 34}
 
 
@@ -49,14 +49,14 @@ def spread_figure(responses: Sequence[ResponseItem], *, of: str) -> dict[str, ob
 
 
 def is_chosen(response: ResponseItem, selected: Mapping[str, Any] | None, *, of: str) -> bool:
-    """Say whether the value of a response is that of a bar that was clicked; without one every response is shown."""
+    """Return whether the value of a response is in the clicked bar; True for every response if no bar was clicked."""
     ranges = [point["customdata"] for point in (selected or {}).get("points", [])]
     value = _value(response, of)
     return not ranges or any(low <= value <= high for low, high in ranges)
 
 
 def _value(response: ResponseItem, of: str) -> float:
-    """Return what is drawn of a response; NaN where it was not observed."""
+    """Return the drawn value of a response; NaN if it was not observed."""
     if of == "length":
         return float(response["length"])
     value = {"advantage": response["advantage"], "displacement": response["displacement"]}.get(of, response["reward"])

@@ -7,10 +7,10 @@ def field(form: str, name: str) -> str:
 
 
 def part(form: str, name: str) -> str:
-    """Return the id of what holds a field of a form of settings, with its label."""
+    """Return the id of the element that holds a field of a form of settings, with its label."""
     return f"{form}-part-{name.replace('_', '-')}"
 
 
 def problem(form: str, name: str) -> str:
-    """Return the id of the place for what is wrong with a field of a form of settings."""
+    """Return the id of the place for the problem of a field of a form of settings."""
     return f"{form}-problem-{name.replace('_', '-')}"

@@ -1,4 +1,4 @@
-"""What the page of a comparison shows: the runs that are chosen, read and laid over each other."""
+"""Reads the chosen runs of a comparison, and draws them in the same charts."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ MAX_POINTS: Final = 800
 
 @dataclass(frozen=True, slots=True)
 class ComparisonChoice:
-    """What the controls ask for.
+    """The values of the controls.
 
     Attributes:
         runs: The ids of the runs, at most `MAX_RUNS`.
         signals: The signals that are drawn.
-        align: What the horizontal axis counts, of `ALIGNMENTS`.
+        align: The quantity on the horizontal axis, a key of `ALIGNMENTS`.
         is_log: Whether the vertical axis is logarithmic.
         is_grouped: Whether seeds are drawn as median and range.
         smoothing: The weight of the moving average, from 0 to 0.99.
@@ -52,7 +52,7 @@ class ComparisonChoice:
         smoothing: float | None,
         zoomed: object,
     ) -> "ComparisonChoice":
-        """Return what the values of the controls ask for; a value that is not valid is that of the beginning."""
+        """Return the choice that the controls make; a value that is not valid is replaced by the initial one."""
         ends = zoom_of(zoomed if isinstance(zoomed, str) else None)
         return cls(
             runs=runs[:MAX_RUNS],
@@ -67,7 +67,7 @@ class ComparisonChoice:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The runs as they are now, their alerts by the runs' ids, and the names of the signals that can be chosen."""
+    """The present state of the runs, their alerts by the runs' ids, and the names of the signals that can be chosen."""
 
     choice: ComparisonChoice
     runs: Sequence[Compared]
@@ -75,7 +75,7 @@ class Comparison:
     choosable_signals: list[str]
 
     def figures(self) -> dict[str, dict[str, object]]:
-        """Draw each signal that is asked for and that a run has."""
+        """Draw each chosen signal that a run has."""
         asked = self.choice
         return {
             signal: overlay_figure(
@@ -93,7 +93,7 @@ class Comparison:
 
 
 async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
-    """Read the runs, finer where it is zoomed to."""
+    """Read the runs, with more points in the zoomed interval."""
     async with ApiClient(api_url) as api:
         read = await asyncio.gather(
             *(

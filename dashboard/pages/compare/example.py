@@ -1,4 +1,4 @@
-"""The recorded runs that a comparison without runs offers."""
+"""The offer of recorded runs on a comparison without runs."""
 
 import asyncio
 from typing import Final
@@ -20,7 +20,7 @@ EXAMPLE_PAUSE_SECONDS: Final = 0.25
 
 
 def example() -> Component:
-    """Return what the page shows while nothing is chosen."""
+    """Return the content of the page while no run is chosen."""
     return html.Div(
         [
             html.P("Choose two runs or more."),

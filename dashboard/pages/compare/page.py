@@ -28,9 +28,9 @@ SHOWN_CHARS: Final = 64  # of an id
 GRAPH_CONFIG: Final = {"displayModeBar": False, "responsive": True}
 HEIGHT: Final = {"height": 280}  # of a chart
 
-# What the address leaves out, by the names of the controls in it.
+# The usual values of the controls, by their names in the address; the address leaves them out.
 USUAL: Final = {"run": None, "signal": None, "x": "step", "y": "linear", "lines": "runs", "smoothing": 0, "zoom": ""}
-# What a zoom in one chart is in the address and in all charts; another axis has no zoom.
+# Returns the zoom of the address and of all charts after a zoom in one chart; a new axis removes the zoom.
 ZOOMED: Final = """(changes, align, zoom) => {
     const triggers = window.dash_clientside.callback_context.triggered;
     if (triggers.some((trigger) => trigger.prop_id === "compare-align.value")) return "";
@@ -67,7 +67,7 @@ async def compare_page(api_url: str, query: str = "") -> Component:
 
 
 def _left_out(named: Sequence[str], known: Collection[str]) -> list[Component]:
-    """Say which runs of the address are not compared; nothing where all are."""
+    """Return a message about runs of the address that are not compared; empty if all are compared."""
     sentences = []
     if gone := [repr(run_id[:SHOWN_CHARS]) for run_id in named[:MAX_RUNS] if run_id not in known]:
         sentences.append(f"No run has the id {' or '.join(gone)}: it was deleted, or the address is mistyped.")
@@ -119,7 +119,7 @@ def register(app: Dash, api_url: str) -> None:
             return unchanged, no_update, no_update, no_update
         figures = read.figures()
         drawn: list[object] = [figures.get(signal, no_update) for signal in charts]
-        # A menu that is open loses what was typed in it where its choices are set again.
+        # An open menu loses the typed text when its choices are set again.
         options = no_update if read.choosable_signals == offered else read.choosable_signals
         legend_ = legend(read.runs, is_grouped=read.choice.is_grouped)
         return drawn, legend_.children, outcomes(read.runs, read.alerts).children, options
@@ -135,7 +135,7 @@ def register(app: Dash, api_url: str) -> None:
     )
     chosen = [Input(*control) for control in controls_]
     app.callback(Output(compare_ids.BODY, "children"), Output(compare_ids.SIGNALS, "options"), *chosen)(draw)
-    # The charts stay while their figures change: what somebody does with one meanwhile is not lost.
+    # The charts stay while their figures change, so that a zoom or a hover of the reader is not lost.
     app.callback(
         Output(compare_ids.chart(ALL), "figure"),
         Output(compare_ids.LEGEND, "children"),

@@ -15,7 +15,7 @@ __all__ = ["register"]
 
 MAX_RUNS: Final = 60  # of one request; the browser asks for the others next
 AT_ONCE: Final = 8  # requests to the collector
-STEPS: Final = 2000  # that are read: the newest values of a trainer that logs every fiftieth step are among them
+STEPS: Final = 2000  # that are read, which is enough for the newest values of a trainer that logs every fiftieth step
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -45,7 +45,7 @@ def register(app: Dash, api_url: str) -> None:
 async def _read(
     api: ApiClient, turns: asyncio.Semaphore, signal: str, run_id: str, last: int
 ) -> list[float | None] | None:
-    """Return the newest values of a run, none where the signal was not observed, and None where it cannot be read."""
+    """Return the newest values of a run; empty if the signal was not observed, None if the run cannot be read."""
     async with turns:
         try:
             found = await api.runs.series(run_id, [signal], steps=(max(0, last - STEPS), 2**53))

@@ -20,7 +20,7 @@ from dashboard.pages.fleet.views import read_views
 
 __all__ = ["fleet_page", "read_counts", "register"]
 
-MAX_PROJECTS: Final = 1000  # one answer: the search finds the runs of others
+MAX_PROJECTS: Final = 1000  # one answer of the API; the search finds runs of other projects
 
 
 async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Component:
@@ -80,9 +80,9 @@ async def fleet_page(api_url: str, connect_url: str, query: str = "") -> Compone
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Register the refresh of what is counted when runs or alerts change, and what the controls do in the browser.
+    """Register the refresh of the counts when runs or alerts change, and the controls' functions in the browser.
 
-    Where the page had no run, the first one opens.
+    If the page had no run, it opens the first run that arrives.
     """
 
     async def refresh(
@@ -144,7 +144,7 @@ def register(app: Dash, api_url: str) -> None:
 
 
 def _register_table(app: Dash) -> None:
-    """Register what assets/fleet.js does in the browser."""
+    """Register the functions of assets/fleet.js in the browser."""
     app.clientside_callback(
         ClientsideFunction("rlvitals", "arrangeFleet"),
         Output(fleet_ids.TABLE, "title"),

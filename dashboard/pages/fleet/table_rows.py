@@ -1,4 +1,4 @@
-"""The callbacks that read the rows of the fleet's table: those that come into view, and all of them as CSV."""
+"""The callbacks that read the rows of the fleet's table: the rows that come into view, and all rows as CSV."""
 
 import csv
 import io
@@ -109,7 +109,7 @@ async def _rows(
 
 
 async def _csv(api: ApiClient, asked: Mapping[str, Any], controls: Controls) -> str:
-    """Return the columns that are shown of all runs that match, in the order of the table."""
+    """Return the shown columns of all matching runs, in the order of the table."""
     names = {str(column["field"]): str(column["headerName"]) for column in COLUMNS}
     columns = [name for name in asked["columns"] if name in names]
     wanted, sort = wanted_runs(asked, controls), sort_of(asked)

@@ -23,7 +23,7 @@ async def read_views(api_url: str) -> list[ViewItem]:
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Register what saves a view under a name, and what deletes the one that is chosen."""
+    """Register the callbacks that save a view under a name, and delete the chosen view."""
 
     async def change(
         to_save: Mapping[str, str] | None, _clicks: int | None, chosen: str | None

@@ -1,4 +1,4 @@
-"""The page of rules, at ``/rules``: the rules that there are, and the form that tries and saves one."""
+"""The page of rules, at ``/rules``: the list of rules, and the form that tries and saves a rule."""
 
 import asyncio
 

@@ -17,7 +17,7 @@ from dashboard.pages.run_choice import OFFERED
 
 __all__ = ["register"]
 
-PARTS: Final = 3 + len(RUNS) + 2 * len(FIELDS)  # that are filled in: each field, and what was wrong with it
+PARTS: Final = 3 + len(RUNS) + 2 * len(FIELDS)  # outputs of a form that is filled: each field and its problem
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -65,7 +65,7 @@ def register(app: Dash, api_url: str) -> None:
 
 
 async def _act(api: ApiClient, action: str, rule_id: str) -> str:
-    """Do what the button says, whatever somebody else has done since it was drawn, and return what was done."""
+    """Carry out a button's action, even if another person has changed the rule since, and return a message about it."""
     if action == "delete":
         await api.rules.delete(rule_id)
         return "Deleted. Its alerts are resolved within seconds."
@@ -80,7 +80,7 @@ async def _act(api: ApiClient, action: str, rule_id: str) -> str:
 
 
 async def _rules(api: ApiClient) -> object:
-    """Return the rules that there are now; where they cannot be read, the list stays as it is."""
+    """Return the present rules; if they cannot be read, the list stays as it is."""
     try:
         return rule_table(await api.rules.all())
     except ApiError:
@@ -88,7 +88,7 @@ async def _rules(api: ApiClient) -> object:
 
 
 async def _offered(api: ApiClient, run_ids: Sequence[object]) -> list[list[dict[str, str]]]:
-    """Return what each choice of a run offers, with the run of the rule: a control forgets what it does not offer."""
+    """Return the options of each choice of a run, with the rule's run: a control drops a value that it does not offer."""
     found = await api.runs.matching(limit=OFFERED)
     offered = []
     for run_id in run_ids:

@@ -1,4 +1,4 @@
-"""The callbacks of the form that changes what people write about a run, archives or deletes it."""
+"""The callbacks of the form that changes the labels and notes of a run, and archives or deletes the run."""
 
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
@@ -14,7 +14,7 @@ from dashboard.ids import run as run_ids
 
 __all__ = ["register"]
 
-SHOWN_LETTERS: Final = 80  # of what somebody else has written
+SHOWN_LETTERS: Final = 80  # of a text that another person has written
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -91,7 +91,7 @@ def register(app: Dash, api_url: str) -> None:
 
 
 def _taken(names: Sequence[str], now: Mapping[str, object]) -> str:
-    """Say which fields somebody else has changed since the form was filled, and to what."""
+    """Return a message about the fields that another person has changed since the form was filled."""
     said = "; ".join(f"{name} to {shorten(_spelled(now[name]), SHOWN_LETTERS, placeholder='…')}" for name in names)
     return f"Not saved. Somebody has changed this meanwhile: {said}. Save again to replace it."
 
@@ -103,7 +103,7 @@ def _spelled(value: object) -> str:
 
 
 def _fill(labels: Mapping[str, Any]) -> None:
-    """Show what is stored now, with what others have written meanwhile in the fields that were left as they were."""
+    """Show the stored labels in the form, including the changes of other people."""
     set_props(run_ids.LABEL_NOTES_SHOWN, notes_properties(labels["notes"]))
     set_props(run_ids.LABEL_TITLE, {"value": labels["title"] or ""})
     set_props(run_ids.LABEL_TAGS, {"value": ", ".join(labels["tags"])})

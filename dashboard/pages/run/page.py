@@ -58,7 +58,7 @@ HINT: Final = (
 )
 MAX_POINTS: Final = 1500  # about one point per pixel; more points draw slower and look the same
 ENDED: Final = frozenset({"finished", "stopped", "lost"})
-WHOLE_HEIGHT: Final = {"height": "100%"}  # of its place
+WHOLE_HEIGHT: Final = {"height": "100%"}  # of the element around it
 GRAPH_CONFIG: Final = {
     "displayModeBar": False,
     "doubleClick": "autosize",  # codespell:ignore
@@ -68,7 +68,7 @@ GRAPH_CONFIG: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Everything that the page shows of a run."""
+    """All data of a run that the page shows."""
 
     run: RunDetail
     series: dict[str, SeriesItem]
@@ -109,7 +109,7 @@ class _Read:
         return {"height": rows_of(PANELS, self.series, self.marks)[1]}
 
     def live(self) -> dict[str, object]:
-        """Return what the browser must know to append steps: it asks again when the points have doubled."""
+        """Return the data with which the browser appends steps; it asks again when the points have doubled."""
         return {
             "page": "run",
             "title": shown_name(self.run),
@@ -148,7 +148,7 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
                 className="card run-figure",
                 **{"data-chart": f"{read.run['name']}-vital-signs"},
                 children=[
-                    # What is below does not move when the figure is drawn, after Plotly has come.
+                    # The place has a fixed height, so that the parts below do not move when Plotly draws the figure.
                     html.Div(
                         dcc.Graph(id=run_ids.FIGURE, figure=read.figure(), config=GRAPH_CONFIG, style=WHOLE_HEIGHT),
                         id=run_ids.FIGURE_PLACE,
@@ -251,7 +251,7 @@ def register(app: Dash, api_url: str) -> None:
 
 
 def _explain_expected(expected: Mapping[str, ExpectedRangeItem]) -> str:
-    """Say what the pale areas behind the curves are, or why there are none."""
+    """Return an explanation of the pale areas behind the curves, or of their absence."""
     if not expected:
         return "Expected range of healthy runs: not observed - rlvitals calibrate learns it from 5 or more runs."
     runs = min(item["runs"] for item in expected.values())
@@ -259,12 +259,12 @@ def _explain_expected(expected: Mapping[str, ExpectedRangeItem]) -> str:
 
 
 async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view: View = WHOLE) -> _Read:
-    """Read what the page shows.
+    """Read the data that the page shows.
 
     Args:
-        api_url: Where the collector's HTTP API is.
+        api_url: The address of the collector's HTTP API.
         run_id: The run.
-        points: The most of one line; where it is zoomed to, twice as many more.
+        points: The largest number of points of a line; the zoomed interval has twice as many in addition.
         view: Smoothing and zoom of the vital signs.
     """
     plain = [signal for signal in signals_of(PANELS) if signal != SUMMED_SIGNAL]
@@ -292,13 +292,13 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view:
 
 
 def _summed(series: SeriesItem, points: int, view: View) -> SeriesItem:
-    """Return the running sum of a signal, finer where it is zoomed to."""
+    """Return the running sum of a signal, with more points in the zoomed interval."""
     whole, steps = running_sum(series, max_points=points), view.steps_in(series)
     return whole if steps is None else merged(whole, running_sum(series, max_points=2 * points, within=steps))
 
 
 def view_of(query: Mapping[str, str]) -> dict[str, object]:
-    """Return the view of the vital signs that an address states; they have no axis but that of steps."""
+    """Return the view of the vital signs that an address states; their axis is always that of steps."""
     is_by_steps = query.get("x") in {None, "step", "log"}
     return {
         "smoothing": smoothing_of(query.get("smoothing")),

@@ -1,4 +1,4 @@
-"""The callbacks of a run's workspace: draw the panels that come into view, and export a signal."""
+"""The callbacks of a run's workspace, which draw the panels that come into view, and export a signal."""
 
 import asyncio
 import csv
@@ -32,7 +32,7 @@ def register(app: Dash, api_url: str) -> None:
     """Register the callbacks."""
 
     async def draw(wanted: Mapping[str, object] | None, live: Mapping[str, str]) -> object:
-        """Return a panel by signal; where the collector could not be read, ``unread`` says why and a figure stays."""
+        """Return a panel by signal; if the collector did not answer, ``unread`` says why and a drawn figure stays."""
         if not wanted or "run" not in live:
             return no_update
         signals = cast("list[str]", wanted["signals"])[:MAX_PANELS]
@@ -116,7 +116,7 @@ def _panel(  # noqa: PLR0917 - what the API returns
     expected: ExpectedRangeItem | None,
     tokens: TokenAxis | None,
 ) -> dict[str, object]:
-    """Return what assets/panels.js draws: the newest value and the figure, or why there is none."""
+    """Return the data that assets/panels.js draws: the newest value and the figure, or why there is no figure."""
     if series is None:
         return {"problem": "not observed"}
     figure = signal_figure(

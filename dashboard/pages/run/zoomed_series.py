@@ -1,4 +1,4 @@
-"""Reads signals as a chart shows them: thinned as a whole, and finer in the interval that is zoomed to."""
+"""Reads signals for a chart: thinned over the whole run, and with more points in the zoomed interval."""
 
 from collections.abc import Sequence
 
@@ -20,9 +20,9 @@ async def read_zoomed(  # noqa: PLR0917 - what is read, and how
         api: The collector.
         run_id: The run.
         signals: Names of signals.
-        view: The axis, and the interval of it that is zoomed to.
-        max_points: At most this many points of each as a whole, and twice as many in the interval.
-        tokens: The axis, if it is the one by tokens.
+        view: The axis and its zoomed interval.
+        max_points: The largest number of points of each whole signal; the interval has up to twice as many.
+        tokens: The axis by tokens, if the view has that axis.
     """
     is_timed = view.axis == "time"
     series = await api.runs.series(run_id, signals, max_points=max_points, times=is_timed)

@@ -21,7 +21,7 @@ def register(app: Dash, api_url: str) -> None:
         if not any((*channels, *routes, *versions)) or not isinstance(chosen, dict):
             return (no_update,) * (1 + len(SHOWN))
         number = chosen.get("route", chosen.get("version", 0))
-        if not isinstance(number, int):  # no page of ours sends it
+        if not isinstance(number, int):  # no page of the dashboard sends such a value
             return (no_update,) * (1 + len(SHOWN))
         if chosen.get("type") == "version-restore":
             problem, _, shown = await save_change(api_url, version, None, restored=number)
@@ -35,7 +35,7 @@ def register(app: Dash, api_url: str) -> None:
             ("route-button", "up"): lambda settings: moved_route(settings, number),
         }
         change = changes.get((str(chosen.get("type")), str(chosen.get("action"))))
-        if change is None:  # to edit changes nothing yet
+        if change is None:  # the button Edit changes no settings
             return (no_update,) * (1 + len(SHOWN))
         problem, _, shown = await save_change(api_url, version, change)
         return "Saved. Restore an earlier version to undo it." if problem is None else f"Not saved. {problem}", *shown

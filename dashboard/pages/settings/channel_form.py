@@ -31,7 +31,7 @@ def register(app: Dash, api_url: str) -> None:
         def change(settings: NotificationSettings) -> dict[str, Any]:
             if not name:
                 raise ApiError("channels. must have a name, such as team")
-            # Of a version that is not drawn yet the collector says who has saved it, which is to be read first.
+            # If a newer version is not drawn yet, the collector refuses the change, and its answer names the author.
             is_drawn = settings["version"] == version
             if is_drawn and edited is not None and edited not in settings["channels"]:
                 raise ApiError(f"channels.{name} is not there any more: press Empty the form to add it as a new one")

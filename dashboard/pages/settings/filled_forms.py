@@ -36,7 +36,7 @@ def register(app: Dash, api_url: str) -> None:
         if not isinstance(number, int) and not (chosen == channel_ids.ROUTE_NEW and cleared):
             return (no_update,) * (4 + 2 * len(ROUTE_FIELDS))
         settings = await read_settings(api_url)
-        # The button stands beside a route of the version that is drawn; another may have its place by now.
+        # The button belongs to a route of the drawn version; another route may have its place in the present version.
         if not isinstance(settings, str) and number is not None and settings["version"] != drawn:
             settings = "Channels and routes have changed since this page showed them. Open the page again."
         if isinstance(settings, str):

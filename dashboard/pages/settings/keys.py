@@ -1,4 +1,4 @@
-"""The callbacks of keys: make one, show it once, revoke one, and read them again when the page is seen again."""
+"""The callbacks of keys: they make a key, show it once, revoke keys, and read the list again with the tab."""
 
 import re
 from typing import Final
@@ -15,7 +15,7 @@ from dashboard.pages.refresh_when_seen import read_when_seen
 
 __all__ = ["register"]
 
-CHANGES: Final = 1000  # of the newest changes, among which is who revoked a key; the most that the collector returns
+CHANGES: Final = 1000  # newest changes, which name who revoked a key; the collector returns no more at once
 NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
 
@@ -60,7 +60,7 @@ async def _keys(api: ApiClient) -> Component:
 
 
 async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
-    """Revoke a key, and return what is said of it and the keys that there are then."""
+    """Revoke a key, and return a message about it and the keys after it."""
     try:
         async with ApiClient(api_url) as api:
             said = await _revoked_before(api, key_id)
@@ -73,7 +73,7 @@ async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
 
 
 async def _revoked_before(api: ApiClient, key_id: str) -> Component | None:
-    """Return when a key was revoked and by whom, as far as the newest changes tell; None where it is not revoked."""
+    """Return when a key was revoked, and by whom if the newest changes name that; None if it is not revoked."""
     at = next((key["revoked_at"] for key in await api.keys.all() if key["id"] == key_id), None)
     if at is None:
         return None
@@ -83,7 +83,7 @@ async def _revoked_before(api: ApiClient, key_id: str) -> Component | None:
 
 
 def _asked(name: str | None, scope: str, project: str | None, days: str | None) -> dict[str, object]:
-    """Return the key that the form asks for.
+    """Return the properties of the key that the form states.
 
     Raises:
         ValueError: If the days are no number.

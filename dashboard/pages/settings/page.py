@@ -35,7 +35,7 @@ AUDIT_ENTRIES: Final = 50
 
 
 async def settings_page(api_url: str) -> Component:
-    """Draw the page; a section that the caller's key does not reach states what it needs."""
+    """Draw the page; a section that the caller's key may not read states the scope that it needs."""
     try:
         async with ApiClient(api_url) as api:
             keys, channels, projects, retention, audit = await asyncio.gather(
@@ -86,7 +86,7 @@ async def settings_page(api_url: str) -> Component:
 async def _channels(
     api: ApiClient,
 ) -> tuple[Sequence[ChannelItem], NotificationSettings | ApiError, Sequence[VersionItem]]:
-    """Read the channels; in the place of their settings stands why the caller may not change them."""
+    """Read the channels, and their settings or the error that says why the caller may not change them."""
     channels = await api.notifications.channels()
     try:
         settings = await api.notifications.settings()

@@ -1,4 +1,4 @@
-"""The callbacks of projects: delete one that a person has confirmed, and read them again when the tab is seen again."""
+"""The callbacks of projects: they delete a project after a confirmation, and read the list again with the tab."""
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.development.base_component import Component

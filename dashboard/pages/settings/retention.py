@@ -1,4 +1,4 @@
-"""The callbacks that save how long data is kept, once a person has confirmed what it removes."""
+"""The callbacks that save limits of retention after a person has confirmed the data that they remove."""
 
 from typing import Final, TypeGuard
 
@@ -72,5 +72,5 @@ def register(app: Dash, api_url: str) -> None:
 
 
 def _are_limits(value: object) -> TypeGuard[dict[str, float | None]]:
-    """Return whether a browser sent limits; no page of ours sends anything else."""
+    """Return whether a browser sent limits; the pages of the dashboard send nothing else."""
     return isinstance(value, dict) and all(limit is None or isinstance(limit, int | float) for limit in value.values())

@@ -40,7 +40,7 @@ def register(app: Dash, api_url: str) -> None:
         found, other = problems_by_field(problem or "", fields)
         if saved is None:
             return f"Not saved. {other}", no_update, no_update, *shown, *found.values()
-        # The form stays at its route, so that to save again changes this one and adds no other.
+        # The form stays at its route, so that another press of the save button changes this route and adds no other.
         place = len(saved["routes"]) - 1 if number is None else number
         held = {"route": place, "version": saved["version"]}
         return "Saved.", held, f"Change route {place + 1}", *shown, *found.values()

@@ -1,4 +1,4 @@
-"""Functions for the callbacks of channels and routes: they save a change, and show what is in force after it."""
+"""Functions for the callbacks of channels and routes: they save a change, and show the settings after it."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from dashboard.ids.settings import forms as form_ids
 
 __all__ = ["SHOWN", "Change", "again", "problems_of", "read_settings", "save_change", "values_of"]
 
-SAVE_SECONDS: Final = 60.0  # the collector asks Apprise whether it knows the addresses
+SAVE_SECONDS: Final = 60.0  # the collector checks the addresses with Apprise
 Change = Callable[[NotificationSettings], dict[str, Any]]
 WITH_NAMES: Final = (("route", "channels"), ("route", "escalate"))
 SHOWN: Final = [
@@ -27,12 +27,13 @@ SHOWN: Final = [
 async def save_change(
     api_url: str, version: int, change: Change | None, *, restored: int = 0
 ) -> tuple[str | None, NotificationSettings | None, list[object]]:
-    """Save a change of the version that the page shows, or restore one.
+    """Save a change to the version that the page shows, or restore a version.
 
-    Where somebody else has saved meanwhile, their version is shown, so that it is seen before one saves again.
+    If another person has saved meanwhile, the page shows that person's version, so that the user sees it before saving
+    again.
 
     Returns:
-        The problem, or None; the settings that were saved, or None; and what is to be shown.
+        The problem, or None; the settings that were saved, or None; and the components to show.
     """
     async with ApiClient(api_url, timeout_seconds=SAVE_SECONDS) as api:
         try:
@@ -68,15 +69,15 @@ async def read_settings(api_url: str) -> NotificationSettings | str:
 
 
 def values_of(form: str, names: Sequence[str]) -> list[State]:
-    """Return what the fields of a form hold."""
+    """Return the values of the fields of a form, as arguments of a callback."""
     return [State(form_ids.field(form, name), "value") for name in names]
 
 
 def problems_of(form: str, names: Sequence[str]) -> list[Output]:
-    """Return the places for what is wrong with the fields of a form."""
+    """Return the places for the problems of a form's fields, as outputs of a callback."""
     return [Output(form_ids.problem(form, name), "children") for name in names]
 
 
 def again(outputs: Sequence[Output]) -> list[Output]:
-    """Return outputs that another callback has as well."""
+    """Return outputs that another callback may also write."""
     return [Output(out.component_id, out.component_property, allow_duplicate=True) for out in outputs]
