@@ -1,4 +1,4 @@
-/* The address of a page holds what is chosen on it, so that it can be sent to somebody. */
+/* The address of a page holds the values of its controls, so that the view can be sent to another person. */
 (function () {
   "use strict";
 
@@ -22,7 +22,7 @@
 
   let path = window.location.pathname;
 
-  /* Dash draws a page where the path has changed. Where only the query has, the page is asked for here. */
+  /* Dash draws a page if the path has changed. If only the query has changed, this function asks for the page. */
   function drawAnew() {
     const { pathname, href } = window.location;
     if (pathname === path) window.dash_clientside.set_props("asked-address", { data: href });

@@ -1,4 +1,4 @@
-/* Draws numbers, times and sparklines from their data- attributes, whoever wrote those: the server or the stream. */
+/* Draws numbers, times and sparklines from their data- attributes, which the server or the stream writes. */
 (function () {
   "use strict";
 

@@ -18,7 +18,7 @@
     return token;
   }
 
-  /* What stands for tokens that are not drawn: a button where the page has them, and their number where it has not. */
+  /* The place of tokens that are not drawn: a button if the page has them, or else their number. */
   function cut(strip, name, unsent, sent, next) {
     if (!sent) return unsent ? [element("span", "cut", `${unsent} tokens ${name}`)] : [];
     const button = element("button", "cut", `${unsent + sent} tokens ${name}`);

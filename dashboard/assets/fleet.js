@@ -44,7 +44,7 @@
 
   const askedOf = ({ run, project, state, group, archived }) => JSON.stringify([run, project, state, group, archived]);
 
-  /* What is shown stays until its successor is there; where that is something else, the table says that it loads. */
+  /* The shown rows stay until the new rows arrive; after a change of settings the table says that it loads. */
   function readAnew() {
     const api = grid();
     const asked = askedOf(current);
@@ -62,7 +62,7 @@
     api.setGridOption("loading", true);
   }
 
-  /* The answer to an earlier question, or to none of the reader's, ends nothing. */
+  /* An answer to an earlier request, or to a request that no reader caused, does not end the loading. */
   function endFleetLoading(change) {
     if (grid() && change === changes) grid().setGridOption("loading", false);
     return window.dash_clientside.no_update;
@@ -81,7 +81,7 @@
 
   window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
     isFleetTab: ({ event }) => event.key === "Tab", // the browser's own order: AG Grid knows cells alone, and not what is in them
-    /* Behind the last heading comes the first row; AG Grid itself begins anew with the first heading. */
+    /* The focus moves from the last heading to the first row; AG Grid itself would return to the first heading. */
     nextFleetHeader({ api, backwards, nextHeaderPosition: next }) {
       if (backwards || (next && next.column !== api.getAllDisplayedColumns()[0])) return next || false;
       const first = document.querySelector("#fleet-grid :is(.fleet-choice, .fleet-group)");
@@ -91,7 +91,7 @@
     isFleetGroup: ({ rowNode }) => Boolean(rowNode.data && rowNode.data.is_head),
   });
 
-  /* The address holds what is set, so that it can be sent to somebody; this browser remembers it as well. */
+  /* The address holds the settings, so that they can be sent to another person; this browser remembers them as well. */
   function query() {
     const asked = new URLSearchParams();
     for (const name in FILTERS) if (current[name] && current[name] !== EMPTY[name]) asked.set(name, current[name]);
@@ -118,13 +118,13 @@
     window.history.replaceState(window.history.state, "", address ? `/?${address}` : "/");
   }
 
-  /* The menu goes on naming the view, so a change of it is stated beside it. */
+  /* The menu still names the view after a change of its settings, so the change is stated beside it. */
   function noteChange(isChanged) {
     if (isChanged !== isViewChanged) setProps("fleet-view-state", { children: isChanged ? "changed, not saved" : "" });
     isViewChanged = isChanged;
   }
 
-  /* Loads the table's library, sets what the address says (or what this browser remembers), and draws the table. */
+  /* Loads the table's library, applies the settings of the address (or those of this browser), and draws the table. */
   async function openFleet(table, library, views) {
     isOpening = true;
     openedFor = table;
@@ -142,7 +142,7 @@
     opened(await window.dash_ag_grid.getApiAsync(GRID), asked);
   }
 
-  /* Says what of the settings is not applied, and returns the others. */
+  /* Shows which settings are not applied, and returns the others. */
   function readAsked(given) {
     const { asked, note } = window.rlvitals.fleetAddress.read(given, view, columns, choices);
     sayLeftOut(note);
@@ -153,7 +153,7 @@
     setProps("fleet-left-out", { children: note, hidden: !note });
   }
 
-  /* What the reader has set before the table was there stays. */
+  /* Settings that the reader has changed before the table was drawn are kept. */
   function restoreFilters(asked) {
     for (const name in FILTERS) {
       const isFree = (current[name] || EMPTY[name]) === EMPTY[name];
@@ -205,7 +205,7 @@
     remember();
   }
 
-  /* Columns are as wide as the type asks for (assets/style.css), and the names take what is left of a wide table. */
+  /* The width of a column depends on the font size (assets/style.css); the names take the rest of a wide table. */
   function fitColumns(api) {
     const factor = window.innerWidth >= 2800 || document.documentElement.dataset.wall ? 1.5 : 1;
     const widthOf = (column) => factor * column.getColDef().width;

@@ -1,4 +1,4 @@
-/* What an address or a saved view asks of the table of runs: what the table offers, and in words what it does not. */
+/* Reads the settings of an address or a saved view: those that the table of runs offers, and the others in words. */
 (function () {
   "use strict";
 
@@ -36,7 +36,7 @@
     try {
       given = JSON.parse(stated);
     } catch {
-      // said below
+      // the sentence below states it
     }
     if (!isFilled(given)) return null;
     const offered = {};
@@ -57,7 +57,7 @@
       should. Filter in the heading of the column instead, by a part of a text or by a number above, below or between others${again}.`;
   }
 
-  /* Returns the settings without what is not offered, and a sentence for each thing that was left out. */
+  /* Returns the settings that the table offers, and a sentence for each setting that was left out. */
   function read(given, view, columns, choices) {
     const asked = new URLSearchParams(given);
     const notes = [];

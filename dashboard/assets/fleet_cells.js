@@ -14,7 +14,7 @@
     return name && element("span", { className: `badge ${family}`, [`data-${family}`]: name }, text || name);
   }
 
-  /* A click with a key is left to the browser. */
+  /* The browser itself handles a click with a modifier key. */
   function openRun(event) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
@@ -29,7 +29,7 @@
     return `${(seconds / 86400).toFixed(1)} days`;
   }
 
-  /* Long names often differ at their ends alone (seeds, dates), so the middle gives way where there is no room. */
+  /* Long names often differ only at their ends (seeds, dates), so a name without room loses its middle. */
   function name(text) {
     const letters = [...text];
     if (letters.length <= SHORT_NAME) return element("span", { className: "name" }, text);

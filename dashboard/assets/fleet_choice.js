@@ -1,4 +1,4 @@
-/* The runs that a reader selects in the table by their boxes, to compare them: kept while rows come and go. */
+/* The runs that a reader selects by their boxes to compare them; the selection is kept while rows are loaded and removed. */
 (function () {
   "use strict";
 

@@ -38,7 +38,7 @@
     return true;
   }
 
-  /* The element that was chosen is gone: choose the one that was drawn in its place. */
+  /* If the selected element was removed, this selects the element that was drawn in its place. */
   function restore() {
     if (chosen === null || document.activeElement !== document.body) return;
     const again = choices().find((choice) => nameOf(choice) === chosen);

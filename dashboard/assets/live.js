@@ -42,12 +42,12 @@
     if (element) element.dataset.live = state;
   }
 
-  /* The stream is open, and the page that is drawn shows what comes. */
+  /* The stream is open, and the drawn page shows new events. */
   function showLive() {
     if (live && source?.readyState === EventSource.OPEN) showState("live");
   }
 
-  /* A page in whose place stands a message asks for itself, and the example of a comparison reads nothing. */
+  /* A page that shows a message in its place asks again by itself, and the example of a comparison reads nothing. */
   function hasWhatIsRefreshed() {
     const isCompared = live.page !== "compare" || document.getElementById("compare-legend");
     return isCompared && !document.getElementById("waiting");
@@ -140,19 +140,19 @@
     if (since) since.dataset.epoch = Date.now() / 1000;
   }
 
-  /* Whether the page shows a run; the fleet and the settings are drawn anew whatever an event is about. */
+  /* Whether the page shows a run; the fleet and the settings are drawn anew after an event of any run. */
   function isShown(id) {
     if (location.pathname.startsWith("/compare")) return new URLSearchParams(location.search).getAll("run").includes(id);
     return !run || id === run;
   }
 
-  /* What the page does not show is read, or will be once the page is drawn. */
+  /* Data that the page does not show yet is being read, or is read once the page is drawn. */
   function catchUp() {
     if (live) refresh();
     else hasMissed = true;
   }
 
-  /* The stream was away, or too slow. */
+  /* The stream was interrupted, or too slow. */
   function catchUpOnSteps() {
     window.rlvitals.curves.readAgain();
     catchUp();
@@ -163,7 +163,7 @@
     if (isShown(about ?? id)) catchUp();
   }
 
-  /* The page of responses is not asked for anew: what somebody reads there stays. */
+  /* The page of responses is not requested again, so that the responses do not change while a person reads them. */
   function sayGone(deleted) {
     if (live?.page !== "responses" || live.run !== deleted.run_id) return;
     const children = "The collector has no such run any more: it was deleted. What this page had read stays.";
@@ -202,7 +202,7 @@
     leavingTimer = setTimeout(closeLeaving, milliseconds);
   }
 
-  /* A stream that has not been opened yet has heard nothing, and the one before it goes on. */
+  /* A stream that is not open yet has received nothing, so the stream before it stays in use. */
   function leave() {
     if (source?.readyState === EventSource.OPEN) {
       closeLeaving();
@@ -261,7 +261,7 @@
     hear("ended", () => window.rlvitals.checkSession()); // we may no longer read it
   }
 
-  /* Called before a page is asked for: its stream is opened first, so that what happens after it was read is heard. */
+  /* Called before a page is requested: its stream is opened first, so that no event after the reading is missed. */
   function listen() {
     goOn();
     live = null;
@@ -285,7 +285,7 @@
     });
   }
 
-  /* Called with what the page shows, when it is drawn and whenever the server draws it anew. */
+  /* Called with the content of the page, when it is drawn and whenever the server draws it anew. */
   function connect(next) {
     if (!next) return "";
     window.rlvitals.notePage();
@@ -299,7 +299,7 @@
     return "Whether new steps are pushed to this page";
   }
 
-  /* A figure that is finer where it is zoomed to has more points from the beginning. */
+  /* A figure with more points in its zoomed interval has more points from the beginning. */
   const limitPoints = (points) => live && (live.max_points = points);
 
   /* Asks for a page that could not be drawn, unless the answer to the last question is still to come. Dash knows the address
@@ -339,7 +339,7 @@
     if (document.hidden) hiddenTimer = setTimeout(() => hasBegun && fallSilent(), HIDDEN_MS);
     else listenAgain();
   });
-  /* Other people change these lists too, and no event tells of it. */
+  /* Other people change these lists too, and no event reports that. */
   window.addEventListener("focus", () => {
     for (const name of ["keys", "projects", "rules"]) {
       if (document.getElementById(`${name}-list`)) window.dash_clientside.set_props(`${name}-seen`, { data: Date.now() });

@@ -1,4 +1,4 @@
-/* Notifications of the desktop about alerts, for who asks for them. The choice is kept in this browser. */
+/* Desktop notifications about alerts, for readers who switch them on. The choice is kept in this browser. */
 (function () {
   "use strict";
 
@@ -29,7 +29,7 @@
     show();
   }
 
-  /* An alert has opened or become more severe; a page that is looked at shows it itself. */
+  /* An alert has opened or become more severe; a visible page shows the alert itself. */
   function notify(alert) {
     if (!notifies() || document.visibilityState === "visible" || alert.state !== "firing" || !NOTIFIED.has(alert.severity)) return;
     const shown = new Notification(`${alert.severity}: ${alert.run}`, { body: alert.summary, tag: `${alert.id} ${alert.severity}` });

@@ -1,4 +1,4 @@
-/* The palette leads to what is typed: Enter opens the first link, and the arrows go to the others. */
+/* The palette finds pages and runs by the typed text: Enter opens the first link, and the arrow keys go to the others. */
 (function () {
   "use strict";
 

@@ -33,7 +33,7 @@
     else panel.style.removeProperty("--height");
   }
 
-  /* Puts the panels of a group in the order that is remembered; signals that are new since then follow. */
+  /* Puts the panels of a group in the remembered order; new signals follow at the end. */
   function arrange(group) {
     const order = read("order", projectOf(group), {})[group.dataset.panelGroup];
     if (!order) return;
@@ -110,7 +110,7 @@
     return true;
   }
 
-  /* Another tab of this browser has chosen something. */
+  /* The choices were changed in another tab of this browser. */
   window.addEventListener("storage", (event) => {
     if (event.key === null || Object.values(KEYS).some((name) => event.key.startsWith(`${name} `))) showAll();
   });

@@ -44,7 +44,7 @@
     window.dash_clientside.set_props("workspace-wanted", { data: { ...settings, signals, at: Date.now() } });
   }
 
-  /* Called with what the server has drawn. One panel a frame, so that the page answers meanwhile. */
+  /* Called with the panels that the server has drawn. It draws one panel a frame, so that the page stays responsive. */
   function panelsDrawn(drawn) {
     isAsking = false;
     askSoon();
@@ -93,7 +93,7 @@
     graph.rlvitalsPanel = true;
   }
 
-  /* Charts that left the page with its panels: Plotly keeps what it holds of a chart until it is told. */
+  /* Frees the charts of removed panels: Plotly keeps the data of a chart until it is asked to free it. */
   function forgetOld() {
     for (const graph of charts) {
       if (graph.isConnected) continue;
@@ -184,7 +184,7 @@
     return to - from >= 1 ? [from, to] : [Math.floor(from), Math.floor(from) + 1];
   }
 
-  /* A zoom of the vital signs, which are drawn by steps; panels that are not keep their own. */
+  /* Applies a zoom of the vital signs, whose axis is steps; panels with another axis keep their zoom. */
   function zoomToSteps(range) {
     if (isBySteps(settings.axis)) zoomTo(range);
   }
@@ -243,7 +243,7 @@
     if (!isNew) window.dash_clientside.set_props("run-view", { data: next });
   }
 
-  /* The figure of the vital signs for the view that was asked for, unless another one is asked for by now. */
+  /* Draws the figure of the vital signs for the requested view, unless another view has been requested since. */
   function vitalsViewed(drawn) {
     if (drawn && JSON.stringify(drawn.view) === JSON.stringify(vitals)) window.rlvitals.figure.redraw(drawn);
     return window.dash_clientside.no_update;
@@ -325,7 +325,7 @@
     if (button) window.dash_clientside.set_props("workspace-exported", { data: { signal: button.dataset.export, at: Date.now() } });
   });
 
-  /* Where a pushed step stands on the axis; null by tokens, if the step does not say how many they are. */
+  /* Returns the position of a pushed step on the axis; null on the axis by tokens if the step has no number of tokens. */
   function placeOf(step, meta, last) {
     if (settings.axis === "time") return Date.now();
     if (!meta.tokens) return step.step;

@@ -1,4 +1,4 @@
-/* Dash's requests: those that only read are sent again until they are answered, and the bar says how the collector answers. */
+/* Sends Dash's requests: read requests are repeated until they are answered, and the bar shows if the collector answers. */
 (function () {
   "use strict";
 
@@ -70,7 +70,7 @@
     }
   }
 
-  /* The answer when all of it is there. */
+  /* Returns the answer once it is complete. */
   async function answerOf(address, options) {
     let isSlow = 0;
     const timer = setTimeout(() => showSlow((slow += isSlow = 1)), SLOW_MS);
@@ -97,7 +97,7 @@
 
   const showSlow = (count) => mark("data-slow", count > 0);
 
-  /* The place beside the button says nothing, because the page's own server did not answer. */
+  /* Shows the failure, because the place beside the button stays empty if the page's server did not answer. */
   function showUnsent() {
     clearTimeout(unsentTimer);
     unsentTimer = setTimeout(() => mark("data-unsent", false), UNSENT_MS);
@@ -128,7 +128,7 @@
     mark("data-failing", false);
   }
 
-  /* The button Back may show the page as it was left, after somebody has signed in anew; it asks nothing any more. */
+  /* The Back button may restore the page as it was before a sign-in; it would send no requests, so it is loaded again. */
   window.addEventListener("pageshow", (event) => event.persisted && isLeaving && window.location.reload());
 
   const requests = {

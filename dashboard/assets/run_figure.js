@@ -72,7 +72,7 @@
     return { x: line.x, y };
   }
 
-  /* The zoom, or from the first step to the last: what Plotly will show once it has drawn. */
+  /* The zoom, or the range from the first step to the last, which Plotly shows after the next draw. */
   function stepsInView(graph, last) {
     const first = graph.layout.xaxis.autorangeoptions.clipmin;
     return graph.rlvitalsZoom || [first, Math.max(last, first + 1)];
@@ -82,7 +82,7 @@
     return graph.layout.shapes.map((shape) => (shape.name === "current-band" ? { ...shape, x1: last } : shape));
   }
 
-  /* Puts each band's name in the middle of what is visible of the band, and hides it where it does not fit. */
+  /* Puts each band's name in the middle of the visible part of the band, and hides a name that does not fit. */
   function placedLabels(annotations, shapes, [first, final], pixels) {
     const pixelsPerStep = pixels / (final - first);
     const bands = shapes.filter((shape) => /band$/.test(shape.name) && shape.opacity === 1);
@@ -99,7 +99,7 @@
 
   const isValueAxis = (key) => /^yaxis\d+$/.test(key);
 
-  /* The range of an axis of values that is fitted to the steps in view, or null where none of its lines has a value there. */
+  /* The range of a value axis fitted to the steps in view, or null if none of its lines has a value there. */
   function fittedRange(traces, name, isLog, [from, to]) {
     const seen = traces
       .filter((trace) => trace.meta.role === "line" && trace.yaxis === name.replace("axis", ""))
@@ -259,7 +259,7 @@
     window.rlvitals.limitPoints(live.max_points);
   }
 
-  /* What of these steps the figure cannot show by itself: a new attempt, a new phase, a signal not drawn so far. */
+  /* Whether the server must draw the figure anew: for a new attempt, a new phase, or a signal that is not drawn so far. */
   function needsServer(graph, steps, live) {
     const current = graph.layout.shapes.find((shape) => shape.name === "current-band");
     const phase = graph.layout.annotations.filter((note) => note.name === "band-label").pop();

@@ -25,19 +25,19 @@
       if (value === null) sessionStorage.removeItem(name);
       else sessionStorage.setItem(name, value);
     } catch {
-      /* it holds for nothing */
+      /* without storage, the choice is not kept */
     }
   }
 
   const follows = () => kept(FOLLOW) === "on";
   const isHere = (view) => view.address === location.pathname + location.search;
 
-  /* The collector accepts pages of its own alone; a dashboard that forwards the stream of another relies on nobody. */
+  /* The collector accepts only addresses of its own pages; a dashboard that forwards a stream checks them again. */
   function isOurs(address) {
     return /^\/(?![/\\])/.test(address) && new URL(address, location.origin).origin === location.origin;
   }
 
-  /* Somebody who types, has typed something into a form, or is asked something, is not taken away. */
+  /* The page does not change for a reader who types, has text in a form, or has an open dialog. */
   function isBusy() {
     const field = document.activeElement;
     return Boolean(hasWritten || document.querySelector("dialog[open]") || (field && field.matches(FIELDS)));

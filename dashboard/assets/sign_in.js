@@ -32,7 +32,7 @@
     }
   }
 
-  /* What a sign-in by OpenID Connect can end with; the collector's log has the details. */
+  /* The messages for the results of a sign-in by OpenID Connect; the collector's log has the details. */
   const REFUSALS = {
     no_group:
       "You have signed in at the provider, but none of your groups may use this collector. " +

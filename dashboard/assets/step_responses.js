@@ -2,7 +2,7 @@
 (function () {
   "use strict";
 
-  /* Charts on another axis than that of steps know no step. */
+  /* Charts with another axis than steps cannot find the step of a click. */
   function offer(step) {
     if (typeof step !== "number") return;
     const run = window.location.pathname.replace(/\/$/, "");

@@ -1,4 +1,4 @@
-/* Light, dark, or as the system has it: chosen by a button, kept in the browser, set before the page is drawn. */
+/* The colour scheme: light, dark, or that of the system. A button changes it; it is set before the page is drawn. */
 (function () {
   "use strict";
 
@@ -27,7 +27,7 @@
     try {
       localStorage.setItem(KEY, theme);
     } catch {
-      /* it holds for this page */
+      /* without storage, the choice holds for this page only */
     }
   });
   window.addEventListener("storage", (event) => event.key === KEY && show(stored()));

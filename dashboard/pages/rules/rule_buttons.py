@@ -88,7 +88,7 @@ async def _rules(api: ApiClient) -> object:
 
 
 async def _offered(api: ApiClient, run_ids: Sequence[object]) -> list[list[dict[str, str]]]:
-    """Return the options of each choice of a run, with the rule's run: a control drops a value that it does not offer."""
+    """Return the options of each choice of a run, with the rule's run: a control drops a value without an option."""
     found = await api.runs.matching(limit=OFFERED)
     offered = []
     for run_id in run_ids:
