@@ -96,15 +96,17 @@ def test_the_preset_stubborn_has_the_shape_of_the_paper():
 
 
 def test_the_rescued_runs_are_documented_as_they_were():
-    """docs/experiments/README.md holds what `experiments rescue` prints for both presets; four of five end above."""
+    """docs/experiments/README.md holds what `experiments rescue` prints; four of five end above where it says so."""
     page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     stubborn = rescue_table(EXPERIMENTS / "rescue-stubborn", STUBBORN)
     rescued = EXPERIMENTS / "rescue"
     fresh = EXPERIMENTS.parent / "probes"
-    tenth = rescue_table(fresh / "rescue", fresh / "runs"), cost_table(fresh / "rescue")
-    for printed in (rescue_table(rescued, FOLDER), stubborn, cost_table(rescued), forks_table(rescued), *tenth):
+    tenth, corrected = (rescue_table(each / "rescue", each / "runs") for each in (fresh, fresh / "rewinds"))
+    costs = [cost_table(folder) for folder in (rescued, fresh / "rescue", fresh / "rewinds/rescue")]
+    for printed in (rescue_table(rescued, FOLDER), stubborn, tenth, corrected, *costs, forks_table(rescued)):
         assert printed in page
-    assert sum(line.endswith("| yes |") for line in stubborn.splitlines()) >= 4
+    for printed in (stubborn, corrected):
+        assert sum(line.endswith("| yes |") for line in printed.splitlines()) >= 4
 
 
 def test_the_healthy_runs_are_documented_as_they_are():
