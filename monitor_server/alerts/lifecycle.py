@@ -73,9 +73,10 @@ class Lifecycle:
         """The alerts that fire, the oldest first."""
         return [alert for alert in self._open_alerts.values() if alert.state == "firing"]
 
-    def is_open(self, alert_id: str) -> bool:
-        """Whether an alert is pending or fires."""
-        return any(alert.id == alert_id for alert in self._open_alerts.values())
+    def has_other(self, kind: str, alert_id: str) -> bool:
+        """Whether another alert of a kind is pending or fires."""
+        alert = self._open_alerts.get(kind)
+        return alert is not None and alert.id != alert_id
 
     def as_saved(self, alert: Alert) -> Alert:
         """Return an alert as `save` has written it, or as it was given."""

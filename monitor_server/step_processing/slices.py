@@ -227,9 +227,9 @@ class Projection:
 
     def _acknowledge(self, context: RunContext, position: int, given: StoredAcknowledgement) -> None:
         alert = context.repositories.alerts.find(given.alert_id)
-        # What the detectors find by now is another alert where the one that somebody knows of was resolved meanwhile.
-        concerns_detection = not is_clock_kind(given.kind) and context.alerts.is_open(given.alert_id)
-        seen = self._tracker.acknowledge(context, given.kind) if concerns_detection else None
+        # Where the alert was resolved meanwhile, and another opened, that is not what somebody knows of.
+        is_unheard = is_clock_kind(given.kind) or context.alerts.has_other(given.kind, given.alert_id)
+        seen = None if is_unheard else self._tracker.acknowledge(context, given.kind)
         if seen is not None:
             context.defer(_place_acknowledgement(context.run.id, position, *seen))
         if alert is not None:
