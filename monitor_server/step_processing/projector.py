@@ -5,6 +5,7 @@ tried once more without any state from memory, and then quarantined, so that oth
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -70,6 +71,7 @@ class Projector:
             says="deadlines could not be checked; they are checked at the next tick", work="checks of deadlines"
         )
         self._is_stopping = threading.Event()
+        self._has_ticked = False
         self._last_tick = self._last_checked = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="rlvitals-projector", daemon=True)
 
@@ -244,6 +246,8 @@ class Projector:
     def _tick(self) -> None:
         """Find the runs that have work because time has passed, or because another collector has written."""
         now, settings = self._clock(), self._settings
+        # Whoever ended before may have left complete steps of a log that is read to its end.
+        overdue_before = now - settings.step_deadline_seconds if self._has_ticked else math.inf
         self._on_tick()
         waited_for = self._verdicts.waited_for
         is_idle = not self._queue
@@ -254,7 +258,7 @@ class Projector:
                 behind = queue.behind()
                 found = [
                     *due,
-                    *repositories.waiting.overdue(before=now - settings.step_deadline_seconds),
+                    *repositories.waiting.overdue(before=overdue_before),
                     *repositories.run_views.changed(now=now, deadlines=settings.deadlines),
                     *(each.run_id for each in behind),
                     *queue.quarantined(before=now - QUARANTINE_SECONDS),
@@ -270,6 +274,7 @@ class Projector:
             self._unchecked.failed(error)
             return
         self._last_tick = self._last_checked = time.monotonic()
+        self._has_ticked = True
         self._unchecked.succeeded()
         if taken:
             log.info("took %d runs from collectors that are behind", taken)

@@ -65,6 +65,15 @@ def test_runs_that_were_appended_before_the_start_are_projected(projector, appen
     eventually(lambda: [event.step.step for event in published if isinstance(event, StepCompleted)] == [3])
 
 
+def test_steps_that_a_stop_has_left_are_completed_after_the_start(projector, store, scripted, clock, append):
+    """The log was read to the end, so that no batch and, until the deadline of a step, no clock tells of them."""
+    run_id = append(records=[{"step": step} for step in range(300)])
+    assert Projection(Tracker(scripted), settings=Settings(), clock=clock).project(store, run_id).has_more
+    clock.now += OWNER_SECONDS
+    projector.start()
+    eventually(lambda: (verdict := projector.known_verdict(run_id)) is not None and verdict.step == 299)
+
+
 def test_a_run_whose_slice_was_refused_is_projected_anew_at_once(store, scripted, clock, append):
     """Its log is read to the end, so that nothing but its turn completes the steps that are left."""
     run_id = append(records=[{"step": step} for step in range(300)])
