@@ -1,8 +1,7 @@
 """Checks every request before its body is read: the sender, its permission, and the amount that it has sent.
 
 This is the only place with such checks. A route does not mention keys: `route_scopes` does, and a route without a row
-there is closed. Routes that concern several projects read the caller, which this module puts into the request's
-scope.
+there is closed. Routes that concern several projects read the caller, which this module puts into the request's scope.
 """
 
 import asyncio
@@ -113,7 +112,7 @@ class Enforcement:
             except CollectorError as error:
                 return printable(error, longest=300)
             if found is None or (found.key_id, found.project) != (caller.key_id, caller.project):
-                return "what the key or the session may read has changed; open it again"
+                return "the permission of the key or the session has changed; open it again"
             if is_proxy_user and monotonic() >= until:
                 return "the proxy is asked again who you are; open the stream again"
             return None

@@ -38,12 +38,12 @@ BUTTONS: Final = {
     LinkAction.ROLLBACK: "Go back to the last healthy checkpoint",
 }
 EFFECTS: Final = {
-    LinkAction.ACKNOWLEDGE: "The alert is marked as known to somebody, and escalations end. The run goes on as it is.",
-    LinkAction.SILENCE: "Nobody is notified of this alert for an hour. The run goes on as it is.",
-    LinkAction.STOP: "The trainer is asked to end training after its next steps. It does so only if whoever started it "
-    "allows such requests, and it answers in the history of the alert.",
+    LinkAction.ACKNOWLEDGE: "The alert is marked as acknowledged, and escalations end. The run continues unchanged.",
+    LinkAction.SILENCE: "This alert causes no notification for an hour. The run continues unchanged.",
+    LinkAction.STOP: "The trainer is asked to end training after its next steps. It does so only if the person who "
+    "started it allows such requests, and it answers in the history of the alert.",
     LinkAction.ROLLBACK: "The trainer is asked to go back to the last healthy checkpoint. Later steps are lost. It "
-    "does so only if whoever started it allows such requests, and it answers in the history of the alert.",
+    "does so only if the person who started it allows such requests, and it answers in the history of the alert.",
 }
 HAS_DONE: Final = {
     LinkAction.ACKNOWLEDGE: "It acknowledged the alert.",

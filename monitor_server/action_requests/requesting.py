@@ -91,7 +91,7 @@ def request_action(
     if alert is None or run is None:
         raise UnknownAlert.by_id(alert_id)
     if alert.state == "resolved":
-        raise RequestNotPossible("the alert is resolved; a trainer is asked for an action while its alert holds")
+        raise RequestNotPossible("the alert is resolved; an action can only be requested while its alert is open")
     if run.ended is not None:
         raise RequestNotPossible(f"the run is {run.ended}; only a trainer that sends can be asked for an action")
     excluding = {action, RequestableAction.STOP} if action == RequestableAction.ROLLBACK else {action}

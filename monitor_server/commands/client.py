@@ -204,7 +204,7 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
         with urllib3.request(method, f"{url}/api/v1{path}", **options) as answer:
             body = answer.read(amt=LONGEST_ANSWER + 1)
     except UnicodeEncodeError as error:
-        raise CommandError(f"what is sent to a collector must be text in UTF-8, got {error.object!r}") from error
+        raise CommandError(f"a request to a collector must be text in UTF-8, got {error.object!r}") from error
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
     if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success

@@ -167,8 +167,8 @@ class Connections:
         self._logged_at = now
         log.warning(
             "%d connections are open; since the last such line %d silent ones were closed for new ones, %d new ones "
-            "were refused, and %d were closed that left too much unread; raise RLVITALS_MAX_CONNECTIONS, the limit of "
-            "open files (ulimit -n) or RLVITALS_MAX_UNREAD_BYTES",
+            "were refused, and %d were closed because their clients left too much unread; raise "
+            "RLVITALS_MAX_CONNECTIONS, the limit of open files (ulimit -n) or RLVITALS_MAX_UNREAD_BYTES",
             len(self.open),
             self._evicted,
             self._refused,

@@ -58,7 +58,7 @@ def _delete(
         raise RunActive(
             f"a run must have ended before it is deleted: {', '.join(active[:RUNS_NAMED])}{others}; stop the trainer "
             "first, or force it (`rlvitals runs --force`, over HTTP force=true), after which the run starts again with "
-            "what the trainer still sends"
+            "the next batches of its trainer"
         )
     repositories.retention.begin_deletion(found, now=now)
     return list(found)

@@ -99,8 +99,8 @@ def save_limits(
     for name, value in wanted.items():
         if held[name].value != seen[name]:
             raise SettingsConflict(
-                f"{name} is {_words(held[name].value)} by now, and was {_words(seen[name])} when this was decided: "
-                "look at what it removes, and save again"
+                f"{name} is now {_words(held[name].value)}, and was {_words(seen[name])} when this change was decided: "
+                "preview the removal again, and save again"
             )
         default = Settings.model_fields[name].default
         if value is None or value == default:

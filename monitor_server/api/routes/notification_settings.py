@@ -155,8 +155,8 @@ def _save(collector: Collector, author: Caller, body: SettingsBody | RestoreBody
     current = collector.notifications
     if not isinstance(current, SavedDocument):
         raise SettingsConflict(
-            "channels and routes must be changed in the file that RLVITALS_NOTIFICATIONS names; what is saved here "
-            "counts where it names none"
+            "channels and routes must be changed in the file that RLVITALS_NOTIFICATIONS names; saved ones are "
+            "used only if RLVITALS_NOTIFICATIONS is not set"
         )
     try:
         with collector.store.read() as reading:

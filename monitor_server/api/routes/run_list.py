@@ -126,7 +126,7 @@ def rows(
 def _check_beginning(cursor: int | None, offset: int) -> None:
     if cursor is not None and offset:
         raise InvalidField(
-            "query.offset: cannot be given with a cursor, which says where the list goes on; leave one out"
+            "query.offset: cannot be given with a cursor, which states where the list continues; leave one out"
         )
 
 

@@ -92,7 +92,7 @@ def _versions(own: str, collector: str, sdks: Mapping[str, int]) -> Finding:
     text = f"the collector has {collector}, this command {own}; trainers: {seen or 'none since its start'}"
     others = sorted({*sdks, own} - {collector, ""})
     if others:
-        advice = f"bring all to {collector}: an older SDK works and misses what is newer than itself"
+        advice = f"bring all to {collector}: an older SDK works, but lacks newer functions"
         return Finding(level=Level.WARNING, about="versions", text=text, advice=advice)
     return Finding(level=Level.OK, about="versions", text=text)
 

@@ -31,7 +31,7 @@ def check_shapes(shapes: Mapping[str, Shape], stored: Mapping[str, Shape], *, st
         other = stored.get(name, shape)
         if other != shape:
             raise SummaryConflict(
-                f"summaries of {name!r} at step {step} must be alike on all ranks, "
+                f"summaries of {name!r} at step {step} must have the same shape on all ranks, "
                 f"got {_spelled(shape)} from rank {rank} beside {_spelled(other)}"
             )
 
@@ -75,8 +75,8 @@ def check_summary(name: str, summary: wire.Summary) -> None:
             )
         if not math.isfinite((summary.high - summary.low) * counts.size):
             raise InvalidRecord(
-                f"low and high of {name!r} must lie closer together, so that {counts.size} times their distance is a "
-                f"number, got {summary.low} and {summary.high}"
+                f"low and high of {name!r} must be closer together, so that {counts.size} times their distance is a "
+                f"finite number, got {summary.low} and {summary.high}"
             )
         is_whole = _is_whole(counts)
         if not is_whole.all():

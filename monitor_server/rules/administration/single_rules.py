@@ -71,7 +71,7 @@ def replace_rule(
     if version is not None and found.version != version:
         raise RuleConflict(
             f"the rule {found.name!r} was changed by {found.updated_by} since it was read; read it again, and change "
-            "what it is now"
+            "the newest version"
         )
     changed = changes.replace(found, placed_rule(repositories, rule, author.caller))
     changes.write()
