@@ -84,7 +84,7 @@ def test_what_cannot_be_saved_is_said_in_words_and_changes_nothing(guarded, admi
     assert (answer.status, "RLVITALS_RESPONSE_DAYS sets response_days" in answer.json()["detail"]) == (409, True)
     assert guarded.ask("POST", f"{PATH}/preview", admin, body={"limits": {"response_days": 1.0}}).status == 409
     answer = put(guarded, admin, {"run_days": 1.0}, {"run_days": 2.0})
-    assert (answer.status, "run_days is for good by now, and was 2" in answer.json()["detail"]) == (409, True)
+    assert (answer.status, "run_days is now for good, and was 2" in answer.json()["detail"]) == (409, True)
     for limits in (
         {"audit_days": 1.0},
         {"run_days": -1},
