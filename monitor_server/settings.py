@@ -37,7 +37,7 @@ class Deadlines:
 
 
 class _Environment(EnvSettingsSource):
-    """The variables of the environment; an empty one counts as not set, but for that which draws no dashboard."""
+    """The environment. An empty variable counts as not set, except `RLVITALS_DASHBOARD`: empty means no dashboard."""
 
     def __call__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__call__().items() if value != "" or name == "dashboard"}
@@ -270,7 +270,7 @@ class Settings(BaseSettings):
         *_others: PydanticBaseSettingsSource,
         **_named: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return where settings come from: what is given in the code or on the command line, and the environment."""
+        """Return the sources of settings: arguments of the code or the command line, then the environment."""
         return init_settings, _Environment(settings_cls)
 
     @property

@@ -1,8 +1,8 @@
 """Turns the rows of a log into steps.
 
-Rows of the same step are one step, the first value of a signal standing; a step that goes back, or a higher number
-under the key ``attempt``, starts a new attempt; rows without a whole step are counted. Where that changes what a log
-says, its report says so.
+Rows of the same step are one step, and the first value of each signal counts. A step that goes back starts a new
+attempt, and so does a higher number under the key ``attempt``. Rows without a whole step are numbered. The report of the
+log names the rows that this changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,15 +40,15 @@ def observe(
     """
     report = report or ReadReport()
     held: Observation | None = None
-    attempt, told = 1, -inf
+    attempt, logged = 1, -inf
     for place, row in enumerate(rows):
         signals = named(row)
         if isinstance(row, RecordedRow):
             yield _recorded(row, signals)
             continue
         step = _step(row, place, report)
-        before, told = told, max(told, _told_attempt(row))
-        begins = held is not None and (step < held.step or -inf < before < told)
+        before, logged = logged, max(logged, _logged_attempt(row))
+        begins = held is not None and (step < held.step or -inf < before < logged)
         if held is not None and step == held.step and not begins:
             if _contradicts(signals, held.signals):
                 report.add_repeated(place + 1, step)
@@ -79,10 +79,10 @@ def _contradicts(signals: Mapping[str, float], others: Mapping[str, float]) -> b
     return any(one != other and not (isnan(one) and isnan(other)) for one, other in pairs)
 
 
-def _told_attempt(row: Row) -> float:
-    """Return the attempt that a row tells, or less than any where it tells none."""
-    told = number(row.get("attempt"))
-    return -inf if told is None or isnan(told) else told
+def _logged_attempt(row: Row) -> float:
+    """Return the attempt in a row, or minus infinity if the row has none."""
+    logged = number(row.get("attempt"))
+    return -inf if logged is None or isnan(logged) else logged
 
 
 def _step(row: Row, place: int, report: ReadReport) -> int:

@@ -65,7 +65,7 @@ class ModelMonitors:
         self._norms: dict[str, Tensor] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy, which measures another training: the model of a trainer stays with it."""
+        """Return the state of a copy, which measures another training and so does not hold the trainer's model."""
         if self._is_model_given:
             return vars(self)
         state = vars(self) | {"model": None, "_initial_heads": [], "_is_first": True}

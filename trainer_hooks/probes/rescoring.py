@@ -53,7 +53,7 @@ class PairedProbe:
         self._pending: list[PendingScores] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy, which scores another training: responses that wait for an update stay."""
+        """Return the state of a copy, which scores another training: responses that wait for an update are left out."""
         return vars(self) | {"_pending": []}
 
     def is_due(self, step: int) -> bool:
