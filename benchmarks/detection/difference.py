@@ -44,7 +44,7 @@ Findings = list[tuple[int, str, Severity]]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.garbled.difference", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.difference", description=__doc__)
     parser.add_argument("--corpus", type=Path, action="append", default=[], help="folder of labelled logs, repeatable")
     parser.add_argument("--runs", type=int, default=4, help="suite a: development runs of each kind (default: 4)")
     parser.add_argument("--detector", action="append", choices=DETECTORS, help="default: the newest")

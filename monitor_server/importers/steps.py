@@ -1,8 +1,8 @@
 """Turns the rows of a log into steps.
 
 Rows of the same step are one step, and the first value of each signal counts. A step that goes back starts a new
-attempt, and so does a higher number under the key ``attempt``. Rows without a whole step are numbered. The report of the
-log names the rows that this changes.
+attempt, and so does a higher number under the key ``attempt``. Rows without a whole step are numbered. The report of
+the log names the rows that this changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
