@@ -1,9 +1,10 @@
-"""What a healthy trainer feels while somebody attacks the collector: ``python -m benchmarks.attacks``.
+"""The answer times of a healthy trainer while a client attacks the collector: ``python -m benchmarks.attacks``.
 
-A real `rlvitals serve` on SQLite in a process of its own. One healthy client sends a batch of one step with 60 scalars
-twenty times a second, over a connection that it keeps. The table has the median, the 99th percentile and the largest
-of its answers' times, first alone and then beside each attack, the 99th percentile as a multiple of the one alone, and
-the most memory that the collector held by then. With several rounds, each attack and none take turns.
+The collector is a real `rlvitals serve` on SQLite in another process. One healthy client sends a batch of one step with
+60 scalars twenty times a second, over a connection that it keeps. The table has the median, the 99th percentile and the
+largest of its answer times, first without and then with each attack, the 99th percentile as a multiple of the one
+without, and the most memory that the collector has held by then. With several rounds, all attacks and no attack take
+turns.
 """
 
 import argparse
@@ -124,7 +125,7 @@ def _sixteen_mebi_records(url: str, ends: threading.Event) -> None:
 
 
 def _expanding_config(url: str, ends: threading.Event) -> None:
-    """Send configurations of some hundred bytes that stand for 100 MiB."""
+    """Send configurations of some hundred bytes that expand to 100 MiB."""
     body = msgspec.msgpack.encode({"schema_version": 2, "run": "r", "config": {"a": None}})[:-1]
     count = 100 * MEBIBYTE
     packed = zstandard.compress(body + b"\xdd" + count.to_bytes(4, "big") + b"\x90" * count)
@@ -146,7 +147,7 @@ def _many_names(url: str, ends: threading.Event) -> None:
 
 
 def _many_expanding(url: str, ends: threading.Event) -> None:
-    """Send bodies of 13 KB that stand for 10,000 records each, on 100 connections at once."""
+    """Send bodies of 13 KB that expand to 10,000 records each, on 100 connections at once."""
     records = [{"step": step, "scalars": {"reward/mean": 0.5, "a": 1.0}} for step in range(10_000)]
 
     def send(place: int) -> None:
@@ -161,7 +162,7 @@ def _many_expanding(url: str, ends: threading.Event) -> None:
 
 
 def _one_step(url: str, ends: threading.Event) -> None:
-    """Send one step again and again, in batches of 2,000 records of 200 signals, of which a rank is always missing."""
+    """Send one step again and again, in batches of 2,000 records of 200 signals, always without one of its ranks."""
     signals = {f"{place:03}": 0.1 for place in range(200)}
 
     def batch(turn: int) -> bytes:

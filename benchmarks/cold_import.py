@@ -1,4 +1,4 @@
-"""``python -m benchmarks.cold_import``: the time of `import trainer_hooks` and of what `connect` loads later."""
+"""``python -m benchmarks.cold_import``: the time of `import trainer_hooks` and of the imports of `connect`."""
 
 import statistics
 import subprocess

@@ -1,4 +1,4 @@
-"""When and where a table was measured."""
+"""States the time and the machine of a measurement."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ __all__ = ["conditions"]
 
 
 def conditions(seconds: float) -> str:
-    """Return when and where a table was measured, in one line."""
+    """Return the time and the machine of a measurement in one line."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607 - the developer's own git
         capture_output=True,

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.detector_cost``: what all detectors together cost a step, and whether it stays flat.
+"""``python -m benchmarks.detector_cost``: the cost of all detectors for a step, and whether it grows with the steps.
 
 Every signal that any detector reads is sent at every step; the time is processor time of this thread, so that other
 work on the machine does not count.

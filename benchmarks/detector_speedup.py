@@ -1,8 +1,8 @@
-"""``python -m benchmarks.detector_speedup CHECKOUT``: what a step costs here, beside another checkout.
+"""``python -m benchmarks.detector_speedup CHECKOUT``: the cost of a step here and in another checkout.
 
-Both are measured in turns, each in a process of its own, and of each row the shortest of all turns counts, so that
-other work on the machine disturbs little. The rows are those of `benchmarks.detector_cost`, where every signal is sent,
-and of authored runs of suite A, which also collapse; once more with the state saved after every tenth row, as a
+Both are measured in turns, each in a separate process. The shortest time of all turns counts for each row, so that
+other work on the machine has little effect. The rows are those of `benchmarks.detector_cost`, where every signal is
+sent, and of authored runs of suite A, which also collapse; once more with the state saved after every tenth row, as a
 collector saves it after a slice. The time of saving does not count.
 """
 

@@ -53,7 +53,7 @@ def token_arrays() -> dict[str, Any]:
 
 
 def response_arrays() -> dict[str, Any]:
-    """Make three float32 arrays with one number for each of 2,560 responses, as where a trainer has no tokens."""
+    """Make three float32 arrays with one number for each of 2,560 responses, as a trainer without tokens has them."""
     generator = np.random.default_rng(2)
     return {
         "logprobs": -generator.exponential(0.5, (MANY_RESPONSES, 1)).astype(np.float32),

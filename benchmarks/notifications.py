@@ -1,4 +1,4 @@
-"""How soon a notification leaves, and what a storm of alerts becomes: ``python -m benchmarks.notifications``.
+"""The delay of a notification, and the messages of a storm of alerts: ``python -m benchmarks.notifications``.
 
 A real collector on SQLite and on PostgreSQL, with the default grouping, sends signed webhooks to a real HTTP receiver.
 How soon a notification leaves is measured with all detectors: the step that opens the alert has a gradient norm of NaN.
@@ -50,7 +50,7 @@ DRAIN_SECONDS = 1_800.0
 
 @dataclass
 class _Receiver:
-    """What an HTTP receiver was sent: when each message arrived, and its body."""
+    """The messages of an HTTP receiver: the time of arrival and the body of each."""
 
     url: str = ""
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
@@ -160,7 +160,7 @@ def _latencies(url: str, receiver: _Receiver, what: str) -> str:
 
 
 def _storm(url: str, receiver: _Receiver, alerts: int) -> list[str]:
-    """Let runs open so many critical alerts within a minute, and account for each of them."""
+    """Let runs open this many critical alerts within a minute, and check that each was received."""
     begun = time.monotonic()
     batches = alerts // ALERTS_A_BATCH
 

@@ -1,7 +1,8 @@
 """``python -m benchmarks.pictures URL FOLDER``: a picture of every page of a dashboard, of the run of its demo.
 
 Run `rlvitals demo` first, wait until its run has collapsed, and give its address. The recorded runs that come with
-rlvitals and a few made-up ones are sent to it, so that the fleet is one. `make pictures` writes to docs/images.
+rlvitals and a few made-up runs are sent to it, so that the fleet has several runs. `make pictures` writes to
+docs/images.
 """
 
 import argparse
@@ -92,7 +93,7 @@ def _post(address: str, body: dict[str, object]) -> None:
 
 
 def _pages(url: str) -> dict[str, tuple[str, str]]:
-    """Return the address of each page, and what stands on it once it is drawn."""
+    """Return the address of each page, and the selector of an element that is there once the page is drawn."""
     runs = _items(f"{url}/api/v1/runs?limit=1000")
     alerts = sorted(
         _items(f"{url}/api/v1/alerts?limit=1000"),

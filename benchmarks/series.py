@@ -1,7 +1,7 @@
-"""How long the collector takes to give a series of many points: ``python -m benchmarks.series``.
+"""The time in which the collector returns a series of many points: ``python -m benchmarks.series``.
 
-Writes a run of 60 signals through the store, then reads some of them as the API does. The floor beside it is SQLite
-walking over the same rows and giving nothing but their count.
+Writes a run of 60 signals through the store, then reads some of them as the API does. The lower bound beside it is the
+time in which SQLite counts the same rows.
 """
 
 import argparse

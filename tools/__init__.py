@@ -1,1 +1,1 @@
-"""Commands for those who work on the project; nothing here is installed."""
+"""Commands for developers of the project; they are not part of the installed packages."""

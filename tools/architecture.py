@@ -38,7 +38,7 @@ def imports_between_rooms() -> set[tuple[str, str]]:
 def diagram(package: str, imports: set[tuple[str, str]]) -> str:
     """Return the Mermaid text of a package: a node a folder or module, an arrow for the imports between two of them.
 
-    Rooms of other packages that it imports stand beside it. Arrows that follow from others are left out (the
+    Rooms of other packages that it imports are drawn beside it. Arrows that follow from other arrows are left out (the
     transitive reduction), so that the layers can be read. The package's own ``__init__`` is no room.
     """
     arrows = {(start, end) for start, end in imports if start.startswith(f"{package}.") and end not in PACKAGES}

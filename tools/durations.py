@@ -20,7 +20,7 @@ def seconds_by_file(lines: Iterable[str]) -> Counter[str]:
 
 
 def main() -> int:
-    """Print what comes in, then the table; fail if the tests have failed."""
+    """Print the input, then the table; fail if the tests have failed."""
     lines = []
     for line in sys.stdin:
         sys.stdout.write(line)

@@ -140,7 +140,7 @@ def _variables() -> list[dict[str, Any]]:
             "name": name,
             "datasource": SOURCE,
             "query": {"query": query, "refId": name},
-            "refresh": 2,  # when the time range changes
+            "refresh": 2,  # reads the values again when the time range changes
             "sort": 1,
         }
 

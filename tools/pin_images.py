@@ -1,6 +1,7 @@
 """Pulls the base images of docker-compose.yml and writes them with their digests to .env, which Compose reads.
 
-A tag can be moved to another image; a digest is the hash of the image, and the engine refuses whatever has another.
+A tag can be moved to another image; a digest is the hash of the image, and the engine refuses an image with another
+one.
 """
 
 import json
@@ -22,7 +23,7 @@ def pinned(image: str) -> str:
     """Pull an image and return its name with the digest of the registry.
 
     Raises:
-        PinError: If the engine cannot pull it, or knows no digest of it.
+        PinError: If the engine cannot pull it, or has no digest of it.
     """
     _docker("pull", "--quiet", image)
     digests = json.loads(_docker("image", "inspect", "--format", "{{json .RepoDigests}}", image))

@@ -22,7 +22,7 @@ def definitions(page: str) -> dict[str, str]:
     for names, text in ROW.findall(page):
         plain = re.sub(r"`|\[([^\]]*)\]\([^)]*\)", r"\1", text).strip()
         is_same = plain.startswith("the same")
-        whole = whole if is_same else plain  # of several rows that are the same but for a detail, the first has it all
+        whole = whole if is_same else plain  # of rows that differ only in a detail, the first has the whole text
         for name in _expanded(names):
             found.setdefault(name, f"{plain}: {whole}" if is_same else plain)
     return found
@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def _expanded(names: str) -> list[str]:
-    """Return the names in a cell; `a0` to `a7` stands for all between."""
+    """Return the names in a cell; `a0` to `a7` means all names from the first to the last."""
     found = re.findall(r"`([^`]+)`", names)
     numbered = re.fullmatch(r"(.*?)(\d+)", found[-1]) if " to " in names else None
     if numbered is None:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 TEMPLATES = Path(__file__).with_name("templates")
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
-# What is left to do by hand.
+# The work that is left to do by hand, by the kind of part.
 KINDS = {
     "detector": (
         "read the finished detectors and set `reads`, `size`, `severity` and `what`",

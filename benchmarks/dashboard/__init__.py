@@ -1,7 +1,7 @@
-"""What the dashboard costs, measured in Chromium: cold loads, and pages that stay open.
+"""The cost of the dashboard, measured in Chromium: cold loads, and pages that stay open.
 
-`cold_load` loads pages beside the smallest Dash page, `open_page` pushes steps and zooms, `collector` runs what they
-look at, `command` is the entry point of ``make bench-dashboard``.
+`cold_load` loads pages and the smallest Dash page, `open_page` pushes steps and zooms, `collector` runs the collector
+that they show, `command` is the entry point of ``make bench-dashboard``.
 """
 
 from benchmarks.dashboard.command import main

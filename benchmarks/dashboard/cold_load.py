@@ -63,13 +63,13 @@ def _loads(browser: Browser, asked: argparse.Namespace, address: str, ready: str
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """What one cold load took.
+    """The measurements of one cold load.
 
     Attributes:
         first: Seconds to the first chart, which may be the server's drawing.
         live: Seconds to the chart that answers the mouse.
         busy: Seconds of CPU of the page's main thread until then.
-        megabytes: What was received until then.
+        megabytes: Data received until then.
     """
 
     first: float

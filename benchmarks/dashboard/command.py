@@ -1,7 +1,7 @@
-"""What the dashboard costs: page to first chart, bytes, a pushed step's way to the screen, zoom, and memory.
+"""The cost of the dashboard: time to the first chart, bytes, a pushed step's way to the screen, zoom, and memory.
 
-Needs chromium. Beside it stands the smallest Dash page with the same points in one graph, in the same minute and the
-same browser: read ratios, for seconds on shared cores say little.
+It needs Chromium. The smallest Dash page with the same points in one graph is measured in the same minute and the same
+browser. Read the ratios, because seconds on shared cores vary much.
 """
 
 import argparse
@@ -27,7 +27,7 @@ TABLES: dict[str, Callable[[Browser, int, argparse.Namespace], str]] = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure what was not measured yet, print the tables, and write the page if asked for."""
+    """Make the missing measurements, print the tables, and write the page if requested."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dashboard", description=__doc__)
     parser.add_argument("--runs", type=int, default=1_000, help="runs of the fleet (1000)")
     parser.add_argument("--steps", type=int, default=100_000, help="steps of the long run (100000)")

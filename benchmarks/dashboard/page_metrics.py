@@ -1,4 +1,4 @@
-"""What Chromium measures of a page."""
+"""Chromium's measurements of a page."""
 
 from playwright.sync_api import CDPSession
 
@@ -12,6 +12,6 @@ def page_metrics(tools: CDPSession) -> dict[str, float]:
 
 def held_bytes(tools: CDPSession) -> float:
     """Return the bytes that the page's JavaScript holds, without its garbage."""
-    for _ in range(2):  # what finalisers hold is free after the second
+    for _ in range(2):  # objects that finalisers hold are freed by the second collection
         tools.send("HeapProfiler.collectGarbage")
     return page_metrics(tools)["JSHeapUsedSize"]

@@ -42,7 +42,7 @@ def alarmed_within(trace: Trace, level: str, *, before: int | None, after: int) 
     """Return whether an alarm opened in the rows around the event.
 
     Args:
-        trace: Of a run with an event.
+        trace: The trace of a run with an event.
         level: ``"warn"`` or ``"page"``.
         before: Rows before the event that count; None counts all.
         after: Rows after the event that count.
@@ -110,7 +110,7 @@ def _row(name: str, traces: Sequence[Trace]) -> list[str]:
 
 
 def _is_early(trace: Trace) -> bool:
-    """Return whether the first warning opened so long before the event that it need not belong to it."""
+    """Return whether the first warning opened so long before the event that it may be unrelated to the event."""
     return alarmed_within(trace, "warn", before=None, after=-LEAD_ROWS - 1)
 
 

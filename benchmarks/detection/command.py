@@ -1,4 +1,4 @@
-"""``python -m benchmarks.detection``: which suites, how many runs, where the results go."""
+"""``python -m benchmarks.detection``: the command line with its suites, numbers of runs, and result files."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ PEERS = Path(".venv/peers/bin/python")
 RECORDINGS = Path("docs/experiments")
 LEVELS = {"warn": "Warnings", "page": "Pages"}
 UNDRAWN = ("never", "always")
-# The peers take hours, so that suite A beside them stands apart from suite A alone, and both stay on the page.
+# Suite A with the peers takes hours. So the page has it in another block than suite A alone, and both are kept.
 BESIDE_PEERS = "a beside peers"
 BLOCKS = ("a", BESIDE_PEERS, "b", "c", "priors", "d")
 _BEGIN, _END = "<!-- suite {} -->", "<!-- end -->"
@@ -83,7 +83,7 @@ def write_blocks(page: Path, command: str, sections: Mapping[str, Sequence[Secti
 
 
 def _block(text: str, suite: str) -> str:
-    """Return what a page holds of a suite, markers included."""
+    """Return a suite's part of a page, markers included."""
     _, begin, rest = text.partition(_BEGIN.format(suite))
     return begin + rest.partition(_END)[0] + _END + "\n" if begin else ""
 

@@ -10,7 +10,7 @@ from monitor_server.importers.steps import observations
 __all__ = ["HARD", "NEGATIVE", "POSITIVE", "labelled_corpus"]
 
 NEGATIVE = ("healthy", "plateau_noisy", "never_learns", "healthy_with_spikes")
-HARD = ("transient_dip_recovered", "length_explosion")  # a warning is fine, a page is a false alarm
+HARD = ("transient_dip_recovered", "length_explosion")  # a warning is acceptable, a page is a false alarm
 POSITIVE = (
     "reward_collapse",
     "nan",
@@ -27,8 +27,8 @@ def labelled_corpus(*folders: Path) -> list[LabelledRun]:
     The part of a run's name before two underscores is its repository.
 
     Raises:
-        FileNotFoundError: If no run lies in a folder.
-        ValueError: If no run carries a label that is scored.
+        FileNotFoundError: If a folder has no run.
+        ValueError: If no run has a label that is scored.
     """
     runs = []
     for run in (path for folder in folders for path in run_paths(folder)):

@@ -1,4 +1,4 @@
-"""Lead against false alarms over all thresholds, and its picture: one point is a choice, the curve is the detector."""
+"""Lead against false alarms over all thresholds, and its picture: a point is a threshold, the curve is the detector."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -15,7 +15,8 @@ __all__ = ["Curve", "curve", "picture"]
 
 Curve = list[tuple[float, float]]
 
-# Units of a candidate's own threshold. Ours has no strength under 1: a detector gives no finding before it holds.
+# In units of a candidate's own threshold. Our engine has no strength under 1, because a finding begins at its
+# threshold.
 THRESHOLDS = (1.0, *(float(x) for x in np.geomspace(0.4, 8.0, 25)))
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860, 480, 64, 250, 44, 52
@@ -46,7 +47,7 @@ def curve(traces: Sequence[Trace], level: str) -> Curve:
 
 
 def _has_strength(traces: Sequence[Trace], level: str) -> bool:
-    """Return whether any alarm is stronger or weaker than just an alarm."""
+    """Return whether any alarm has a strength other than 1."""
     return any(bool(np.any((strength != 0.0) & (strength != 1.0))) for strength in _strengths(traces, level))
 
 

@@ -1,7 +1,7 @@
 """``python -m benchmarks.detection.difference``: on how many runs of suites A to D a detector changes a finding.
 
-Each run that holds what a detector reads is replayed by the engine with the detector and without it. Of suite D the
-open seeds alone are read.
+Each run that holds the detector's signals is replayed by the engine with the detector and without it. Only the open
+seeds of suite D are read.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """``python -m benchmarks.detection.leave_one_out``: suite C with the bounds chosen on all repositories but one.
 
 The sizes of every departure and the rarity that rules by ranks demand are varied, and single detectors are switched
-off. For each repository the variant that does best on the others is applied to it. The result shows what the choice is
-worth on a repository that it did not see, and not what the fit reaches. Only language models are scored, and each
-repository counts once.
+off. For each repository the variant that is best on the others is applied to it. The result shows the value of the
+choice on a repository that was not used for it, and not the best possible fit. Only language models are scored, and
+each repository counts once.
 """
 
 import argparse
@@ -45,7 +45,7 @@ MEASURES = ("warned before", f"warned by +{SLACK}", f"paged by +{PAGE_SLACK}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Rarity and sizes as multiples of what is shipped, and the kind of finding that is left out, if any."""
+    """Rarity and sizes as multiples of the shipped values, and the kind of finding that is left out, if any."""
 
     rarity: float
     size: float
@@ -108,7 +108,8 @@ def best(outcomes: Mapping[Variant, Sequence[Outcome]], *, left_out: str) -> Var
     """Choose on all repositories but one.
 
     Among the variants within the bounds of warned and paged negatives the one with the most events, summed over the
-    three windows by repository, then with the fewest negatives warned. Equal variants: the first, which is shipped.
+    three windows by repository, then with the fewest negatives warned. Of equal variants the first, which is the
+    shipped one.
     """
 
     def merit(variant: Variant) -> tuple[bool, float, float]:
@@ -173,7 +174,7 @@ def _outcome(run: LabelledRun) -> Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what each variant reaches, and what choosing without one repository reaches on it."""
+    """Print the scores of each variant, and those on each repository of the variant chosen without it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.leave_one_out", description=__doc__)
     parser.add_argument(
         "--corpus", type=Path, action="append", required=True, help="folder of labelled logs, repeatable"

@@ -1,6 +1,6 @@
-"""The peers, rlwatch, rl-doctor and rlprobe, each in a process of an environment of its own.
+"""The peers, rlwatch, rl-doctor and rlprobe, each in a process of a separate environment.
 
-Their answers are kept beside that environment by what they were asked: equal rows are never asked about twice.
+Their answers are kept beside that environment, by the digest of the rows, so that a peer never reads equal rows twice.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ PROGRESS_SECONDS = 30.0
 SAVE_RUNS = 20
 
 Answer = list[list[int]]  # [warn, page] a row
-Answers = dict[str, Answer]  # by the digest of what was asked
+Answers = dict[str, Answer]  # by the digest of the rows
 
 
 def peer_traces(python: Path, runs: Sequence[LabelledRun]) -> dict[str, list[Trace]]:
@@ -34,7 +34,7 @@ def peer_traces(python: Path, runs: Sequence[LabelledRun]) -> dict[str, list[Tra
         runs: Each row goes to the peer in order.
 
     Raises:
-        RuntimeError: If a peer's process ends early; its own words stand on standard error.
+        RuntimeError: If a peer's process ends early; its messages are on standard error.
     """
     with ThreadPoolExecutor(len(PEERS)) as threads:
         asked = [threads.submit(_answers, python, tool, runs) for tool in PEERS]
@@ -62,7 +62,7 @@ def _answers(python: Path, tool: str, runs: Sequence[LabelledRun]) -> list[Answe
 
 
 def _ask_all(python: Path, tool: str, asked: Mapping[str, tuple[str, str]], answers: Answers, kept: Path) -> None:
-    """Ask one peer what it has not been asked before, and keep its answers."""
+    """Let one peer read the rows that it has not read before, and keep its answers."""
     with subprocess.Popen(  # noqa: S603 - our own worker, in the environment the user named
         [str(python), str(WORKER), tool], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -1,9 +1,9 @@
-"""``python -m benchmarks.detection.priors``: would what other runs showed help in the first rows of a short run?
+"""``python -m benchmarks.detection.priors``: tests whether data of other runs help in the first rows of a short run.
 
-A prior is put in front of a run as rows that it did not have: around the values of its first two rows, as noisy as the
-first rows of healthy runs were elsewhere, in the same trainer or in all. Every baseline then begins with them, and each
-row of the run's own makes them weigh less. The detectors are those that are shipped. A prior never sees the repository
-to whose runs it is applied, and the variant is chosen on the other repositories.
+A prior consists of artificial rows before the run: values around those of its first two rows, with the noise of the
+first rows of healthy runs of other repositories, in the same trainer or in all. Every baseline then begins with these
+rows, and each row of the run itself reduces their weight. The detectors are the shipped ones. A prior never uses the
+repository to whose runs it is applied, and the variant is chosen on the other repositories.
 """
 
 import argparse
@@ -77,7 +77,7 @@ VARIANTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a run: whether it was warned, and how many rows before its event in time (None: not)."""
+    """The result of a run: whether a warning opened, and how many rows before its event it was in time (None: not)."""
 
     repository: str
     is_event: bool
@@ -151,7 +151,7 @@ def prepend(observations: Sequence[Observation], prior: Prior, variant: Variant)
         if all(map(math.isfinite, own)):
             centre = statistics.fmean(own)
             noise = variant.times * prior[signal] * abs(centre)
-            # Each signal in an order of its own, so that no two move together.
+            # Each signal has a different order, so that no two signals move together.
             drawn = np.random.default_rng(order).permutation(quantiles)
             series[signal] = [centre + noise * float(quantile) for quantile in drawn]
     first = observations[0]
@@ -185,7 +185,7 @@ def _outcome(run: LabelledRun, prior: Prior, variant: Variant) -> Outcome:
 
 
 def _outcomes(runs: Sequence[tuple[str, LabelledRun]]) -> dict[Variant, list[Outcome]]:
-    """Return the outcome of every variant on every short run, each with a prior that its repository has no part in."""
+    """Return the outcome of every variant on every short run, each with a prior made without the run's repository."""
     outcomes: dict[Variant, list[Outcome]] = {variant: [] for variant in VARIANTS}
     healthy = [(trainer, run) for trainer, run in runs if run.truth.group is Group.BENIGN]
     for left_out in sorted({repository(run.name) for _, run in runs}):

@@ -18,8 +18,8 @@ __all__ = ["recordings"]
 def recordings(folder: Path) -> list[LabelledRun]:
     """Return the reference trainer's recordings below a folder: ``*.jsonl`` or ``*.jsonl.gz``, canonical names.
 
-    Runs that went back on an alert (their rows have an ``attempt``) are left out: they are what the engine of
-    their day made of them, and no test of today's.
+    Runs that went back on an alert (their rows have an ``attempt``) are left out: they depend on the engine at the time
+    of the recording, and do not test the present one.
 
     Truth comes from the reward itself: the collapse of `collapse_step`, or the first non-finite gradient. The onset
     of a drift is not known, so every alarm before the collapse counts.

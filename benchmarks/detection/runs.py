@@ -1,4 +1,4 @@
-"""What every suite hands to the scorer: a run's observations with what truly happened in it."""
+"""The runs that every suite gives to the scorer: observations with the truth about them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ __all__ = ["Group", "LabelledRun", "Truth"]
 
 
 class Group(StrEnum):
-    """What a run may teach: false alarms, lead before a slow death, or the other failures."""
+    """The use of a run in the scores: false alarms, the lead before a slow collapse, or the other failures."""
 
     BENIGN = "benign"
     DISPLACEMENT = "displacement"
@@ -20,7 +20,7 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What truly happened, in steps; None where it never did.
+    """The true steps of a failure; None for a part that did not happen.
 
     ``onset`` is where the failure begins (t₁, phase II of a displacement run), ``acceleration`` where phase III
     begins (t₂), ``collapse`` the first step of the collapse (T_c). onset ≤ acceleration ≤ collapse.

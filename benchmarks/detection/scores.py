@@ -42,7 +42,7 @@ class LevelScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miss:
-    """A failing run without an alarm in time, and why."""
+    """A failing run without an alarm in time, and the reason."""
 
     run: str
     level: str

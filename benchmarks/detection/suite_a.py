@@ -62,7 +62,7 @@ def collect(
     Args:
         runs: Runs of each benign and displacement kind; half as many of each other failure and of each twin.
         first: Seeds to pass over: detectors fit the seeds they were developed on.
-        development: Use development seeds; the test seeds are for what is reported.
+        development: Whether to use development seeds; the test seeds are for reported numbers.
         workers: Processes.
         peers: Interpreter of the peers' environment; they see the first `PEER_RUNS` seeds. None leaves them out.
         kept: Folder in which the traces of each run are kept, so that an interrupted suite continues where it was.

@@ -1,4 +1,4 @@
-"""Suite D: failures induced in TRL at a known step, each beside its healthy twin. What chose no rule stands apart."""
+"""Suite D: failures induced in TRL at a known step, each with its healthy twin. Unseen pairs have separate tables."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ TITLES = {
     Half.OTHER_TRAINER: "Another trainer: TRL's RLOOTrainer, of which no rule has seen a run",
 }
 
-# Whoever makes rules is to see of these no more than the counts.
+# Authors of rules must see only the counts of these pairs.
 UNLISTED = (Half.UNSEEN_SEEDS, Half.OTHER_TRAINER)
 
 _NOTE = """{pairs} pairs of a run of a trainer of TRL and its healthy twin of the same seed: the same to the last bit

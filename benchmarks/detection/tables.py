@@ -17,7 +17,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A heading, what to know, and tables."""
+    """A heading, an explanation, and tables."""
 
     title: str
     notes: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""What suite A is meant to show (detection.md, section 5), next to what it shows."""
+"""The targets for suite A (detection.md, section 5), beside the results."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ PAUSE_STRENGTH = 3.5  # of a critical finding, at which a run may be paused auto
 
 
 def targets_table(runs: Traces, microseconds: Sequence[float]) -> Table:
-    """Return the targets with what was reached, with the paired channel and without."""
+    """Return the targets and the results, with the paired channel and without."""
     p99 = float(np.quantile(microseconds, 0.99))
     paired, standard = (_reached(runs[name], p99) for name in (ENGINE, ENGINE_STANDARD))
     rows = []

@@ -29,7 +29,7 @@ Replay = Callable[[Sequence[Observation]], Sequence[Mark]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """Something that is scored: its name, and how it reads a run from a fresh start, row by row."""
+    """A rule that is scored: its name, and a function that reads a run from a fresh start, row by row."""
 
     name: str
     replay: Replay
@@ -69,7 +69,7 @@ class Trace:
 
         Args:
             level: ``"warn"`` or ``"page"``.
-            threshold: What the strength must reach, in units of the candidate's own threshold.
+            threshold: The strength of an alarm, in units of the candidate's own threshold.
         """
         strength = self.warn if level == "warn" else self.page
         held = strength >= threshold

@@ -1,4 +1,4 @@
-"""Runs through candidates, over processes, with progress on standard error. What is done can be kept and resumed."""
+"""Reads runs with all candidates, in several processes. Finished runs can be kept, so that a suite can be resumed."""
 
 import functools
 import pickle
@@ -36,10 +36,10 @@ def authored_traces(kinds: Sequence[str], seeds: Sequence[int], *, workers: int,
     """Make every kind with every seed, and return the traces of our engine and the baselines.
 
     Args:
-        kinds: Of the authored runs.
-        seeds: Of each kind.
-        workers: Processes.
-        kept: Folder in which the traces of each run are kept, so that an interrupted call continues where it was. They
+        kinds: The kinds of the authored runs.
+        seeds: The seeds of each kind.
+        workers: The number of processes.
+        kept: Folder in which the traces of each run are kept, so that an interrupted call can be continued. They
             belong to one set of detectors and one generator. None keeps nothing.
     """
     return _collect(_authored_job, [(kind, seed) for seed in seeds for kind in kinds], workers, kept)

@@ -1,4 +1,4 @@
-"""What a training does between two logged steps: it holds the interpreter, sleeps, or computes.
+"""The work of a training between two logged steps: it holds the interpreter, sleeps, or computes.
 
 While pure Python runs, a tool's threads compete for the interpreter, but keep the processor's caches. A training that
 waits for an accelerator leaves both to the tool. A training by torch on this processor has evicted the tool's code and

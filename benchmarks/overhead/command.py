@@ -21,7 +21,7 @@ TOOLS = ("wandb", "trackio", "tensorboard", "swanlab", "mlflow", "torch")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the tables, and write the page if asked for."""
+    """Measure, print the tables, and write the page if requested."""
     parser = argparse.ArgumentParser(prog="benchmarks.overhead", description="What the SDK costs a training")
     parser.add_argument("--peers", type=Path, default=PEERS, help="interpreter with requirements/overhead.txt")
     parser.add_argument("--steps", type=int, default=300, help="steps a round (300)")
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for part in _parts(given):
         print(part, end="\n\n", flush=True)
         parts.append(part)
-        # The whole takes hours: finished tables are kept, whatever happens later.
+        # All measurements take hours, so each finished table is kept even if a later one fails.
         if given.write:
             given.write.write_text(_page(conditions, parts), encoding="utf-8")
     return 0

@@ -84,7 +84,7 @@ def _rlvitals(folder: Path) -> Logger:
 
 
 def _appended(_: Path) -> Logger:
-    """Copy a step and keep it for a while: the least that a tool can do that works in the background."""
+    """Copy a step and keep it for a while, which is the least work of any tool that works in the background."""
     waiting: deque[tuple[int, dict[str, float], dict[str, bytes]]] = deque()
 
     def log(step: int, scalars: Mapping[str, float], arrays: Arrays) -> None:

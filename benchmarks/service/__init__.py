@@ -1,1 +1,1 @@
-"""What one collector does in a second, and how its cost grows: ``make bench-service``."""
+"""The work that one collector does in a second, and the growth of its cost: ``make bench-service``."""

@@ -20,7 +20,7 @@ Kinds = dict[str, NewDatabase]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what was not measured yet, print the tables, and write the page if asked for."""
+    """Make the missing measurements, print the tables, and write the page if requested."""
     parser = argparse.ArgumentParser(prog="benchmarks.service", description="What one collector does in a second")
     parser.add_argument("--peers", type=Path, default=PEERS, help="interpreter with requirements/overhead.txt")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything, to try it out")

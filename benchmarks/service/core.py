@@ -1,4 +1,4 @@
-"""Ingest and projection of a store in this process, without HTTP: what their parts cost in processor time."""
+"""Ingest and projection of a store in this process, without HTTP, to measure the processor time of their parts."""
 
 import time
 
@@ -70,7 +70,7 @@ class Core:
                 self._log.append(repositories, batch)
 
     def project(self, runs: list[str]) -> None:
-        """Project all that there is of some runs, in turns."""
+        """Project all records of some runs, in turns."""
         left = [wire.run_id("default", run) for run in runs]
         while left:
             run_id = left.pop(0)

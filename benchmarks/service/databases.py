@@ -32,7 +32,7 @@ def databases() -> Iterator[dict[str, NewDatabase]]:
 
 
 def stored_bytes(url: str) -> int:
-    """Return how much a database takes on disk."""
+    """Return the bytes that a database takes on disk."""
     if url.startswith("sqlite"):
         path = Path(url.removeprefix("sqlite:///"))
         return sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))

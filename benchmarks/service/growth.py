@@ -1,4 +1,4 @@
-"""How the cost of a step grows with runs, steps and ranks, and whether a collector's memory stays where it is."""
+"""The growth of the cost of a step with runs, steps and ranks, and of a collector's memory over a long run."""
 
 import os
 import time

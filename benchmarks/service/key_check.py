@@ -1,7 +1,7 @@
-"""``python -m benchmarks.service.key_check``: how much longer a batch takes where the collector asks for keys.
+"""``python -m benchmarks.service.key_check``: the additional time of a batch if the collector requires keys.
 
-Two collectors run side by side, one without keys and one with. The same small batch goes to each in turn, so that
-whatever else the machine does slows both.
+Two collectors run at the same time, one without keys and one with keys. The same small batch goes to each in turn, so
+that other work of the machine slows both.
 """
 
 import contextlib

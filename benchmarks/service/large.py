@@ -1,4 +1,4 @@
-"""Export and deletion of what is large: their time, the collector's memory, and how long another trainer waits."""
+"""Export and deletion of large runs: their time, the collector's memory, and the waiting time of another trainer."""
 
 import contextlib
 import threading
@@ -124,7 +124,7 @@ def _read(url: str, least_lines: int) -> None:
 
 
 def _delete(address: str, database: str) -> None:
-    """Delete, and wait until nothing of it is stored."""
+    """Delete a run or a project, and wait until none of its rows is stored."""
     answer = urllib3.request("DELETE", f"{address}?force=true", retries=False)
     if answer.status >= 300:  # noqa: PLR2004 - success
         raise RuntimeError(answer.data.decode())

@@ -1,6 +1,6 @@
-"""What rules of the user's own cost the projector, and how long a dry run takes: python -m benchmarks.service.rules.
+"""The cost of the user's rules for the projector, and the time of a dry run: python -m benchmarks.service.rules.
 
-Each round records the same steps on a database of its own, projects them one slice a step, as they come from a trainer,
+Each round records the same steps on a new database, projects them one slice a step, as they come from a trainer,
 and repeats that with 0, 10 and 100 rules in turn. The table shows the median processor time of a slice, and its ratio
 to the one without rules of the same round.
 """

@@ -24,12 +24,12 @@ SENDERS = 8
 ROLES = {"all": "", "ingest": ", role ingest"}
 RUNS = 8
 PEER_TIMEOUT_SECONDS = 120
-# Before what counts, modules are imported at their first use, and the collector finds out that it is busy.
+# In this time modules are imported at their first use, and the collector detects its load; it does not count.
 WARM_UP_SECONDS = 1.5
-# So many that a projector does not reach each of them within the 3 s for which it owns a run.
+# So many runs that a projector does not reach each of them within the 3 s for which it owns a run.
 SHARED_RUNS = 32
 DRAIN_SECONDS = 600.0
-# What detection, assembly and the store together did in a second on this kind of machine before issue 13.
+# Steps a second of detection, assembly and the store together on this kind of machine before issue 13.
 STEPS_BEFORE = (520, 620)
 
 
@@ -168,7 +168,7 @@ def _waiting_records(core: Core) -> int:
 
 
 def lag_table(kinds: dict[str, NewDatabase], *, seconds: float) -> str:
-    """Return the table of how far the projector is behind, while steps come at half of what it can do."""
+    """Return the table of the projector's lag while steps arrive at half of its capacity."""
     rows = [
         "### Lag of the projector at half of its capacity, one collector process with everything",
         "",

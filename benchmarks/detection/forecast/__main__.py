@@ -23,15 +23,15 @@ from monitor_server.detection.protocol import HORIZONS
 COEFFICIENTS = Path(hazard.__file__).with_name("coefficients.json")
 RECORDINGS = Path(__file__).parents[3] / "docs"
 LIKELIHOOD_PENALTY = 1e-5
-# Real logs hold few failures, most of them from one repository. Of 1e-5, 3e-4, 3e-3 and 1e-2 this one was chosen by the
-# Brier score at 50 rows with one repository left out.
+# Real logs hold few failures, most of them from one repository. This penalty was chosen among 1e-5, 3e-4, 3e-3 and 1e-2
+# by the Brier score at 50 rows with one repository left out.
 METRICS_PENALTY = 3e-4
 NO_GAIN = """The gain at the longest horizon is not above 0 with 95 % confidence, so the evidence is left out: a run
 that sends no likelihood gets the base rate of the real logs, whatever happens in it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fit, score, print, and write what is asked for."""
+    """Fit, score, print, and write the requested files."""
     options = _parser().parse_args(arguments)
     if options.model == hazard.LIKELIHOOD:
         models, sections = _score_likelihood(options)
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _score_likelihood(options: argparse.Namespace) -> tuple[list[HazardModel], list[Section]]:
-    """Fit and score the models of runs with likelihoods: with ratios and without, each row by the one that fits it."""
+    """Fit and score the two models of runs with likelihoods, with and without ratios, each on its rows."""
     developed = DEVELOPMENT_SEEDS[options.first : options.first + options.seeds]
     authored = authored_rows(developed, workers=options.workers)
     recorded = recorded_rows(RECORDINGS)

@@ -66,6 +66,6 @@ def _regression(
 
 
 def as_json(model: HazardModel) -> dict[str, object]:
-    """Return what the model is built from, except for its name, as JSON values."""
+    """Return the values that the model is built from, except for its name, as JSON values."""
     given = [each.name for each in dataclasses.fields(model) if each.init and each.name != "name"]
     return {name: getattr(model, name) for name in given}

@@ -32,8 +32,9 @@ class Rows:
         evidence: One row of numbers for each row, in the order of `EVIDENCE`.
         ahead: Rows until the collapse, at least 1, or until the end of a run that does not collapse, at least 0.
         collapses: Whether the run of each row collapses.
-        units: What is drawn with replacement for intervals: the run, or on real logs the repository.
-        groups: What is left out together: the kind of an authored run, the folder of a recording, the repository.
+        units: The unit that is drawn with replacement for intervals: the run, or for real logs the repository.
+        groups: The group that is left out together: the kind of an authored run, the folder of a recording, or the
+            repository.
         has_ratios: Whether the run observes likelihood ratios at each row.
     """
 
@@ -59,7 +60,7 @@ class Rows:
         return replace(self, evidence=np.zeros_like(self.evidence))
 
     def without_ratios(self) -> "Rows":
-        """Return the rows as a run sends them that observes no ratios."""
+        """Return the rows as a run without ratios sends them."""
         evidence = self.evidence.copy()
         evidence[:, NAMES.index("ratio_rise")] = 0.0
         return replace(self, evidence=evidence, has_ratios=np.zeros_like(self.has_ratios))

@@ -53,7 +53,7 @@ def score(probabilities: NDArray[np.float64], outcomes: NDArray[np.float64], uni
 
     Args:
         probabilities: One for each row.
-        outcomes: Likewise.
+        outcomes: One for each row.
         units: The unit of each row; units are drawn with replacement for the intervals.
     """
     known = ~np.isnan(outcomes)

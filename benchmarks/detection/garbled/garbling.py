@@ -18,7 +18,7 @@ class Garbling:
     """A way to garble one response.
 
     Attributes:
-        form: What the detector should call it.
+        form: The form that the detector should name.
         garble: Takes the token ids of an action, the size of the vocabulary and a generator; gives other ids.
         is_fluent: Whether the policy is as sure of these tokens as of its own. If not, they are scored by the policy.
     """

@@ -1,4 +1,4 @@
-"""Which statistic of token ids tells a loop: repeated 4-grams, or how well the ids compress; by period and by noise."""
+"""Compares two statistics of token ids as signs of a loop, repeated 4-grams and compression, by period and by noise."""
 
 import zlib
 

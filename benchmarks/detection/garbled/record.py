@@ -1,8 +1,8 @@
-"""``python -m benchmarks.detection.garbled.record``: train, and note what garbled responses would show.
+"""``python -m benchmarks.detection.garbled.record``: trains, and records the signals of garbled responses.
 
-A run of the reference trainer is healthy and is not touched. From step 41 on the responses of each step are garbled
-beside it, in every way and at every strength; the policy of that step scores what is not fluent. The recording has the
-run's own rows, and of each garbled one the signals that differ.
+The run of the reference trainer is healthy and is not changed. From step 41 on, copies of the responses of each step
+are garbled, in every way and at every strength; the policy of that step scores the copies that are not fluent. The
+recording has the run's own rows, and the signals that differ in each garbled row.
 """
 
 import argparse
@@ -38,12 +38,13 @@ SLOW = "over 20 steps"
 RAMP = 20
 # Sampling at 1.3 is a change of a setting, and its responses can still be read; at 3 they cannot.
 TEMPERATURES = (1.3, 3.0)
-# What the token ids and the policy's scores of them decide; rewards, lengths and updates stay those of the run.
+# The signals that depend on token ids and their scores by the policy; rewards, lengths and updates stay those of the
+# run.
 DECIDED = ("text/", "likelihood/", "entropy/mean", "entropy/p95", "entropy/action")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record the runs of some seeds; a recording that is there is kept."""
+    """Record the runs of some seeds; an existing recording is kept."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.garbled.record", description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="first seed (default: 0)")
     parser.add_argument("--seeds", type=int, default=6, help="how many (default: 6)")
@@ -117,7 +118,7 @@ def _garble(
 
 
 def _sample(trainer: Trainer, policy: Policy, temperature: float, step: int) -> TrainingBatch:
-    """Sample other responses of the same policy, with draws of their own, so that the run stays as it is."""
+    """Sample other responses of the same policy with a separate generator, so that the run does not change."""
     config, environment = trainer.config, trainer.environment
     draw, generator = random.Random(step), torch.Generator().manual_seed(1000 * config.seed + step)  # noqa: S311
     asked = draw.sample(environment.questions, config.questions_per_step)

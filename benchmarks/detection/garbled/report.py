@@ -1,4 +1,4 @@
-"""The tables on garbled responses: authored ones, recorded ones, and what the detector changes on every other suite."""
+"""The tables on garbled responses: authored ones, recorded ones, and the detector's changes on all other suites."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ WITHIN = (5, 10, 20)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A finding about the text of a step: what the engine calls it."""
+    """A finding about the text of a step, with the name that the engine gives it."""
 
     step: int
     form: str
@@ -90,7 +90,7 @@ HEALTHY_HEADER = ("responses", "runs warned", "95 %")
 
 
 def detections(run: GarbledRun) -> Detected:
-    """Return what became of an authored failure."""
+    """Return the findings on an authored failure."""
     return _detected(run)
 
 
@@ -145,7 +145,7 @@ def _read(path: Path) -> Recording:
 
 
 def _observations(own: dict[int, Signals], other: dict[int, Signals]) -> list[Observation]:
-    """Return a run in which the responses of some steps are others; what those lack is not observed."""
+    """Return a run in which some steps have other responses; signals that these lack are not observed."""
     rows: list[Observation] = []
     for step, signals in own.items():
         changed: dict[str, Any] = signals

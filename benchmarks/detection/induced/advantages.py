@@ -11,12 +11,12 @@ POISONED_STEPS = 3
 
 
 def broken_advantages(advantages: Tensor, failure: Failure, amount: float, *, age: int, group: int) -> Tensor:
-    """Return what the trainer trains on in place of the right advantages.
+    """Return the advantages that the trainer uses in place of the right ones.
 
     Args:
         advantages: One for each response, ``(B,)``; groups stand together.
-        failure: What breaks; other causes change nothing.
-        amount: How much of the failure is there, in [0, 1].
+        failure: The failure; other causes change nothing.
+        amount: The share of the failure's full level, in [0, 1].
         age: Steps since the onset.
         group: Responses of a group; B is a multiple of it.
     """
@@ -28,7 +28,7 @@ def broken_advantages(advantages: Tensor, failure: Failure, amount: float, *, ag
     if failure.cause is Cause.ADVANTAGE_SIGN:
         return advantages * (1.0 - 2.0 * share)
     if failure.cause is Cause.ADVANTAGE_ORDER:
-        # A generator of its own: that of torch samples the batches, which stay those of the twin.
+        # A separate generator, because torch's generator samples the batches, which must stay those of the twin.
         random = torch.Generator().manual_seed(age)
         moved = torch.randperm(len(advantages), generator=random)[: round(share * len(advantages))]
         broken = advantages.clone()

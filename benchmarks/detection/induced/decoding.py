@@ -1,7 +1,7 @@
 """Token by token through the tiny Qwen2 with a cache of keys and values: ten times faster than its own forward pass.
 
-Suite D has a sampler of its own for the same reason as an inference engine: a token costs one new position and not the
-whole text again. Probabilities agree with the model's to the rounding of float32.
+Suite D has its own sampler for the same reason as an inference engine: a token costs one new position and not the
+whole text again. Probabilities agree with the model's up to the rounding of float32.
 """
 
 import torch

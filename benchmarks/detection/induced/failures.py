@@ -8,7 +8,7 @@ __all__ = ["FAILURES", "LATER_CAUSES", "Cause", "Failure"]
 
 
 class Cause(StrEnum):
-    """What breaks. The level of a failure has the unit that is stated here."""
+    """The cause of a failure. The level of a failure has the unit that is stated here."""
 
     LEARNING_RATE = "learning_rate"
     """The learning rate is multiplied by the level."""
@@ -78,7 +78,7 @@ class Failure:
         return f"{self.cause}-{self.level:g}" + (f"-over-{self.ramp}" if self.ramp else "")
 
     def amount(self, step: int, onset: int) -> float:
-        """Return how much of the failure is there at a step, from 0 (before the onset) to 1."""
+        """Return the share of the failure's full level at a step, from 0 (before the onset) to 1."""
         if step < onset:
             return 0.0
         return min(1.0, (step - onset + 1) / self.ramp) if self.ramp else 1.0
@@ -108,7 +108,7 @@ FAILURES: Sequence[Failure] = (
     Failure(cause=Cause.POISONED_ANSWERS, level=0.8, ramp=40),
     Failure(cause=Cause.LOW_PRECISION, level=7),
     Failure(cause=Cause.LOW_PRECISION, level=3),
-    # The place of a failure is part of its seeds, so new ones stand at the end.
+    # The place of a failure is part of its seeds, so new failures are added at the end.
     Failure(cause=Cause.UNENDING, level=1),
     Failure(cause=Cause.OPTIMISER_RESET, level=1),
     Failure(cause=Cause.UNZEROED_GRADIENTS, level=1),

@@ -19,10 +19,10 @@ class Grader:
 
     Args:
         answers: The right answers by problem, ``(N, 7)`` token ids.
-        seed: Of its generator.
-        step: Returns the step under way.
-        amount: Returns how much of the failure is there at that step.
-        failure: What breaks; None in a healthy run.
+        seed: The seed of its generator.
+        step: Returns the present step.
+        amount: Returns the share of the failure's full level at that step.
+        failure: The failure; None in a healthy run.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Grader:
         return [float(reward) for reward in graded]
 
     def style(self, completion_ids: list[list[int]], index: list[int], **_: object) -> list[float]:
-        """Return half the share of places that are right, and what a failure gives for length."""
+        """Return half the share of places that are right, plus the reward for length of a failure."""
         graded = self._broken(self._places(completion_ids, index)) * STYLE_WEIGHT
         if self._failure is not None and self._failure.cause is Cause.LENGTH_REWARD:
             lengths = np.array([len(tokens) for tokens in completion_ids])

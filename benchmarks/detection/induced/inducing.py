@@ -1,4 +1,4 @@
-"""Breaks what is neither sampler nor grader: optimiser, batch and weights. Measures the true quality."""
+"""Breaks the optimiser, the batch or the weights. Measures the true quality."""
 
 import math
 from typing import Any
@@ -17,7 +17,7 @@ UNCLIPPED = 1e6
 
 
 class Inducing(TrainerCallback):
-    """Keeps the step under way and the true quality, and breaks the optimiser where that is the failure."""
+    """Keeps the present step and the true quality, and breaks the optimiser if that is the failure."""
 
     def __init__(self, setting: Setting, failure: Failure | None, held_out: Problems) -> None:
         self.trainer: Any = None
@@ -28,7 +28,7 @@ class Inducing(TrainerCallback):
 
     @property
     def amount(self) -> float:
-        """How much of the failure is there at the step under way."""
+        """The share of the failure's full level at the present step."""
         return self._failure.amount(self.step, self._setting.onset) if self._failure is not None else 0.0
 
     def on_step_begin(
@@ -38,7 +38,7 @@ class Inducing(TrainerCallback):
         control: TrainerControl,  # noqa: ARG002 - transformers' signature
         **_: object,
     ) -> None:
-        """Set the step, and what a failure of the optimiser changes."""
+        """Set the step, and make the changes of a failure of the optimiser."""
         self.step = state.global_step + 1
         if self._failure is None or not self.amount:
             return
@@ -64,7 +64,7 @@ class Inducing(TrainerCallback):
         control: TrainerControl,  # noqa: ARG002
         **_: object,
     ) -> None:
-        """Keep the gradients, clipped as they are, where nothing sets them to zero."""
+        """Keep the clipped gradients if the failure is that they are not set to zero."""
         if self._failure is not None and self._failure.cause is Cause.UNZEROED_GRADIENTS and self.amount:
             self._kept = [torch.zeros(()) if g is None else g.clone() for g in self._gradients()]
 
@@ -85,7 +85,7 @@ class Inducing(TrainerCallback):
         control: TrainerControl,  # noqa: ARG002
         **_: object,
     ) -> None:
-        """Round the weights where that is the failure, and measure the quality."""
+        """Round the weights if that is the failure, and measure the quality."""
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         if self._failure is not None and self._failure.cause is Cause.LOW_PRECISION and self.amount:
             _round_weights(model, int(self._failure.level))

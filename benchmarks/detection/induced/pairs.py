@@ -1,4 +1,4 @@
-"""Recordings of suite D as runs with truth: whether a failing run truly failed is read off its healthy twin."""
+"""Recordings of suite D as runs with truth: the healthy twin shows whether a failing run truly failed."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ LOST_ROWS = 10
 
 
 class Half(StrEnum):
-    """A part of the recordings, by what was known of it when rules were chosen."""
+    """A part of the recordings, by how much of it was known when rules were chosen."""
 
     OPEN = "open seeds"
     """Pairs of even numbers, which may be looked at."""
@@ -31,7 +31,7 @@ class Half(StrEnum):
     UNSEEN_CAUSES = "unseen causes"
     """Pairs of causes that were added when the rules were fixed."""
     OTHER_TRAINER = "another trainer"
-    """Pairs of another trainer of TRL than GRPO's, of which no rule has seen a run."""
+    """Pairs of another trainer of TRL than GRPO's; no rule was made with its runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ def pairs(folder: Path, channel: str) -> list[Pair]:
     The first of them is the loss, which is the truth's ``collapse``.
 
     Args:
-        folder: Of `benchmarks.detection.induced`, with the folders in it.
-        channel: ``"hooks"``, what the callback sent, or ``"log"``, what TRL logged.
+        folder: The folder of recordings of `benchmarks.detection.induced`, with the folders in it.
+        channel: ``"hooks"``, the signals that the callback sent, or ``"log"``, the metrics that TRL logged.
     """
     found = []
     for path in sorted(folder.rglob("*-failing.jsonl.gz")):

@@ -20,11 +20,11 @@ RECORDINGS = Path("benchmarks/detection/induced/recordings")
 DIGITS = 4
 SEEDS_APART = 100  # pairs of one number have seeds beside each other
 TRAINERS_APART = 1_000_000
-HALVES = 2  # an open pair and an unseen one are recorded after each other, so that an interruption leaves both
+HALVES = 2  # an open and an unseen pair are recorded one after the other, so that an interruption leaves both kinds
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record what is missing below a folder; an interrupted recording continues where it was."""
+    """Record the missing runs below a folder; an interrupted recording continues at the first missing run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.induced", description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="number of the first pair of each failure (default: 0)")
     parser.add_argument("--pairs", type=int, default=4, help="pairs of each failure (default: 4)")
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write(path: Path, meta: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """Write a recording: what it is, then a row a line, numbers of four digits; the same run gives the same bytes."""
+    """Write a recording: its description, then a row a line, numbers of four digits; equal runs give equal bytes."""
     text = "".join(json.dumps(_short(line), separators=(",", ":")) + "\n" for line in [meta, *rows])
     whole = path.with_suffix(".whole")
     whole.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

@@ -21,10 +21,10 @@ class Sampler:
     """Samples responses token by token, as TRL's ``rollout_func``, and reports the log-probabilities that it used.
 
     Args:
-        problems: What may be asked; prompts are found among them.
-        seed: Of its own generator.
-        amount: Returns how much of the failure is there at the step under way.
-        failure: What breaks; None in a healthy run.
+        problems: The problems among which prompts are looked up.
+        seed: The seed of its own generator.
+        amount: Returns the share of the failure's full level at the present step.
+        failure: The failure; None in a healthy run.
     """
 
     def __init__(self, problems: Problems, seed: int, amount: Callable[[], float], failure: Failure | None) -> None:
@@ -97,7 +97,7 @@ class Sampler:
             logits = decoder(newest) / temperature
             logits[:unending, END] = NEVER
             scores = logits.log_softmax(dim=-1)
-            # Weights that are not finite any more sample anything, as an inference engine would.
+            # With weights that are not finite any more, the samples are arbitrary, as those of an inference engine.
             usable = torch.nan_to_num(scores, nan=-30.0, neginf=-30.0, posinf=0.0).softmax(dim=-1)
             newest = torch.multinomial(usable, 1, generator=random)
             logprobs.append(scores.gather(1, newest))

@@ -23,7 +23,7 @@ class Setting:
     """One pair of runs: a failing run and its twin share all of this.
 
     Attributes:
-        seed: Of the weights, the problems and the sampler.
+        seed: The seed of the weights, the problems and the sampler.
         steps: Optimiser steps.
         onset: The first step of the failure.
         start: Quality of the warm start.

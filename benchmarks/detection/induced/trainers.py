@@ -1,4 +1,4 @@
-"""TRL's trainers in suite D. They are changed in nothing but advantages, gradients that are kept, and their sampler."""
+"""TRL's trainers in suite D. Only their advantages, gradients that are kept, and their sampler are changed."""
 
 from collections.abc import Mapping
 from typing import Any

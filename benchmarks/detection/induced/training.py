@@ -28,7 +28,7 @@ __all__ = ["Row", "train"]
 Row = dict[str, Any]
 PROBLEMS, HELD_OUT, PAIRED = 512, 64, 24
 PROBE_EVERY = 2  # a third of the time of a step is saved
-# What depends on the machine, not on the training.
+# Beginnings of the names of metrics that depend on the machine and not on the training.
 UNSTEADY = ("time/", "hooks/", "step_time", "trl/step_time", "trl/num_tokens", "epoch", "train_", "num_tokens")
 
 
@@ -37,7 +37,7 @@ def train(setting: Setting, failure: Failure | None, kind: TrainerKind = Trainer
 
     Returns:
         Rows with ``step``, ``quality`` (`task.quality` after the step), ``hooks`` (the signals that the callback sent)
-        and ``log`` (what TRL logged).
+        and ``log`` (the metrics that TRL logged).
     """
     torch.set_num_threads(1)
     random = np.random.default_rng([setting.seed, 2])
@@ -107,7 +107,7 @@ def _held_out(seed: int) -> Problems:
 
 
 class _Memory:
-    """A transport that keeps what a collector would receive."""
+    """A transport that keeps the batches that a collector would receive."""
 
     def __init__(self) -> None:
         self._bodies: list[bytes] = []

@@ -13,7 +13,7 @@ RECORDINGS = Path(__file__).parents[3] / "docs"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate the suites that are asked for, print their tables, and write them."""
+    """Simulate the requested suites, print their tables, and write them."""
     options = _parser().parse_args(arguments)
     sections: dict[str, Section] = {}
     if "a" in options.suite:

@@ -1,7 +1,7 @@
-"""Simulated fleets: healthy runs drawn at random, some to learn a warranty from and the others to spend it on.
+"""Simulated fleets: healthy runs drawn at random. A warranty is made from some runs and applied to the others.
 
-The runs of a fleet are played one after another. A stopping time is a place in that sequence that is chosen from what
-was seen so far, or, where it says so, in hindsight.
+The runs of a fleet are played one after another. A stopping time is a place in that sequence that is chosen from the
+sequence so far, or, where that is stated, in hindsight.
 """
 
 from collections.abc import Callable, Mapping, Sequence

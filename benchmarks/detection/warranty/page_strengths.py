@@ -1,4 +1,4 @@
-"""What the budget sees of a run: the rows whose alarms have a degree, with the largest strength at each."""
+"""The data of a run that the budget reads: the rows whose alarms have a degree, with the largest strength at each."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -23,11 +23,11 @@ LEVELS = {"pages": (Severity.CRITICAL,), "warnings": (Severity.CRITICAL, Severit
 
 @dataclass(frozen=True, kw_only=True)
 class RunPages:
-    """One run as the budget sees it.
+    """The data of one run that the budget reads.
 
     Attributes:
-        name: Of the run.
-        source: What runs that are alike have in common: the kind of an authored run, or the repository.
+        name: The name of the run.
+        source: The origin that similar runs share: the kind of an authored run, or the repository.
         is_healthy: Whether every page of it is false.
         rows: Number of rows.
         end: Row of the failure of a run that fails, else ``rows``.

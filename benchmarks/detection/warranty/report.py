@@ -1,4 +1,4 @@
-"""The tables of the warranty: is the budget kept at every stopping time, and how many failures does it hold back?"""
+"""The tables of the warranty: the pages at every stopping time against the budget, and the failures without a page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
