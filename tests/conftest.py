@@ -68,6 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     another's. Each part therefore begins with slow tests, goes on with those that start processes or browsers, and
     ends with the quickest.
     """
+    if addresses := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"the id of a test must be the same in every process, got {addresses[0]}: give its ids")
     gc.collect()
     gc.freeze()  # what was imported stays: a full collection that walks through torch and Dash takes half a second
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
