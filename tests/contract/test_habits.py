@@ -13,8 +13,6 @@ from tools.durations import seconds_by_file
 
 ROOT = Path(__file__).parents[2]
 MOST_MODULES = 8
-# One framework a file: their number is that of the frameworks.
-UNBOUNDED = {"trainer_hooks/callbacks"}
 # Imported inside functions: the arrays of a device when a tensor on one is met (decision 0006).
 OPENED: dict[str, set[str]] = {"trainer_hooks.arrays.torch_backend": set()}
 # What parts of the delivery and of the store were called before they had the terms of docs/glossary.md.
@@ -45,8 +43,7 @@ def test_the_hooks_before_a_commit_are_make_check():
 def test_no_top_level_folder_holds_more_than_eight_modules(folder):
     """A package and each folder directly in it; `__init__` and `__main__` do not count."""
     modules = [path for path in folder.glob("*.py") if path.stem not in {"__init__", "__main__"}]
-    if str(folder.relative_to(ROOT)) not in UNBOUNDED:
-        assert len(modules) <= MOST_MODULES, sorted(path.name for path in modules)
+    assert len(modules) <= MOST_MODULES, sorted(path.name for path in modules)
 
 
 def test_no_modules_import_each_other_in_a_circle():
