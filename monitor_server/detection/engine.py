@@ -52,7 +52,7 @@ class Engine:
         self._begin()
         self._forecast: Forecast | None = None
         self._phase = Phase.WARMUP
-        self._capability = self._phases.capability
+        self._drift_input = self._phases.drift_input
         self._findings: Sequence[Finding] = ()
         self._newest: tuple[int, int] | None = None  # attempt, step
 
@@ -85,8 +85,8 @@ class Engine:
             found = self._group.update(observation)
             self._findings = self._gate.update(observation, _keep_most_severe(found))
             self._phase = self._phases.update(observation.finite, self._findings)
-            self._capability = self._phases.capability
-            self._forecast = self._forecaster.forecast(self._detectors, self._findings, self._phase, self._capability)
+            self._drift_input = self._phases.drift_input
+            self._forecast = self._forecaster.forecast(self._detectors, self._findings, self._phase, self._drift_input)
             if self._budget is not None:  # last: a page that is held back changes neither phase nor forecast
                 self._findings = self._budget.update(self._findings)
             for kind in observation.acknowledged:
@@ -94,7 +94,7 @@ class Engine:
         return Assessment(
             step=observation.step,
             phase=self._phase,
-            capability=self._capability,
+            drift_input=self._drift_input,
             findings=self._findings,
             forecast=self._forecast,
         )
@@ -141,7 +141,7 @@ class Engine:
         if engine._budget is not None:
             engine._budget.load(state.get("page_budget", {}))
         engine._phases.load(state["phases"])
-        engine._capability = engine._phases.capability
+        engine._drift_input = engine._phases.drift_input
         engine._forecaster.load(state.get("forecaster", {}))
         if (forecast := state.get("forecast")) is not None:
             engine._forecast = Forecast(

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
-from monitor_server.detection.protocol import Capability, Finding, Phase, Severity
+from monitor_server.detection.protocol import DriftInput, Finding, Phase, Severity
 from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["PhaseMachine"]
 
-# The signals that each capability needs, the best capability first.
-CAPABILITIES = {
-    Capability.PAIRED: ("entropy/paired_delta",),
-    Capability.LIKELIHOOD: ("likelihood/correct", "entropy/mean"),
-    Capability.ENTROPY: ("entropy/mean",),
+# The signals that each drift input needs, the best one first.
+DRIFT_INPUTS = {
+    DriftInput.PAIRED: ("entropy/paired_delta",),
+    DriftInput.LIKELIHOOD: ("likelihood/correct", "entropy/mean"),
+    DriftInput.ENTROPY: ("entropy/mean",),
 }
-LIKELIHOOD_SIDE = tuple(dict.fromkeys(name for names in CAPABILITIES.values() for name in names))
+LIKELIHOOD_SIDE = tuple(dict.fromkeys(name for names in DRIFT_INPUTS.values() for name in names))
 WARMUP_ROWS = 12
 STALE_ROWS = 5
 # The phase that a finding implies, the worst first.
@@ -60,13 +60,13 @@ class PhaseMachine(Stateful):
         self.rows = min(self.rows, left)
 
     @property
-    def capability(self) -> Capability:
-        """The best capability whose signals were all observed within the last 5 rows."""
+    def drift_input(self) -> DriftInput:
+        """The best drift input whose signals were all observed within the last 5 rows."""
         unheard = self.unheard
-        for capability, names in CAPABILITIES.items():
+        for drift_input, names in DRIFT_INPUTS.items():
             for name in names:
                 if unheard[name] > STALE_ROWS:
                     break
             else:
-                return capability
-        return Capability.METRICS
+                return drift_input
+        return DriftInput.METRICS

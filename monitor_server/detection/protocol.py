@@ -13,7 +13,7 @@ __all__ = [
     "SEEN_SHARE",
     "Acknowledgement",
     "Assessment",
-    "Capability",
+    "DriftInput",
     "Finding",
     "Forecast",
     "Observation",
@@ -40,8 +40,8 @@ class Phase(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Capability(StrEnum):
-    """The best observed channel of the likelihood side. With less, a drift is detected later and less certainly.
+class DriftInput(StrEnum):
+    """The best observed input for phases and drifts. With less, a drift is detected later and less certainly.
 
     ``paired``: entropy before and after the update on the same contexts. ``likelihood``: entropy and likelihood of
     correct responses. ``entropy``: entropy alone, whose drift is reported as information. ``metrics``: none of them; no
@@ -152,13 +152,13 @@ class Forecast(NamedTuple):
 
 
 class Assessment(NamedTuple):
-    """The engine's result for one step: the phase, every finding that holds, and the capability of the channels.
+    """The engine's result for one step: the phase, every finding that holds, and the drift input.
 
     ``forecast`` is None once the run has collapsed, and before the first step.
     """
 
     step: int
     phase: Phase
-    capability: Capability = Capability.METRICS
+    drift_input: DriftInput = DriftInput.METRICS
     findings: Sequence[Finding] = ()
     forecast: Forecast | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor_server.detection.protocol import Capability
+from monitor_server.detection.protocol import DriftInput
 from monitor_server.durations import HOUR_SECONDS
 from monitor_server.log_check.examination import Examination
 
@@ -94,6 +94,6 @@ def saving(found: Examination, *, gpus: int | None = None, step_seconds: float |
 def gaps(found: Examination) -> Sequence[Gap]:
     """Return the signals that were not logged, the most important first."""
     missing = [gap for gap in _GAPS if not found.traces.keys() & set(gap.signals)]
-    if found.capability is Capability.PAIRED:  # this capability already implies the likelihood
+    if found.drift_input is DriftInput.PAIRED:  # this input already implies the likelihood
         missing = [gap for gap in missing if "likelihood/correct" not in gap.signals]
     return missing

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Capability, Finding, Observation, Severity
+from monitor_server.detection.protocol import DriftInput, Finding, Observation, Severity
 
 __all__ = ["backtest", "summarise"]
 
@@ -19,7 +19,7 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None =
 
     Returns:
         ``run``; ``warn_step`` and ``page_step``, the first step with a finding at warning or above, at critical, or
-        None; ``warns`` and ``pages``, the steps at which an episode opens; ``rows``; ``capability``, the best one at
+        None; ``warns`` and ``pages``, the steps at which an episode opens; ``rows``; ``drift_input``, the best one at
         any step; and ``findings``, the first of each episode of each kind and severity.
     """
     engine = engine or Engine()
@@ -27,12 +27,12 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None =
     pages: list[int] = []
     opened: list[Finding] = []
     held: set[tuple[str, Severity]] = set()
-    was_warned, was_paged, rows, capability = False, False, 0, Capability.METRICS
+    was_warned, was_paged, rows, drift_input = False, False, 0, DriftInput.METRICS
     for observation in steps:
         rows += 1
         assessment = engine.update(observation)
         found = assessment.findings
-        capability = min(capability, assessment.capability, key=list(Capability).index)
+        drift_input = min(drift_input, assessment.drift_input, key=list(DriftInput).index)
         severities = {finding.severity for finding in found}
         paged, warned = Severity.CRITICAL in severities, bool(severities - {Severity.INFO})
         if warned and not was_warned:
@@ -49,7 +49,7 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None =
         "warns": warns,
         "pages": pages,
         "rows": rows,
-        "capability": capability,
+        "drift_input": drift_input,
         "findings": [finding._asdict() for finding in opened],
     }
 

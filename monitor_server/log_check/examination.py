@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Capability, Finding, Observation, Phase, Severity
+from monitor_server.detection.protocol import DriftInput, Finding, Observation, Phase, Severity
 from monitor_server.detection.registry import DETECTORS
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import Log, ReadReport
@@ -68,7 +68,7 @@ class Examination:
     """The rows, from 0, of ``warn_step`` and ``page_step``: in a log that goes back, a step is in several rows."""
     collapse_step: int | None = None
     """The first step of the phase ``collapsed``."""
-    capability: Capability = Capability.METRICS
+    drift_input: DriftInput = DriftInput.METRICS
     step_seconds: float | None = None
     """The median time between two logged steps, if the log has times."""
     phases: list[PhaseSpan] = field(default_factory=list)
@@ -152,8 +152,8 @@ class Examiner:
             trace.add(step, value)
         self._take_time(observation.time)
         assessment = self._engine.update(observation)
-        if assessment.capability is not found.capability:
-            found.capability = min(found.capability, assessment.capability, key=list(Capability).index)
+        if assessment.drift_input is not found.drift_input:
+            found.drift_input = min(found.drift_input, assessment.drift_input, key=list(DriftInput).index)
         self._take_phase(assessment.phase, step)
         if not assessment.findings:
             self._open = {}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.forecast.evidence import Evidence
 from monitor_server.detection.forecast.hazard import model_for
-from monitor_server.detection.protocol import Capability, Finding, Forecast, Phase
+from monitor_server.detection.protocol import DriftInput, Finding, Forecast, Phase
 
 __all__ = ["Forecaster"]
 
@@ -18,11 +18,11 @@ class Forecaster(Evidence):
         detectors: Mapping[str, StreamDetector],
         findings: Sequence[Finding],
         phase: Phase,
-        capability: Capability,
+        drift_input: DriftInput,
     ) -> Forecast | None:
         """Process one row and return its forecast, or None if the run has already collapsed."""
         self.follow(detectors, findings)
         if phase is Phase.COLLAPSED:
             return None
-        model = model_for(capability, observes_ratios=self.ratios.is_observed)
+        model = model_for(drift_input, observes_ratios=self.ratios.is_observed)
         return model.forecast(self.read(detectors, findings)) if model.weighs else model.unaided

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from operator import itemgetter
 
-from monitor_server.detection.protocol import Capability, Forecast
+from monitor_server.detection.protocol import DriftInput, Forecast
 
 __all__ = ["MODELS", "PERIODS", "HazardModel", "model_for"]
 
@@ -96,12 +96,12 @@ def _load_models() -> dict[str, HazardModel]:
 MODELS = _load_models()
 
 
-def model_for(capability: Capability, *, observes_ratios: bool) -> HazardModel:
+def model_for(drift_input: DriftInput, *, observes_ratios: bool) -> HazardModel:
     """Return the model for runs with the same observed signals as this run.
 
     Runs without ratios have a model of their own. A common model would treat a missing input like an input that shows
     no danger.
     """
-    if capability not in {Capability.PAIRED, Capability.LIKELIHOOD}:
+    if drift_input not in {DriftInput.PAIRED, DriftInput.LIKELIHOOD}:
         return MODELS[METRICS]
     return MODELS[RATIOS if observes_ratios else LIKELIHOOD]

@@ -35,7 +35,7 @@ def _run(found: Examination, gpus: int | None, step_seconds: float | None) -> di
         "warn_step": found.warn_step,
         "page_step": found.page_step,
         "collapse_step": found.collapse_step,
-        "capability": found.capability,
+        "drift_input": found.drift_input,
         "step_seconds": found.step_seconds,
         "saved": None if saved is None else dataclasses.asdict(saved),
         "phases": [dataclasses.asdict(span) for span in found.phases],

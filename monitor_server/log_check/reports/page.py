@@ -8,7 +8,7 @@ from monitor_server.html_report.plot import Curve, PhaseInterval, StepAxis, phas
 from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Episode, Examination
 from monitor_server.log_check.reports.document import spell_non_finite
-from monitor_server.log_check.reports.wording import CAPABILITIES, PLOTTED, heading, savings, verdict
+from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, verdict
 from monitor_server.log_check.traces import Trace
 
 __all__ = ["page"]
@@ -48,7 +48,7 @@ def _report(number: int, found: Examination, gpus: int | None, step_seconds: flo
             f'<p class="muted">{text(heading(found))}</p><p class="verdict">{text(verdict(found))}</p>',
             f'<p class="verdict">{text(saved)}</p>' if saved else "",
             _timeline(found),
-            f'<p class="muted">Observed: {text(CAPABILITIES[found.capability])}.</p>',
+            f'<p class="muted">Observed: {text(DRIFT_INPUTS[found.drift_input])}.</p>',
             _plots(found),
             _findings(found.episodes),
             _gaps(found),

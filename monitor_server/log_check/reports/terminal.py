@@ -11,7 +11,7 @@ from rich.text import Text
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Examination, Outcome, PhaseSpan
-from monitor_server.log_check.reports.wording import CAPABILITIES, PLOTTED, heading, savings, verdict
+from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, verdict
 from monitor_server.log_check.traces import Trace
 from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range
 from monitor_server.text_safety.printable import printable
@@ -109,7 +109,7 @@ def _print_timeline(console: Console, found: Examination) -> None:
         mark = PHASE_LETTERS[phase] if is_plain else "█"
         legend.append(f"{mark} ", style=PHASE_STYLES[phase]).append(f"{phase} {rows}  ")
     console.print(Padding(legend, (0, 0, 0, GUTTER)))
-    console.print(Text(f"{'observed':>{GUTTER - 1}} {CAPABILITIES[found.capability]}"))
+    console.print(Text(f"{'observed':>{GUTTER - 1}} {DRIFT_INPUTS[found.drift_input]}"))
 
 
 def _phase_at(phases: Sequence[PhaseSpan], row: int) -> Phase:

@@ -1,10 +1,10 @@
 """The sentences of a report, the same in the terminal and on the page."""
 
-from monitor_server.detection.protocol import Capability
+from monitor_server.detection.protocol import DriftInput
 from monitor_server.log_check.advice import Saving
 from monitor_server.log_check.examination import Examination, Outcome
 
-__all__ = ["CAPABILITIES", "PLOTTED", "heading", "savings", "size", "verdict"]
+__all__ = ["DRIFT_INPUTS", "PLOTTED", "heading", "savings", "size", "verdict"]
 
 # The signals that are plotted, the earliest to move first; at most PLOTS of them.
 PLOTTED = (
@@ -18,11 +18,11 @@ PLOTTED = (
     "mismatch/kl",
     "loss/policy",
 )
-CAPABILITIES = {
-    Capability.PAIRED: "paired entropy changes, where drift shows first",
-    Capability.LIKELIHOOD: "entropy and the likelihood of correct responses",
-    Capability.ENTROPY: "entropy, without the likelihood of correct responses",
-    Capability.METRICS: "neither entropy nor likelihood",
+DRIFT_INPUTS = {
+    DriftInput.PAIRED: "paired entropy changes, where drift shows first",
+    DriftInput.LIKELIHOOD: "entropy and the likelihood of correct responses",
+    DriftInput.ENTROPY: "entropy, without the likelihood of correct responses",
+    DriftInput.METRICS: "neither entropy nor likelihood",
 }
 
 
@@ -39,7 +39,7 @@ def verdict(found: Examination) -> str:
     if found.outcome is Outcome.QUIET:
         return (
             "No alarm in what was logged."
-            if found.capability is not Capability.METRICS
+            if found.drift_input is not DriftInput.METRICS
             else "No alarm in what was logged. Entropy and likelihood were not logged: this is no sign of health."
         )
     if found.page_step is None:

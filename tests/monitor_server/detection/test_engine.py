@@ -8,7 +8,7 @@ import pytest
 
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Acknowledgement, Capability, Observation, Phase, Severity
+from monitor_server.detection.protocol import Acknowledgement, DriftInput, Observation, Phase, Severity
 from monitor_server.detection.statistics.state import Stateful
 
 GOLDEN = {
@@ -219,38 +219,38 @@ def test_without_likelihood_or_entropy_the_phase_is_unknown():
 
 
 CHANNELS = {
-    Capability.PAIRED: ("entropy/paired_delta", "entropy/mean", "likelihood/correct"),
-    Capability.LIKELIHOOD: ("entropy/mean", "likelihood/correct"),
-    Capability.ENTROPY: ("entropy/mean",),
-    Capability.METRICS: (),
+    DriftInput.PAIRED: ("entropy/paired_delta", "entropy/mean", "likelihood/correct"),
+    DriftInput.LIKELIHOOD: ("entropy/mean", "likelihood/correct"),
+    DriftInput.ENTROPY: ("entropy/mean",),
+    DriftInput.METRICS: (),
 }
 
 
-@pytest.mark.parametrize("capability", CHANNELS)
-def test_it_says_no_more_than_what_is_observed_allows(capability):
+@pytest.mark.parametrize("drift_input", CHANNELS)
+def test_it_says_no_more_than_what_is_observed_allows(drift_input):
     """Pairs and likelihoods warn of the drift, entropy alone informs, metrics alone leave the phase unknown."""
-    kept = {*CHANNELS[capability], "grad/norm", "ratio/max", "reward/mean"}
+    kept = {*CHANNELS[drift_input], "grad/norm", "ratio/max", "reward/mean"}
     engine, seen, phases = Engine(), set(), set()
     for observation in spiral(surge_at=10**6):
         signals = {name: value for name, value in observation.signals.items() if name in kept}
         assessment = engine.update(Observation(step=observation.step, signals=signals))
         seen |= {(finding.kind, str(finding.severity)) for finding in assessment.findings}
         phases.add(assessment.phase)
-        assert assessment.capability is capability
-    assert (("likelihood_drift", "warning") in seen) is (capability in {Capability.PAIRED, Capability.LIKELIHOOD})
-    assert (("entropy_drift", "info") in seen) is (capability is Capability.ENTROPY)
-    assert (Phase.UNKNOWN in phases) is (capability is Capability.METRICS)
+        assert assessment.drift_input is drift_input
+    assert (("likelihood_drift", "warning") in seen) is (drift_input in {DriftInput.PAIRED, DriftInput.LIKELIHOOD})
+    assert (("entropy_drift", "info") in seen) is (drift_input is DriftInput.ENTROPY)
+    assert (Phase.UNKNOWN in phases) is (drift_input is DriftInput.METRICS)
     assert not any(severity == "critical" for _, severity in seen)
 
 
 def test_a_channel_that_falls_silent_is_missed_after_five_rows():
-    """Capability follows what is sent, so that a lost probe is not taken for a quiet one."""
+    """The drift input follows what is sent, so that a lost probe is not taken for a quiet one."""
     engine = Engine()
     for step, observation in enumerate(spiral()[:40]):
         dropped = {"entropy/paired_delta"} if step >= 30 else set()
         signals = {name: value for name, value in observation.signals.items() if name not in dropped}
-        capability = engine.update(Observation(step=step, signals=signals)).capability
-        assert capability is (Capability.LIKELIHOOD if step >= 35 else Capability.PAIRED)
+        drift_input = engine.update(Observation(step=step, signals=signals)).drift_input
+        assert drift_input is (DriftInput.LIKELIHOOD if step >= 35 else DriftInput.PAIRED)
 
 
 CHANGED_DATA = {

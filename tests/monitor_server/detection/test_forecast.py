@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.forecast.evidence import EVIDENCE
 from monitor_server.detection.forecast.hazard import MODELS, HazardModel, model_for
-from monitor_server.detection.protocol import Capability, Observation, Phase
+from monitor_server.detection.protocol import DriftInput, Observation, Phase
 
 EVIDENCES = st.dictionaries(st.sampled_from(sorted(EVIDENCE)), st.floats(0.0, 50.0))
 
@@ -67,12 +67,12 @@ def test_without_evidence_the_forecast_is_the_base_rate():
 
 def test_the_model_follows_what_a_run_observes():
     """A signal of the likelihood side and the ratios choose the models that were fitted with them."""
-    for capability in (Capability.PAIRED, Capability.LIKELIHOOD):
-        assert model_for(capability, observes_ratios=False).name == "likelihood"
-        assert model_for(capability, observes_ratios=True).name == "ratios"
-    for capability in (Capability.ENTROPY, Capability.METRICS):
-        assert model_for(capability, observes_ratios=False).name == "metrics"
-        assert model_for(capability, observes_ratios=True).name == "metrics"
+    for drift_input in (DriftInput.PAIRED, DriftInput.LIKELIHOOD):
+        assert model_for(drift_input, observes_ratios=False).name == "likelihood"
+        assert model_for(drift_input, observes_ratios=True).name == "ratios"
+    for drift_input in (DriftInput.ENTROPY, DriftInput.METRICS):
+        assert model_for(drift_input, observes_ratios=False).name == "metrics"
+        assert model_for(drift_input, observes_ratios=True).name == "metrics"
 
 
 def test_a_run_that_drifts_and_surges_gets_a_higher_forecast():
@@ -115,7 +115,7 @@ def test_ratios_that_rise_since_the_beginning_raise_the_forecast():
     ]
     assert forecasts[20].probabilities == forecasts[20].base_rates
     assert forecasts[120].probabilities[-1] > forecasts[60].probabilities[-1] > forecasts[20].probabilities[-1]
-    model = model_for(Capability.LIKELIHOOD, observes_ratios=True)
+    model = model_for(DriftInput.LIKELIHOOD, observes_ratios=True)
     rise = math.log(forecasts[219].drivers["ratio_rise"]) / model.weights[1]["ratio_rise"]
     # EMA of weight 0.2 lags a straight line by 0.8 / 0.2 = 4 rows: (219 − 20 − 4) ln 1.01.
     assert rise == pytest.approx(195 * math.log(1.01), rel=1e-6)
