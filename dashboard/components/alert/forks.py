@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard.collector_client.types.alerts import ActionItem, ForkItem
 from dashboard.components.small_elements import badge
+from dashboard.figures.curves.lines import spell_value
 
 __all__ = ["fork_cards"]
 
@@ -55,11 +56,11 @@ def _cells(fork: ForkItem) -> list[Component]:
     is_control = fork["name"] == "unchanged"
     return [
         html.Th([fork["name"], *mark, *lost], scope="row"),
-        html.Td(_number(fork["reward"], "{:.2f}")),
-        html.Td("–" if is_control else _interval(fork["reward_gain"], "{:+.2f}")),
-        html.Td(_number(fork["displacement"], "{:+.3f}")),
-        html.Td("–" if is_control else _interval(fork["displacement_gain"], "{:+.3f}")),
-        html.Td(_number(fork["entropy"], "{:+.3f}")),
+        html.Td(spell_value(fork["reward"], ".2f")),
+        html.Td("–" if is_control else _interval(fork["reward_gain"], "+.2f")),
+        html.Td(spell_value(fork["displacement"], "+.3f")),
+        html.Td("–" if is_control else _interval(fork["displacement_gain"], "+.3f")),
+        html.Td(spell_value(fork["entropy"], "+.3f")),
         html.Td(str(fork["steps"])),
     ]
 
@@ -68,10 +69,4 @@ def _interval(gain: Sequence[float], form: str) -> str:
     low, mean, high = gain
     if not math.isfinite(mean):
         return "not observed"
-    return f"{_number(mean, form)} ({_number(low, form)} to {_number(high, form)})"
-
-
-def _number(value: float, form: str) -> str:
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    return form.format(value).replace("-", "−")
+    return f"{spell_value(mean, form)} ({spell_value(low, form)} to {spell_value(high, form)})"

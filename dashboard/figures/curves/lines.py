@@ -73,8 +73,8 @@ def log_dtick(values: Iterable[float]) -> str | None:
     return "D2" if positive and max(positive) < FEW_DECADES * min(positive) else None
 
 
-def spell_value(value: float) -> str:
-    """Format a number in four significant digits for readers; a number that is not finite is "NaN", "∞" or "−∞"."""
+def spell_value(value: float, form: str = ".4g") -> str:
+    """Format a number for readers, in four significant digits by default; others are "NaN", "∞" or "−∞"."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    return f"{value:.4g}".replace("-", "−")
+    return f"{value:{form}}".replace("-", "−")
