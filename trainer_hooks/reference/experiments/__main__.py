@@ -160,7 +160,7 @@ def _run(jobs: Sequence[Job]) -> None:
 def _tables(name: str, given: argparse.Namespace) -> str:
     if name in _OTHER_TABLES:
         return _OTHER_TABLES[name](given)
-    arms = EXPERIMENTS[name].arms
+    arms = given.arms or EXPERIMENTS[name].arms
     tables = [table(_runs(given), arms)]
     if name in ("dynamics", "sizes"):
         tables.append(drift_table(_runs(given), arms))

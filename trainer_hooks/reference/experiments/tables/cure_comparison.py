@@ -34,7 +34,7 @@ CURES = tuple(arm for arm in FAIR_ARMS if arm not in UNCURED)
 
 FIRST_STEPS = 50
 EQUAL_REWARD = 0.03
-"""Largest median difference of equal rewards; uncured seeds of a regime differ by 0.03 to 0.06 among each other."""
+"""Largest median difference of equal rewards; uncured seeds of a regime differ by 0.02 to 0.06 among each other."""
 LIFE_FACTOR = 2.0
 LEAST_SEEDS, LEAST_SHARE = 5, 0.8
 
