@@ -47,6 +47,10 @@ def test_arms_are_recorded_once_and_shown(tmp_path, tiny_cache, capsys):
     assert main(asked) == 0
     assert written(tmp_path) == before
     assert capsys.readouterr().out == printed
+    assert main(["dynamics", *options, "--preset", "tiny", "--arms", "llds-0.1", "--draw-only"]) == 0
+    printed = capsys.readouterr().out
+    assert "| llds-0.1 |" in printed
+    assert "| grpo |" not in printed
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
