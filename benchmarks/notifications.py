@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table of each database that this machine has."""
     parser = argparse.ArgumentParser(prog="benchmarks.notifications", description=__doc__)
     parser.add_argument("--alerts", type=int, default=10_000, help="alerts of the storm, over a minute")
-    parser.add_argument("--only", choices=("SQLite", "PostgreSQL"), help="measure this database alone")
+    parser.add_argument("--only", choices=("SQLite", "PostgreSQL"), help="measure only this database")
     parser.add_argument("--serve", nargs=2, metavar=("PORT", "DATABASE"), help="run the collector of the storm")
     given = parser.parse_args(arguments)
     if given.serve:

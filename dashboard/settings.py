@@ -18,13 +18,14 @@ class Settings(BaseSettings):
     allowed_hosts: str = Field(
         default="",
         validation_alias=AliasChoices("RLVITALS_ALLOWED_HOSTS"),
-        description="Further names under which the dashboard may be addressed, separated by commas",
+        description="Host names that the dashboard accepts, besides IP addresses, localhost and its own name; "
+        "separated by commas",
     )
     api_url: str = Field(
         default="http://127.0.0.1:8600",
         pattern=r"^https?://[!-~]+$",
         validation_alias=AliasChoices("RLVITALS_API_URL"),
-        description="Where the dashboard reaches the collector",
+        description="The collector's address, as the dashboard reaches it",
     )
     connect_url: str = Field(
         default="",

@@ -49,80 +49,90 @@ class Settings(BaseSettings):
     # An infinite wait, or a longer one than the system allows, would raise an error and end the waiting thread.
     model_config = SettingsConfigDict(env_prefix="RLVITALS_", extra="ignore", frozen=True, allow_inf_nan=False)
 
-    host: str = Field(default="127.0.0.1", description="Address to listen on; beyond loopback keys are needed")
+    host: str = Field(default="127.0.0.1", description="Address to listen on; any address but loopback needs keys")
     allowed_hosts: str = Field(
         default="",
-        description="Names under which the server may be addressed beside IP addresses, localhost and its own name; "
+        description="Host names that the server accepts, besides IP addresses, localhost and its own name; "
         "separated by commas, .example.org for every name below it",
     )
     insecure: bool = Field(
-        default=False, description="Listen beyond loopback although no key exists, so that anyone can read and write"
+        default=False, description="Listen on other addresses than loopback without any key: anyone can read and write"
     )
     key_files: str = Field(
         default="",
-        description="Keys that are made at the start where a file is missing: scope:path, separated by commas",
+        description="Keys that the start creates if their file is missing: scope:path, separated by commas",
     )
     session_seconds: float = Field(default=43_200.0, gt=0, description="How long a sign-in to the dashboard lasts")
     trusted_header: str = Field(
         default="", description="Header in which a proxy names the user that it has signed in; empty for none"
     )
     trusted_proxies: str = Field(
-        default="", description="Addresses or networks whose trusted header is believed, separated by commas"
+        default="", description="Addresses or networks of the proxies whose header is trusted, separated by commas"
     )
     trusted_scope: Literal["read", "operate", "admin"] = Field(
-        default="operate", description="What the users of trusted proxies may do"
+        default="operate", description="Scope of the users of trusted proxies"
     )
     oidc_issuer: str = Field(
-        default="", description="Address of the OpenID Connect provider that people sign in at; empty for none"
+        default="", description="Address of the OpenID Connect provider at which people sign in; empty for none"
     )
     oidc_name: str = Field(
-        default="OpenID Connect", min_length=1, max_length=60, description="What the sign-in page calls the provider"
+        default="OpenID Connect", min_length=1, max_length=60, description="Name of the provider on the sign-in page"
     )
     oidc_client_id: str = Field(default="", description="The collector's client id at the provider")
     oidc_client_secret_file: Path | None = Field(default=None, description="File that holds the client's secret")
     oidc_groups: str = Field(
         default="",
-        description="What groups may do: group=scope or group=scope:project, separated by semicolons; the first that "
-        "matches counts",
+        description="Scopes of groups: group=scope or group=scope:project, separated by semicolons; the first "
+        "rule that matches is used",
     )
     oidc_groups_claim: str = Field(default="groups", min_length=1, description="Claim that lists a person's groups")
     oidc_name_claim: str = Field(
-        default="email", min_length=1, description="Claim that names a person in the audit log, else the claim sub"
+        default="email",
+        min_length=1,
+        description="Claim with the name of a person in the audit log; without this claim, the claim sub is used",
     )
     oidc_scopes: str = Field(
         default="openid email profile",
         pattern=r"^(.* )?openid( .*)?$",
-        description="What the provider is asked for, separated by blanks",
+        description="Scopes that are requested from the provider, separated by blanks",
     )
     key_requests_per_second: int = Field(
-        default=1_000, ge=0, description="Requests a second of one key, for ten seconds at once; 0 for any number"
+        default=1_000,
+        ge=0,
+        description="Requests per second of one key, up to those of ten seconds at once; 0 for no limit",
     )
     key_bytes_per_second: int = Field(
-        default=256 * MEBIBYTE, ge=0, description="Bytes of bodies a second of one key, likewise"
+        default=256 * MEBIBYTE,
+        ge=0,
+        description="Bytes of request bodies per second of one key, up to those of ten seconds at once; 0 for no limit",
     )
     port: int = Field(default=8600, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
     database_url: str = Field(
         default="sqlite:///rlvitals.db", description="SQLAlchemy URL of the store; created if missing"
     )
     role: Literal["all", "ingest", "projector", "web"] = Field(
-        default="all", description="What this process does: store batches, detect, answer readers, or all of it"
+        default="all",
+        description="Tasks of this process: ingest stores batches, projector detects, web answers readers, all does "
+        "all three",
     )
     max_body_bytes: int = Field(default=32 * MEBIBYTE, ge=1, description="Largest ingest body, as sent")
     max_request_bytes: int = Field(default=MEBIBYTE, ge=1, description="Largest body of every other request")
     max_held_bytes: int = Field(
         default=256 * MEBIBYTE,
         ge=1,
-        description="Bytes of request bodies held at the same time, beyond 64 KiB of each; more is answered with 503",
+        description="Bytes of request bodies in memory at the same time, without the first 64 KiB of each body; "
+        "a request above the limit is answered with 503",
     )
     max_unread_bytes: int = Field(
         default=256 * MEBIBYTE,
         ge=1,
-        description="Bytes of answers that clients have not read yet; beyond it the longest unread one is given up",
+        description="Bytes of answers that clients have not read yet; above it, the connection whose answer has been "
+        "unread for the longest time is closed",
     )
     max_decoded_bytes: int = Field(default=128 * MEBIBYTE, ge=1, description="Largest ingest body after decompression")
     max_records: int = Field(default=10_000, ge=1, le=30_000, description="Most records in one batch")
     max_config_bytes: int = Field(default=128 * 1024, ge=1, description="Largest configuration of a run, as JSON")
-    max_world_size: int = Field(default=65_536, ge=1, description="Most ranks one attempt of a run may have")
+    max_world_size: int = Field(default=65_536, ge=1, description="Most ranks of one attempt of a run")
     max_step_records: int = Field(
         default=131_072, ge=1, description="Most records of one step that are merged, of all ranks together"
     )
@@ -130,44 +140,50 @@ class Settings(BaseSettings):
         default=32 * MEBIBYTE, ge=1, description="Most bytes of records of one step that are merged"
     )
     max_signals: int = Field(
-        default=500, ge=1, description="Most different signals of one run, beside those that detectors read"
+        default=500, ge=1, description="Most different signals of one run, without those that detectors read"
     )
     max_name_chars: int = Field(default=200, ge=1, description="Longest name of a signal, run or project")
     max_responses: int = Field(default=64, ge=0, description="Most sampled responses of one record, and of one step")
     max_response_bytes: int = Field(default=256 * 1024, ge=1, description="Largest sampled response")
     response_steps: int = Field(
-        default=200, ge=1, description="Newest steps whose responses are all kept; of older ones at most as many"
+        default=200,
+        ge=1,
+        description="Newest steps whose responses are all kept; responses of about as many older steps are kept too",
     )
     record_steps: int | None = Field(
         default=None, ge=1, description="Newest steps of a run whose raw records are kept; all if not set"
     )
     record_days: float | None = Field(
-        default=None, ge=0, description="Raw records are removed after so many days without a batch of their run"
+        default=None, ge=0, description="Raw records are removed after this many days without a batch of their run"
     )
     response_days: float | None = Field(
-        default=None, ge=0, description="Sampled responses are removed after so many days without a batch of their run"
+        default=None,
+        ge=0,
+        description="Sampled responses are removed after this many days without a batch of their run",
     )
     step_days: float | None = Field(
-        default=None, ge=0, description="Steps are thinned after so many days without a batch of their run"
+        default=None, ge=0, description="Steps are thinned after this many days without a batch of their run"
     )
     thinned_steps: int = Field(
-        default=1_000, ge=2, description="Most steps that thinning keeps, beside those at alerts"
+        default=1_000, ge=2, description="Most steps of a run that thinning keeps, without those around alerts"
     )
     run_days: float | None = Field(
-        default=None, ge=0, description="A run is deleted after so many days without a batch of it"
+        default=None, ge=0, description="A run is deleted after this many days without a batch"
     )
     audit_days: float = Field(
         default=400.0,
         gt=0,
-        description="Entries of the audit log, and silences that have ended, are removed after so many days",
+        description="Entries of the audit log, and silences that have ended, are removed after this many days",
     )
     retention_seconds: float = Field(
-        default=10.0, gt=0, le=DAY_SECONDS, description="How often the collector looks for what is to be removed"
+        default=10.0, gt=0, le=DAY_SECONDS, description="Seconds between two searches for data that must be removed"
     )
     max_connections: int = Field(default=1_000, ge=1, description="Most connections at once")
-    max_streams: int = Field(default=500, ge=1, description="Most event streams at once; at most half of connections")
+    max_streams: int = Field(
+        default=500, ge=1, description="Most event streams at once; at most half of the connections are streams"
+    )
     max_streams_per_client: int = Field(
-        default=100, ge=1, description="Most event streams of one key at once, or of one address where no key is sent"
+        default=100, ge=1, description="Most event streams of one key at once, or of one address if no key is sent"
     )
     idle_timeout_seconds: float = Field(
         default=30.0,
@@ -185,45 +201,47 @@ class Settings(BaseSettings):
         default=30.0,
         gt=0,
         le=DAY_SECONDS,
-        description="How long a client may leave unread what it was sent; reading 16 KiB a second earns it back",
+        description="How long a client may leave an answer unread; each 16 KiB that it reads add a second",
     )
     max_waiting_batches: int = Field(
-        default=1_000, ge=1, description="Batches waiting for the writer before it answers 503"
+        default=1_000, ge=1, description="Batches that may wait for the writer; further ones are answered with 503"
     )
     max_waiting_bytes: int = Field(
-        default=256 * MEBIBYTE, ge=1, description="Bytes of batches waiting for the writer before it answers 503"
+        default=256 * MEBIBYTE,
+        ge=1,
+        description="Bytes of batches that may wait for the writer; further ones are answered with 503",
     )
     verdict_wait_seconds: float = Field(
         default=0.1,
         ge=0,
         le=60,
-        description="How long a receipt waits for the verdict on its own batch; 0 for not at all",
+        description="How long a receipt waits for the verdict on its own batch; 0 for no wait",
     )
     step_deadline_seconds: float = Field(
         default=60.0, ge=0, description="A step whose ranks have not all reported is complete after this long"
     )
     stall_minimum_seconds: float = Field(
-        default=300.0, gt=0, description="A run is never called stalled sooner than this"
+        default=300.0, gt=0, description="A run becomes stalled no earlier than this after its last step"
     )
     stall_factor: float = Field(
-        default=5.0, gt=0, description="Stalled after this many median times between two steps that it sends"
+        default=5.0, gt=0, description="A run is stalled after this many times the median time between two of its steps"
     )
     lost_factor: float = Field(
-        default=10.0, gt=1, description="Lost after this many stall deadlines without a sign of life"
+        default=10.0, gt=1, description="A run is lost after this many stall deadlines without a batch"
     )
     calibration: Path | None = Field(
         default=None, description="File that `rlvitals calibrate` wrote; none for the built-in thresholds"
     )
     lost_expiry_seconds: float = Field(
-        default=3 * DAY_SECONDS, ge=0, description="A lost run counts as stopped after this long without a sign of life"
+        default=3 * DAY_SECONDS, ge=0, description="A lost run counts as stopped after this long without a batch"
     )
     notifications: Path | None = Field(
         default=None, description="File of the channels and routes of notifications; none if not set"
     )
     channel_networks: str = Field(
         default="",
-        description="Networks beside the public internet that channels saved in the dashboard may reach, separated by "
-        "commas, such as 10.0.0.0/8",
+        description="Networks, besides the public internet, that channels saved in the dashboard may reach; separated "
+        "by commas, such as 10.0.0.0/8",
     )
     rules_file: Path | None = Field(
         default=None, description="File of rules that are applied at the start and when it changes; none if not set"
@@ -232,19 +250,21 @@ class Settings(BaseSettings):
         default="",
         pattern=r"^(https?://[!-~]+)?$",
         description="Address of the dashboard in notifications; the loopback and the port if empty; with https:// "
-        "cookies are for HTTPS alone",
+        "browsers send cookies only by HTTPS",
     )
     link_secret_file: Path | None = Field(
         default=None,
-        description="File with the secret of at least 32 bytes that signs links in notifications; of the database if "
-        "not set",
+        description="File with the secret of at least 32 bytes that signs links in notifications; if not set, a secret "
+        "in the database signs them",
     )
-    link_minutes: float = Field(default=60.0, ge=1, le=1_440, description="How long the links in a notification hold")
+    link_minutes: float = Field(
+        default=60.0, ge=1, le=1_440, description="Minutes for which the links in a notification are valid"
+    )
     pending_steps: int = Field(
         default=0, ge=0, description="Steps for which a finding that is not critical must hold before its alert fires"
     )
     tick_seconds: float = Field(
-        default=1.0, gt=0, le=DAY_SECONDS, description="How often deadlines and stalls are looked at"
+        default=1.0, gt=0, le=DAY_SECONDS, description="Seconds between two checks of deadlines and stalled runs"
     )
     stream_queue: int = Field(
         default=1_000, ge=1, description="Events held for a slow subscriber before the oldest is dropped"
@@ -253,7 +273,9 @@ class Settings(BaseSettings):
         default=200, ge=0, description="Most runs on /metrics, those with the most severe alerts first"
     )
     exposed_signals: int = Field(default=100, ge=0, description="Most signals of a run on /metrics")
-    dashboard: str = Field(default="dashboard.app:attach", description="What draws the dashboard; empty for none")
+    dashboard: str = Field(
+        default="dashboard.app:attach", description="Function that adds the dashboard; empty for none"
+    )
     opentelemetry: bool = Field(
         default=False, description="Export traces and metrics by OpenTelemetry, as the variables OTEL_* set"
     )

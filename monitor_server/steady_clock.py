@@ -51,8 +51,8 @@ class SteadyClock:
         self._start = wall()
         if shared is not None and abs(self._start - shared) > JUMP_SECONDS:
             log.warning(
-                "the machine's clock is %+.0f s ahead of the database's, by which its collectors go; set it right, and "
-                "restart the collector",
+                "the machine's clock is %+.0f s ahead of the database's clock, which its collectors use; correct the "
+                "machine's clock, and restart the collector",
                 self._start - shared,
             )
             self._start = shared
@@ -66,7 +66,7 @@ class SteadyClock:
             )
         elif newest is not None and ahead > JUMP_SECONDS:
             log.warning(
-                "the machine's clock is %.0f s behind the newest time in the database; deadlines count from there",
+                "the machine's clock is %.0f s behind the newest time in the database; deadlines count from that time",
                 ahead,
             )
             self._start = newest

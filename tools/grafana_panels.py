@@ -70,7 +70,7 @@ OF_A_RUN: Final = (
             f"max(rlvitals_run_step_seconds{{{RUN}}})": "median time of a step",
             f"max(rlvitals_run_stall_seconds{{{RUN}}})": "stalled from here on",
         },
-        description="How long ago the newest step of the chosen run was complete, beside what a step usually takes.",
+        description="Time since the newest step of the chosen run was complete, and the usual time of a step.",
     ),
 )
 
@@ -94,7 +94,7 @@ COLLECTOR: Final = (
     Panel(
         title="Signals left out",
         queries={f"sum(rate(rlvitals_ingest_left_out_signals_total{RATE}))": "beyond the limit of a run"},
-        description="Scalars and summaries a second that stored records have lost; the trainer's log names one.",
+        description="Scalars and summaries per second that were left out of records; the trainer's log names one.",
     ),
     Panel(
         title="Bytes of ingest",
@@ -124,7 +124,7 @@ COLLECTOR: Final = (
             "max(rlvitals_quarantined_runs)": "runs that cannot be processed",
             "max(rlvitals_left_out_runs)": "live runs that are not exposed",
         },
-        description="What has come and is not done yet, and what Prometheus does not see.",
+        description="Data that waits to be processed, and runs that are not among the metrics.",
     ),
     Panel(
         title="Memory of what waits",
@@ -133,12 +133,12 @@ COLLECTOR: Final = (
             "sum(rlvitals_waiting_batch_bytes)": "batches before the writer",
             "sum(rlvitals_projector_record_bytes)": "records of steps that are not complete",
         },
-        description="Bytes in the memory of all collectors. Both have bounds.",
+        description="Bytes in the memory of all collectors. Both have a limit.",
     ),
     Panel(
         title="Entries of caches",
         queries={"max by (cache) (rlvitals_cached_entries)": "{{cache}}"},
-        description="Of the collector that holds most. Each cache has a bound.",
+        description="Entries of each cache, of the collector that holds most. Each cache has a limit.",
     ),
     Panel(
         title="Notifications that wait",
@@ -146,13 +146,13 @@ COLLECTOR: Final = (
             "max by (channel) (rlvitals_notifications_waiting)": "{{channel}}",
             "max by (channel) (rlvitals_notification_channel_failing) == 1": "{{channel}} fails",
         },
-        description="Changes of alerts that a channel has not received, and the channels that accept nothing.",
+        description="Changes of alerts that a channel has not received, and channels that do not accept messages.",
     ),
     Panel(
         title="Oldest notification that waits",
         unit="s",
         queries={"max by (channel) (rlvitals_notifications_oldest_waiting_seconds)": "{{channel}}"},
-        description="How long the oldest change of an alert waits for its channel.",
+        description="Time for which the oldest change of an alert has waited for its channel.",
     ),
     Panel(
         title="Attempts to notify",
@@ -166,19 +166,19 @@ COLLECTOR: Final = (
         title="Free disk space",
         unit="bytes",
         queries={"min(rlvitals_database_free_bytes)": "where the SQLite database is"},
-        description="Not observed on PostgreSQL, whose disk the collector does not see.",
+        description="Not observed on PostgreSQL, because the collector cannot see its disk.",
     ),
     Panel(
         title="Faults of the database",
         unit="ops",
         queries={f"sum by (fault) (rate(rlvitals_database_faults_total{RATE}))": "{{fault}}"},
-        description="Reads and writes a second that the database has not done; the log and /readyz have its message.",
+        description="Reads and writes per second that failed in the database; the log and /readyz have its message.",
     ),
     Panel(
         title="Days until a key expires",
         decimals=0,
         queries={"(min by (key) (rlvitals_key_expiry_timestamp_seconds) - time()) / 86400": "{{key}}"},
-        description="Of each valid key that has an end.",
+        description="Days until each valid key expires; keys that never expire are left out.",
     ),
     Panel(
         title="Batches by version of the SDK",
@@ -196,6 +196,6 @@ COLLECTOR: Final = (
         title="Live events between collectors",
         unit="ops",
         queries={f"sum by (direction) (rate(rlvitals_relayed_events_total{RATE}))": "{{direction}}"},
-        description="Events a second that went to, or came from, other collectors on the database.",
+        description="Events per second that were sent to other collectors on the database, or received from them.",
     ),
 )

@@ -148,7 +148,7 @@ class ActionPolicy:
         action = next((each for each in self._requests if each == request.action), None)
         if action is None:
             return (
-                f"this trainer takes no request for {request.action!r}; ActionPolicy(requests=...) names those it takes"
+                f"this trainer takes no request for {request.action!r}; ActionPolicy(requests=...) lists those it takes"
             )
         stated = UNSTATED_SECONDS if request.seconds_left is None else request.seconds_left
         seconds = min(stated, UNSTATED_SECONDS)  # in this order NaN stays NaN, which has expired

@@ -101,10 +101,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415 - as in `connect`
 
     parser = argparse.ArgumentParser(
-        prog="trainer_hooks.sync", description="Send the records that dead trainers have left on disk"
+        prog="trainer_hooks.sync", description="Send the records that ended trainers have left on disk"
     )
     parser.add_argument(
-        "folder", nargs="?", type=Path, help="the spool (default: RLVITALS_SPOOL_DIR, else the one in your cache)"
+        "folder",
+        nargs="?",
+        type=Path,
+        help="folder of the spool (default: RLVITALS_SPOOL_DIR, or the folder in your cache)",
     )
     parser.add_argument("--url", help="address of the collector (RLVITALS_URL)")
     options = parser.parse_args(arguments)
@@ -124,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(  # noqa: T201 - a command
         f"{result.sent} records sent, {result.refused} refused, "
-        f"{result.in_use} folders skipped because their process lives"
+        f"{result.in_use} folders skipped because their process still runs"
         + (f"; {result.left_out} signals of these records left out" if result.left_out else "")
     )
     return 1 if result.refused or result.unreadable else 0

@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=1_000, help="runs of the fleet (1000)")
     parser.add_argument("--steps", type=int, default=100_000, help="steps of the long run (100000)")
     parser.add_argument("--signals", type=int, default=100, help="signals of the long run (100)")
-    parser.add_argument("--rounds", type=int, default=3, help="loads of each page, of which the median counts (3)")
+    parser.add_argument("--rounds", type=int, default=3, help="loads of each page; the tables show the median (3)")
     parser.add_argument("--pushes", type=int, default=20, help="steps pushed into the open page (20)")
     parser.add_argument(
         "--live-steps",
@@ -40,14 +40,16 @@ def main(arguments: list[str] | None = None) -> int:
         default=7_200,
         help="steps that arrive while the page is open (7200, an hour at 2 a second)",
     )
-    parser.add_argument("--live-rate", type=float, default=20.0, help="how many of them arrive a second (20)")
+    parser.add_argument(
+        "--live-rate", type=float, default=20.0, help="number of these steps that arrive per second (20)"
+    )
     parser.add_argument("--keep", type=Path, default=KEPT, help="folder of finished tables; delete it to start anew")
-    parser.add_argument("--only", nargs="*", choices=TABLES, help="these tables alone")
+    parser.add_argument("--only", nargs="*", choices=TABLES, help="measure only these tables")
     parser.add_argument("--write", type=Path, help="also write the page to this Markdown file")
     asked = parser.parse_args(arguments)
     path = shutil.which("chromium")
     if path is None:
-        print("left out, for want of chromium: apt-get install chromium")
+        print("left out, because chromium is not installed: apt-get install chromium")
         return 0
     asked.keep.mkdir(parents=True, exist_ok=True)
     with collector() as server, sync_playwright() as playwright:

@@ -100,11 +100,11 @@ def _parser() -> argparse.ArgumentParser:
         "--suite", choices=("a", "b", "c", "d"), action="append", help="a suite to run, repeatable; default: a"
     )
     parser.add_argument("--runs", type=int, default=20, help="suite a: runs of each kind (default: 20)")
-    parser.add_argument("--first", type=int, default=0, help="suite a: seeds to pass over, for a fresh look")
-    parser.add_argument("--development", action="store_true", help="suite a: development seeds, as while building")
+    parser.add_argument("--first", type=int, default=0, help="suite a: number of seeds to skip")
+    parser.add_argument("--development", action="store_true", help="suite a: use the development seeds")
     parser.add_argument("--workers", type=int, default=1, help="suite a: processes")
     parser.add_argument(
-        "--kept", type=Path, help="suite a: folder that keeps what is done, so that an interrupted suite continues"
+        "--kept", type=Path, help="suite a: folder of finished runs, from which an interrupted suite continues"
     )
     parser.add_argument("--recordings", type=Path, default=RECORDINGS, help=f"suite b (default: {RECORDINGS})")
     parser.add_argument("--induced", type=Path, default=INDUCED, help=f"suite d (default: {INDUCED})")
@@ -115,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         default=PEERS if PEERS.exists() else None,
         help=f"interpreter with requirements/peers.txt installed (default: {PEERS} if it is there)",
     )
-    parser.add_argument("--no-peers", dest="peers", action="store_const", const=None, help="leave the peers out")
+    parser.add_argument("--no-peers", dest="peers", action="store_const", const=None, help="do not measure the peers")
     parser.add_argument("--json", action="store_true", help="print numbers as JSON instead of tables")
     parser.add_argument("--write", type=Path, help="also write the tables to this Markdown file, and curves beside it")
     return parser

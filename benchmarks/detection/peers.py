@@ -88,9 +88,9 @@ def _ask(process: "subprocess.Popen[str]", tool: str, name: str, question: str) 
         process.stdin.write(question + "\n")
         process.stdin.flush()
     except BrokenPipeError as error:
-        raise RuntimeError(f"{tool} ended before {name}; see its words above") from error
+        raise RuntimeError(f"{tool} ended before {name}; see its output above") from error
     answer = process.stdout.readline()
     if not answer:
-        raise RuntimeError(f"{tool} ended at {name}; see its words above")
+        raise RuntimeError(f"{tool} ended at {name}; see its output above")
     marks: Answer = json.loads(answer)["marks"]
     return marks

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=300, help="steps a round (300)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each tool (3)")
     parser.add_argument("--training-rounds", type=int, default=24, help="turns of each training (24)")
-    parser.add_argument("--no-trainers", dest="trainers", action="store_false", help="leave whole trainings out")
+    parser.add_argument("--no-trainers", dest="trainers", action="store_false", help="do not measure whole trainings")
     parser.add_argument("--write", type=Path, help="also write the page to this Markdown file")
     given = parser.parse_args(arguments)
     if not given.peers.exists():

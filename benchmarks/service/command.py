@@ -23,9 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Make the missing measurements, print the tables, and write the page if requested."""
     parser = argparse.ArgumentParser(prog="benchmarks.service", description="What one collector does in a second")
     parser.add_argument("--peers", type=Path, default=PEERS, help="interpreter with requirements/overhead.txt")
-    parser.add_argument("--quick", action="store_true", help="a tenth of everything, to try it out")
+    parser.add_argument("--quick", action="store_true", help="measure a tenth of everything, as a trial")
     parser.add_argument("--keep", type=Path, default=KEPT, help="folder of finished tables; delete it to start anew")
-    parser.add_argument("--only", nargs="*", choices=PARTS, help="these tables alone")
+    parser.add_argument("--only", nargs="*", choices=PARTS, help="measure only these tables")
     parser.add_argument("--write", type=Path, help="also write the page to this Markdown file")
     given = parser.parse_args(arguments)
     kept = given.keep / ("quick" if given.quick else "whole")

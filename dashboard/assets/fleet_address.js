@@ -85,7 +85,7 @@
     if (asked.has("columns")) {
       const named = asked.get("columns").split(",");
       const unknown = named.filter((name) => !names.includes(name));
-      if (unknown.length) notes.push(`There is no column "${short(unknown[0])}"; the menu Columns lists those that there are.`);
+      if (unknown.length) notes.push(`There is no column "${short(unknown[0])}"; the menu Columns lists all columns.`);
       keep("columns", named.filter((name) => names.includes(name)));
     }
     if (asked.has("sort")) {

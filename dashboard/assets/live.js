@@ -166,7 +166,7 @@
   /* The page of responses is not requested again, so that the responses do not change while a person reads them. */
   function sayGone(deleted) {
     if (live?.page !== "responses" || live.run !== deleted.run_id) return;
-    const children = "The collector has no such run any more: it was deleted. What this page had read stays.";
+    const children = "The collector has no such run any more: it was deleted. This page still shows the data that it had read.";
     window.dash_clientside.set_props("responses-gone", { children, role: "alert" });
   }
 

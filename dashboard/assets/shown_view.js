@@ -74,7 +74,7 @@
   function showChoice() {
     document.querySelectorAll("#follow, [data-follow]").forEach((button) => {
       button.textContent = "Follow";
-      button.title = follows() ? "This tab opens what others show" : "Let this tab open what others show by itself";
+      button.title = follows() ? "This tab opens the pages that others show" : "Let this tab open the pages that others show without a click";
       button.setAttribute("aria-pressed", String(follows()));
     });
   }

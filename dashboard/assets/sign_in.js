@@ -36,14 +36,14 @@
   const REFUSALS = {
     no_group:
       "You have signed in at the provider, but none of your groups may use this collector. " +
-      "Whoever runs it can add a group to RLVITALS_OIDC_GROUPS.",
+      "The administrator of the collector can add a group to RLVITALS_OIDC_GROUPS.",
     unverified:
-      "Your rights here depend on your e-mail address, and the provider does not say that it is verified. " +
+      "Your rights here depend on your e-mail address, and the provider does not confirm that the address is verified. " +
       "Verify the address at the provider, then sign in again.",
-    expired: "This sign-in was begun in another browser or too long ago; begin again.",
-    refused: "The provider has refused the sign-in; begin again, or ask whoever runs the provider.",
-    invalid: "What the provider has sent is not valid for this collector; its log says why.",
-    provider: "The provider does not answer as it must; try again later. The collector's log says why.",
+    expired: "This sign-in was begun in another browser, or too long ago; sign in again.",
+    refused: "The provider has refused the sign-in; try again, or ask the administrator of the provider.",
+    invalid: "The answer of the provider is not valid for this collector; the collector's log has the reason.",
+    provider: "The provider does not answer as it must; try again later. The collector's log has the reason.",
   };
 
   function showRefusal() {

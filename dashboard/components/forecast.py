@@ -31,7 +31,7 @@ def forecast_parts(forecast: ForecastItem | None, *, phase: str = "") -> list[Co
     if forecast is None:
         return [html.P(COLLAPSED if phase == "collapsed" else NO_FORECAST, className="forecast-note")]
     tiles = [_tile(horizon) for horizon in forecast["horizons"]]
-    fitted = f"Read it as an order of runs rather than a number. Fitted on {forecast['fitted_on']}."
+    fitted = f"Use it to compare runs, not as an exact probability. Fitted on {forecast['fitted_on']}."
     head = html.Span(
         ["P(collapse) ", html.Span(f"after step {forecast['step']:,}", className="forecast-step")],
         className="forecast-name",

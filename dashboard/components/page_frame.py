@@ -23,7 +23,7 @@ KEYS: Final = {
     "Enter": "Open what is chosen",
     "x": "Select the chosen run of the table, to compare it",
     "+": "Make the chart of the chosen panel taller",
-    "-": "Make it lower",
+    "-": "Make the chart of the chosen panel lower",
     "g": "All runs",
     "?": "This list",
     "Esc": "Close the list, or leave the search field",

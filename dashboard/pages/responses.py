@@ -29,7 +29,7 @@ QUESTIONS: Final = (
     "Nats per token by which the correct responses to each question rose or fell, sorted, in the first, the middle "
     "and the last fifth of the run (Figure 3 of arXiv 2512.04220). Randomly sampled responses only."
 )
-SPREAD: Final = "Of the responses below. A click on a bar shows those alone, a second click all."
+SPREAD: Final = "The responses below. A click on a bar shows only the responses of that bar; a second click shows all."
 NOT_OBSERVED: Final = (
     "Not observed. It needs correct responses that are sampled at random and have a displacement: "
     "rollouts with old_logprobs."

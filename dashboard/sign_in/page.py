@@ -48,7 +48,7 @@ PAGE: Final = """<!DOCTYPE html>
         <p id="refusal" role="alert"></p>
       </form>
       <p id="provider" hidden>or <a href="/api/v1/session/oidc">sign in with <span id="provider-name"></span></a></p>
-      <p>A key begins with <code>rlv_</code>. Whoever runs this collector makes one with
+      <p>A key begins with <code>rlv_</code>. The administrator of this collector makes one with
         <code>rlvitals keys create NAME <span class="option">--scope read</span></code>.</p>
     </main>
   </body>

@@ -112,9 +112,9 @@ class Enforcement:
             except CollectorError as error:
                 return printable(error, longest=300)
             if found is None or (found.key_id, found.project) != (caller.key_id, caller.project):
-                return "the permission of the key or the session has changed; open it again"
+                return "the permission of the key or the session has changed; open the stream again"
             if is_proxy_user and monotonic() >= until:
-                return "the proxy is asked again who you are; open the stream again"
+                return "the proxy must confirm your name again; open the stream again"
             return None
 
         return refusal
@@ -145,7 +145,9 @@ class Enforcement:
         if caller.project is None:
             return
         if access.reach is Reach.COLLECTOR:
-            raise ScopeTooSmall("this concerns every project, and the key is for one; ask for a key without a project")
+            raise ScopeTooSmall(
+                "this request needs a key for every project, and this key is for one; ask for a key without a project"
+            )
         if access.reach is Reach.PROJECT:
             named = (
                 [parameters["name"]] if "name" in parameters else QueryParams(scope["query_string"]).getlist("project")

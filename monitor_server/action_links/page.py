@@ -102,7 +102,7 @@ def draw_unknown(found: FoundLink) -> str:
     unknown = UNKNOWN[LinkAction(found.link.action)]
     words = (
         f"The collector's database did not confirm the change. It is not known {unknown}. "
-        "Open the alert to see what holds, or open the link again in a minute: it says whether it was used."
+        "Open the alert to see its state, or open the link again in a minute: the page shows whether it was used."
     )
     return _page("Not known", f"<p>{text(words)}</p>{_address(found)}")
 
@@ -119,8 +119,10 @@ def _reason(found: FoundLink) -> str:
         when = _time(link.used_at or 0.0)
         return f"It was used at {when} by a reader of the channel {link.channel}. {done} Each link can be used once."
     if found.state is LinkState.EXPIRED:
-        return f"It held until {_time(link.expires_at)}. Act on the page of the alert, or wait for the next message."
-    return "The alert is resolved, so that nothing is left to do."
+        return (
+            f"It was valid until {_time(link.expires_at)}. Act on the page of the alert, or wait for the next message."
+        )
+    return "The alert is resolved, and nothing is left to do."
 
 
 def _alert(found: FoundLink) -> str:

@@ -54,12 +54,14 @@ def item_list(
 
 
 def _cursor(
-    cursor: Annotated[str | None, Query(pattern="^[0-9]{1,18}$", description="`next` of the part before")] = None,
+    cursor: Annotated[str | None, Query(pattern="^[0-9]{1,18}$", description="`next` of the previous answer")] = None,
 ) -> int | None:
     # 18 digits fit 63 bits. A cursor of another key reveals a number that no row has, and that columns cannot hold.
     return None if cursor is None else min(reveal(int(cursor)), LARGEST_NUMBER)
 
 
 Cursor = Annotated[int | None, Depends(_cursor)]
-StepNumber = Annotated[int, Query(ge=0, le=2**53, description="A step; the largest is that of JSON numbers")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="Most items in one answer")]
+StepNumber = Annotated[
+    int, Query(ge=0, le=2**53, description="A step, at most the largest exact whole number of JSON, 2^53")
+]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Largest number of items in one answer")]

@@ -28,7 +28,7 @@ WHERE: Final = rf"^(({'|'.join(TEXTS)}):contains:[^\x00]{{1,{MAX_TEXT}}}|({'|'.j
 WORDS: Final = rf"^\s*(\S+(\s+\S+){{0,{MAX_WORDS - 1}}}\s*)?$"
 
 GroupedBy = Literal["project", "phase", "status", "setting", "tag", "owner"]
-Offset = Annotated[int, Query(ge=0, le=1_000_000, description="How many of the first ones are left out")]
+Offset = Annotated[int, Query(ge=0, le=1_000_000, description="Number of items to skip at the beginning")]
 
 
 async def _closed(
@@ -36,7 +36,7 @@ async def _closed(
         list[Annotated[str, Field(max_length=MAX_TEXT)]] | None,
         Query(
             max_length=MAX_CLOSED,
-            description="Names of groups whose runs are left out; empty for the runs without a value",
+            description="Names of groups whose runs are left out; an empty name for the runs without a value",
         ),
     ] = None,
 ) -> list[str]:
@@ -55,7 +55,7 @@ def read_sort(stated: str) -> str:
         column, _, direction = part.partition(":")
         if column not in SORTED_BY or direction not in {"", "asc", "desc"}:
             raise ValueError(
-                "must be columns, each with :asc or :desc or neither, such as urgency or reward:desc,name; "
+                "must be columns, each followed by :asc, :desc or nothing, such as urgency or reward:desc,name; "
                 f"got {part!r}; the columns are {', '.join(SORTED_BY)}"
             )
     return stated
@@ -87,7 +87,7 @@ async def _sort(
     sort: Annotated[
         str | None,
         Query(
-            description="Columns, such as `urgency` or `reward:desc,name`; left out: the newest first",
+            description="Columns, such as `urgency` or `reward:desc,name`; by default, the newest runs first",
             json_schema_extra={"pattern": SORT},
         ),
         AfterValidator(lambda stated: None if stated is None else read_sort(stated)),
@@ -107,15 +107,18 @@ async def _wanted(
     *,
     asking: Asking,
     project: str | None = None,
-    owner: Annotated[str | None, Query(max_length=MAX_TEXT, description="As the tag `owner:NAME` names it")] = None,
+    owner: Annotated[
+        str | None,
+        Query(max_length=MAX_TEXT, description="Only runs of this owner, which is NAME of the tag `owner:NAME`"),
+    ] = None,
     tag: Annotated[str | None, Query(max_length=MAX_TEXT)] = None,
-    status: Annotated[list[Status] | None, Query(max_length=5, description="One of these")] = None,
-    phase: Annotated[list[Phase] | None, Query(max_length=7, description="One of these")] = None,
+    status: Annotated[list[Status] | None, Query(max_length=5, description="Only runs with one of these")] = None,
+    phase: Annotated[list[Phase] | None, Query(max_length=7, description="Only runs in one of these")] = None,
     text: Annotated[
         str,
         Query(
             max_length=MAX_TEXT,
-            description="Words, each in the name, title, project, tags, phase or status",
+            description="Words; the name, title, project, tags, phase or status of a run must contain each",
             json_schema_extra={"pattern": WORDS},
         ),
         AfterValidator(read_words),
@@ -124,10 +127,10 @@ async def _wanted(
         list[Where] | None,
         Query(
             max_length=MAX_CONDITIONS,
-            description="`COLUMN:contains:TEXT`, `COLUMN:above:NUMBER` or `COLUMN:below:NUMBER`; all must hold",
+            description="`COLUMN:contains:TEXT`, `COLUMN:above:NUMBER` or `COLUMN:below:NUMBER`; a run must meet all",
         ),
     ] = None,
-    archived: Annotated[bool | None, Query(description="Left out: archived runs too")] = None,
+    archived: Annotated[bool | None, Query(description="Only archived runs, or only others; by default, both")] = None,
 ) -> RunFilter | None:
     """Return the filter of the wanted runs among those that the key may access; None if it may access none of them."""
     if project is not None and not asking.reaches(project):

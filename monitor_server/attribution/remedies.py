@@ -40,16 +40,16 @@ SPIRAL: Final = _kinds("likelihood_drift", "death_spiral", "run_collapsed", "ent
 REMEDIES: Final = (
     Remedy(
         change="Go back to a checkpoint from before the onset",
-        how="Going on unchanged repeats it: change one of the things below as well.",
+        how="A run that continues unchanged fails again: apply one of the remedies below as well.",
         source="docs/runbooks/grpodeathspiral.md",
         kinds=_kinds("death_spiral", "run_collapsed", "non_finite", "entropy_collapse"),
     ),
     Remedy(
         change="Add LLDS with λ = 0.1",
         how="It penalises a fall of ln π on responses with A ≥ 0, from the second update of a rollout on; with one "
-        "update a rollout it does nothing. LLDSGRPOTrainer in TRL, the llds policy loss in verl.",
+        "update a rollout it has no effect. LLDSGRPOTrainer in TRL, the llds policy loss in verl.",
         source=f"{LLD}, eq. 5 to 7 and Fig. 8: λ 0 dies near step 200, 0.01 near 220, 0.1 trains on. On our small "
-        "trainer it postpones at best and does not cure (docs/experiments/README.md)",
+        "trainer it postpones the collapse at best, and does not prevent it (docs/experiments/README.md)",
         kinds=SPIRAL,
     ),
     Remedy(
@@ -85,14 +85,14 @@ REMEDIES: Final = (
     ),
     Remedy(
         change="Add a KL term to the reference",
-        how="0.01 is a start.",
+        how="Start with a weight of 0.01.",
         source="docs/experiments/faster-deaths.md: on our trainer KL 0.01 moved a collapse from step 70 to 122 (one "
         "seed), under its preset spiral from 121 and 157 to 166 and 157; under its preset stubborn it changed nothing",
         kinds=SPIRAL | _kinds("kl_runaway"),
     ),
     Remedy(
         change="Leave out responses with void turns",
-        how="Turns that hold neither a tool call nor an answer: take the whole response out of the update.",
+        how="Take each response that has a turn with neither a tool call nor an answer out of the update.",
         source="SimpleTIR, arXiv 2509.02479",
         kinds=_kinds("death_spiral", "gradient_explosion", "entropy_explosion", "tool_use_collapse"),
     ),
@@ -109,7 +109,7 @@ REMEDIES: Final = (
         kinds=_kinds("entropy_collapse"),
     ),
     Remedy(
-        change="Sample on until groups differ (dynamic sampling)",
+        change="Sample until the rewards of each group differ (dynamic sampling)",
         how="Groups that are all right or all wrong carry no gradient.",
         source="DAPO, arXiv 2503.14476; the early share of such groups explains 62 % of the variance of final scores "
         "in arXiv 2605.21125",
@@ -129,8 +129,10 @@ REMEDIES: Final = (
     ),
     Remedy(
         change="Score held-out tasks beside the reward, then close the shortcut in the reward",
-        how="Read sampled responses for what the reward pays for; roll back to where the held-out score was best.",
-        source="TRL issue 2959: the reward saturated at 1.0 while accuracy collapsed. What it saves is not measured",
+        how="Read sampled responses to find what the reward pays for; roll back to the step with the best held-out "
+        "score.",
+        source="TRL issue 2959: the reward saturated at 1.0 while accuracy collapsed. The effect of this "
+        "remedy is not measured",
         kinds=_kinds("reward_hacking"),
     ),
 )

@@ -172,8 +172,8 @@ class FalseAlarmBudget(Stateful):
     def _hold_back(self, finding: Finding) -> Finding:
         allowed, warranty = self._warranty.allowed(self.largest), self._warranty
         reason = (
-            f"held back as a warning: the budget of {warranty.describe()}, pays {allowed:.3g} pages of this run at the "
-            f"strength {self.largest:.3g}, and this would be page {self.pages + 1}"
+            f"held back as a warning: the budget of {warranty.describe()}, allows {allowed:.3g} pages of this run at "
+            f"the strength {self.largest:.3g}, and this would be page {self.pages + 1}"
         )
         return finding._replace(
             severity=Severity.WARNING,

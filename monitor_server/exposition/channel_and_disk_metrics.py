@@ -33,7 +33,9 @@ class Channels(Collector):
             "rlvitals_notifications_waiting", "Changes of alerts that a channel has not received", labels=["channel"]
         )
         oldest = GaugeMetricFamily(
-            "rlvitals_notifications_oldest_waiting_seconds", "How long the oldest of them waits", labels=["channel"]
+            "rlvitals_notifications_oldest_waiting_seconds",
+            "Time since the oldest change that a channel has not received",
+            labels=["channel"],
         )
         failing = GaugeMetricFamily(
             "rlvitals_notification_channel_failing",
@@ -74,7 +76,7 @@ class DatabaseFaults(Collector):
         """Return one counter for each fault."""
         faults = CounterMetricFamily(
             "rlvitals_database_faults",
-            "Reads and writes that the database has not done, by the fault",
+            "Reads and writes that failed in the database, by fault",
             labels=["fault"],
         )
         for fault, count in self._store.faults.counts().items():
@@ -103,7 +105,9 @@ class DiskAndKeys(Collector):
         if free_bytes is not None:
             free.add_metric([], float(free_bytes))
         expiry = GaugeMetricFamily(
-            "rlvitals_key_expiry_timestamp_seconds", "When a valid key that has an end expires", labels=["key"]
+            "rlvitals_key_expiry_timestamp_seconds",
+            "Time at which a valid key expires; keys without an end are left out",
+            labels=["key"],
         )
         now = self._clock()
         try:

@@ -31,7 +31,7 @@ class Exposition:
         registry.register(_SdkVersions(self.sdk_versions))
         self._records = Counter("rlvitals_ingest_records", "Records stored", registry=registry)
         self._rejected = Counter("rlvitals_ingest_rejected", "Records refused", registry=registry)
-        self._duplicates = Counter("rlvitals_ingest_duplicates", "Records seen before", registry=registry)
+        self._duplicates = Counter("rlvitals_ingest_duplicates", "Records that were stored before", registry=registry)
         self._left_out_signals = Counter(
             "rlvitals_ingest_left_out_signals",
             "Scalars and summaries of stored records that were left out, because their run has too many signals",
@@ -39,14 +39,14 @@ class Exposition:
         )
         self._bytes = Counter("rlvitals_ingest_bytes", "Bytes of ingest bodies as sent", registry=registry)
         self._ingest = Histogram(
-            "rlvitals_ingest_seconds", "From body to commit of a batch", buckets=SECONDS, registry=registry
+            "rlvitals_ingest_seconds", "Time from the body of a batch to its commit", buckets=SECONDS, registry=registry
         )
         self._detection = Histogram(
-            "rlvitals_detection_seconds", "All detectors on one step", buckets=SECONDS, registry=registry
+            "rlvitals_detection_seconds", "Time of all detectors for one step", buckets=SECONDS, registry=registry
         )
         self._left_out = Counter(
             "rlvitals_projector_left_out_records",
-            "Records that are stored and not merged, because their step has too many",
+            "Records that are stored and not merged, because their step has too many records",
             registry=registry,
         )
         self._queued_runs = Gauge(
@@ -66,7 +66,7 @@ class Exposition:
         )
         self._cached = Gauge(
             "rlvitals_cached_entries",
-            "Entries of a cache in memory, each of which has a bound",
+            "Entries of a cache in memory; each cache has a limit",
             ["cache"],
             registry=registry,
         )
@@ -83,7 +83,7 @@ class Exposition:
 
         self._relayed = Counter(
             "rlvitals_relayed_events",
-            "Live events that went to, or came from, other collectors",
+            "Live events that were sent to other collectors, or received from them",
             ["direction"],
             registry=registry,
         )
@@ -187,7 +187,9 @@ class _SdkVersions(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return one counter for each version."""
         batches = CounterMetricFamily(
-            "rlvitals_ingest_batches", "Batches of each version of the SDK; empty for other clients", labels=["sdk"]
+            "rlvitals_ingest_batches",
+            "Batches of each version of the SDK; the version is empty for other clients",
+            labels=["sdk"],
         )
         for version, count in sorted(self._versions.counts().items()):
             batches.add_metric([version], count)

@@ -87,7 +87,7 @@ class _Families:
     def __init__(self) -> None:
         labels = ["run", "project"]
         self.phase = GaugeMetricFamily(
-            "rlvitals_run_phase", "1 for the phase a run is in, else 0", labels=[*labels, "phase"]
+            "rlvitals_run_phase", "1 for the current phase of a run, else 0", labels=[*labels, "phase"]
         )
         self.signal = GaugeMetricFamily("rlvitals_signal", "Value at the newest step", labels=[*labels, "signal"])
         self.firing = GaugeMetricFamily(
@@ -97,15 +97,15 @@ class _Families:
         )
         self.stage = GaugeMetricFamily(
             "rlvitals_alert_stage",
-            "1 for the stage that an open alert is in",
+            "1 for the current stage of an open alert",
             labels=[*labels, "kind", "severity", "stage"],
         )
         self.last_step = GaugeMetricFamily(
-            "rlvitals_run_last_step_timestamp_seconds", "When the newest step was complete here", labels=labels
+            "rlvitals_run_last_step_timestamp_seconds", "Time at which the newest step was complete", labels=labels
         )
         self.stall = GaugeMetricFamily(
             "rlvitals_run_stall_seconds",
-            "How long the run may be without a new step until it is stalled",
+            "Time without a new step after which the run is stalled",
             labels=labels,
         )
         self.step_seconds = GaugeMetricFamily("rlvitals_run_step_seconds", "Median time of a step", labels=labels)

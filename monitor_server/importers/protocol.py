@@ -90,19 +90,19 @@ class ReadReport:
         if self.is_thinned:
             notes.append(
                 "retention had thinned the steps of this run before they were exported: phases and alerts may differ "
-                "from those that the collector found, which JSON lines have after the steps"
+                "from those that the collector found; an export in JSON lines has them after the steps"
             )
         if self.first_repeated is not None:
             row, step = self.first_repeated
             notes.append(
-                f"{_rows(self.repeated_rows)} the step of the row before and other values, first row {row:,} with step "
-                f"{step}; the first value of each signal in a step counts. Log one row a step, or leave the step out, "
-                "and the rows are numbered"
+                f"{_rows(self.repeated_rows)} the same step as the previous row but other values, first row {row:,} "
+                f"with step {step}; the first value of each signal in a step counts. Log one row per step, or no step "
+                "at all: then the rows are numbered"
             )
         if self.first_numbered is not None:
             row, given = self.first_numbered
             notes.append(
-                f"{_rows(self.numbered_rows)} a step that is no whole number below 2**53, first row {row:,} with "
+                f"{_rows(self.numbered_rows)} a step that is not a whole number below 2**53, first row {row:,} with "
                 f"{given:g}; the place of a row in the log is its step instead. Log the optimiser step as the step"
             )
         return notes

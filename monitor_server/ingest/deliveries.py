@@ -105,6 +105,6 @@ def _not_confirmed(future: "Future[Any]") -> CollectorError:
     if future.cancel():
         return Unavailable(f"the database has not taken this {waited}, and nothing was stored; send again later")
     return OutcomeUnknown(
-        f"the database has not confirmed this {waited}, and it may or may not be stored; a batch can be sent again, "
-        "and of any other change look first"
+        f"the database has not confirmed this {waited}, and it may or may not be stored; a batch can be sent again; "
+        "before you repeat another change, check whether it is stored"
     )

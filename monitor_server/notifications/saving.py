@@ -154,7 +154,7 @@ def _tell(
         counts={"alerts": 0, "runs": 0, "changes": {}, "kinds": {}, "projects": {}},
         public_url=public_url,
         notice=sentence(f"{saved.saved_by} has changed the channels and routes of notifications: {saved.changes}")
-        + " If nobody of you did this, revoke the key (rlvitals keys revoke) and restore the version before.",
+        + " If nobody in your team did this, revoke the key (rlvitals keys revoke) and restore the previous version.",
     )
     channel = f"{name}{FORMER}{saved.version - 1}"
     messages.add_notice(message_id, channel, json.dumps(showable(body)).encode(), severity=severity, now=now)

@@ -57,8 +57,8 @@ def _delete(
         others = f" and {len(active) - RUNS_NAMED} more" if len(active) > RUNS_NAMED else ""
         raise RunActive(
             f"a run must have ended before it is deleted: {', '.join(active[:RUNS_NAMED])}{others}; stop the trainer "
-            "first, or force it (`rlvitals runs --force`, over HTTP force=true), after which the run starts again with "
-            "the next batches of its trainer"
+            "first, or force the deletion (`rlvitals runs --force`, over HTTP force=true), after which the run "
+            "starts again with the next batches of its trainer"
         )
     repositories.retention.begin_deletion(found, now=now)
     return list(found)

@@ -125,8 +125,8 @@ def refuse_fixed(settings: Settings, wanted: dict[str, float | None]) -> None:
     for name in wanted:
         if name in settings.model_fields_set:
             raise SettingsConflict(
-                f"RLVITALS_{name.upper()} sets {name} in the environment of the collector; change it there, and start "
-                "it anew"
+                f"RLVITALS_{name.upper()} sets {name} in the environment of the collector; change it there, and "
+                "restart the collector"
             )
 
 

@@ -70,15 +70,19 @@ class _Rule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    name: Annotated[Name, Field(description="Of lower-case letters, digits and . _ -; the alert's kind is rule:NAME")]
-    project: Annotated[Text | None, Field(description="The project that it concerns; left out: every project")] = None
-    run_id: Annotated[Text | None, Field(description="The only run that it concerns")] = None
+    name: Annotated[Name, Field(description="Lower-case letters, digits and . _ -; the kind of the alert is rule:NAME")]
+    project: Annotated[Text | None, Field(description="The only project of the rule; by default, every project")] = None
+    run_id: Annotated[
+        Text | None, Field(description="The only run of the rule; by default, every run of the project")
+    ] = None
     enabled: bool = True
     severity: Literal["warning", "critical"] = "warning"
-    message: Annotated[Message, Field(description="What the alert says first")] = ""
+    message: Annotated[Message, Field(description="Text at the beginning of the alert")] = ""
     signal: Annotated[Text, Field(description="The signal that is watched")]
     for_steps: Annotated[Steps | None, Field(description="Steps for which the condition must hold")] = None
-    for_seconds: Annotated[Seconds | None, Field(description="Instead of for_steps: by the times of the steps")] = None
+    for_seconds: Annotated[
+        Seconds | None, Field(description="Instead of for_steps: seconds, by the times of the steps")
+    ] = None
 
     @model_validator(mode="after")
     def _has_one_duration(self) -> "_Rule":
@@ -91,7 +95,9 @@ class _Numeric(_Rule):
     """The fields of rules that compare a number with a value."""
 
     operator: Operator
-    value: Annotated[Number | None, Field(description="Left out with the operator not_finite alone")] = None
+    value: Annotated[
+        Number | None, Field(description="Required, except with the operator not_finite, which has no value")
+    ] = None
 
     @model_validator(mode="after")
     def _has_value(self) -> "_Numeric":
@@ -115,10 +121,17 @@ class ChangeRule(_Numeric):
     measure: Annotated[Measure, Field(description="How two values x and y are compared: x-y, (x-y)/|y| or x/y")] = (
         "difference"
     )
-    before_steps: Annotated[int | None, Field(ge=1, le=MOST_STEPS, description="How many steps before")] = None
+    before_steps: Annotated[
+        int | None, Field(ge=1, le=MOST_STEPS, description="Distance of the earlier value, in steps")
+    ] = None
     before_seconds: Annotated[
         float | None,
-        Field(gt=0, le=LONGEST_SECONDS, allow_inf_nan=False, description="Instead of before_steps: how long before"),
+        Field(
+            gt=0,
+            le=LONGEST_SECONDS,
+            allow_inf_nan=False,
+            description="Instead of before_steps: distance of the earlier value, in seconds",
+        ),
     ] = None
 
     @model_validator(mode="after")
@@ -136,7 +149,9 @@ class AbsenceRule(_Rule):
     @model_validator(mode="after")
     def _has_duration(self) -> "AbsenceRule":
         if not self.for_steps and not self.for_seconds:
-            raise ValueError("one of for_steps and for_seconds must be set, and larger than 0: how long it is absent")
+            raise ValueError(
+                "one of for_steps and for_seconds must be set, and larger than 0: the length of the absence"
+            )
         return self
 
 
@@ -147,8 +162,10 @@ class ComparisonRule(_Numeric):
     measure: Annotated[Measure, Field(description="How two values x and y are compared: x-y, (x-y)/|y| or x/y")] = (
         "difference"
     )
-    other_run_id: Annotated[Text, Field(description="The run that it is compared with")]
-    other_signal: Annotated[Text | None, Field(description="Its signal; left out: the same")] = None
+    other_run_id: Annotated[Text, Field(description="The other run of the comparison")]
+    other_signal: Annotated[
+        Text | None, Field(description="The signal of the other run; by default, the same signal")
+    ] = None
 
     @model_validator(mode="after")
     def _is_in_a_project(self) -> "ComparisonRule":

@@ -250,7 +250,9 @@ class Projection:
             self.forget(run.id)
             return False
         if stored.revision != run.revision:
-            raise ProjectedElsewhere(f"another has projected, reset or thinned run {run.id} meanwhile; it is read anew")
+            raise ProjectedElsewhere(
+                f"another process has projected, reset or thinned run {run.id} in the meantime; the run is read again"
+            )
         run.take_ingested(stored)
         self._ownership.prolong(run, stored)
         context.write(repositories)

@@ -117,7 +117,7 @@ def test_the_settings_are_drawn_once_the_collector_answers(failing, visit):
     visit.page.goto(f"{live.url}/settings")
     expect(visit.page.get_by_role("alert")).to_contain_text("The settings cannot be shown")
     refusing.status = 0
-    expect(visit.page.locator("#keys-list")).to_contain_text("No key was made yet.")
+    expect(visit.page.locator("#keys-list")).to_contain_text("No key exists yet.")
 
 
 def test_a_choice_of_runs_says_that_it_searches_and_that_it_cannot(failing, visit):

@@ -124,7 +124,7 @@ def test_runs_of_an_address_that_are_not_compared_are_named(collector, visit):
     expect(visit.page.locator(".compare-chart")).to_have_count(1)
     asked = "&".join(f"run=gone{place}" for place in range(24))
     visit.page.goto(f"{collector.url}/compare?run={first}&{asked}")
-    expect(visit.page.locator(".left-out")).to_contain_text("At most 20 runs are compared, the first of the 25")
+    expect(visit.page.locator(".left-out")).to_contain_text("At most 20 runs are compared: the first ones of the 25")
     expect(visit.page.locator(".compare-chart")).to_have_count(1)
 
 

@@ -25,7 +25,7 @@ def test_charts_shade_where_healthy_runs_were(tmp_path, start_collector, visit):
     run_id = collector.run(run="known", records=RECORDS)
     visit.page.goto(f"{collector.url}/runs/{run_id}")
     expect(visit.page.locator(".expected-hint")).to_have_text(
-        "Shaded: 90 % of the values of 7 or more healthy runs were there."
+        "Shaded: the range of 90 % of the values of 7 or more healthy runs."
     )
     visit.page.wait_for_function(areas_in("#run-figure"))
     visit.page.goto(f"{collector.url}/runs/{run_id}?x=time")

@@ -239,7 +239,7 @@ def test_what_a_limit_would_remove_is_asked_in_words():
         "50 steps, now the default. This removes 1 run as a whole, with 5,000 steps, within seconds. "
         "It cannot be undone. Save?"
     )
-    assert "This removes nothing by now." in stated_removals(asked, seen, removals[1:])
+    assert "This removes nothing at present." in stated_removals(asked, seen, removals[1:])
 
 
 @pytest.mark.parametrize("runs", [0, 2])

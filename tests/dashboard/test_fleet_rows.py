@@ -123,9 +123,9 @@ def test_what_the_collector_refuses_to_take_is_said():
     between = {"reward": {"type": "inRange", "filter": 1, "filterTo": 2}}
     sorts = [{"colId": name, "sort": "asc"} for name in ("run", "step", "phase", "status", "reward")]
     assert left_out({"filterModel": model | between, "sortModel": sorts}, controls(text="a " * 11)) == [
-        "Only the first 10 words and 200 letters are looked for",
+        "Only the first 10 words and 200 letters are used for the search",
         "Only the first 8 conditions of the headings are applied",
-        "Only the first 4 columns sort",
+        "Only the first 4 columns are used for sorting",
     ]
 
 

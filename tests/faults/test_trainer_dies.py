@@ -55,14 +55,14 @@ def test_a_trainer_that_never_comes_back_is_sent_by_hand(start_collector, start_
         command = [sys.executable, "-m", "monitor_server", "sync", str(spool), "--url"]
         collector = start_collector()
         alive = subprocess.run([*command, collector.url], capture_output=True, text=True, check=True)
-        assert alive.stdout == "0 records sent, 0 refused, 1 folders skipped because their process lives\n"
+        assert alive.stdout == "0 records sent, 0 refused, 1 folders skipped because their process still runs\n"
         trainer.kill()
         away = subprocess.run([*command, url], capture_output=True, text=True, check=False)
         assert away.returncode == 1
         assert "cannot be reached" in away.stderr
         assert stored() == []
         sent = subprocess.run([*command, collector.url], capture_output=True, text=True, check=True)
-    assert sent.stdout == "50 records sent, 0 refused, 0 folders skipped because their process lives\n"
+    assert sent.stdout == "50 records sent, 0 refused, 0 folders skipped because their process still runs\n"
     assert [step for _, _, step in stored()] == list(range(50))
     (run,) = collector.get("/runs")["items"]
     assert collector.get(f"/runs/{run['id']}")["config"] == {"seed": 1}

@@ -161,7 +161,7 @@ class BatchProcessor(Generic[Item]):
     def _count_undelivered(self) -> None:
         lost = self._sending_queue.records_in_memory + len(self._queue) + self._in_progress
         if lost:
-            self._drops.count("unsent", "the process ended before they were on disk or answered for", by=lost)
+            self._drops.count("unsent", "the process ended before they were on disk or acknowledged", by=lost)
         on_disk = self._sending_queue.records_on_disk
         if self._exporter and on_disk:
             self._drops.warn(

@@ -135,7 +135,9 @@ class SendingQueue:
             self._spool.detach_after_fork()
 
     def _warn_unread(self, error: Exception) -> None:
-        self._drops.warn("unspooled", f"the spool cannot be read; what it may hold has to wait: {error}")
+        self._drops.warn(
+            "unspooled", f"the spool cannot be read, and batches that it may hold are not sent yet: {error}"
+        )
 
     def _store(self, body: bytes, records: int) -> WaitingBatch:
         if self._spool is None:
@@ -143,7 +145,9 @@ class SendingQueue:
         try:
             return self._spool.write(body, records)
         except (OSError, ImportError) as error:
-            self._drops.count("unspooled", f"records are kept in memory only, the spool fails: {error}", by=records)
+            self._drops.count(
+                "unspooled", f"records are kept only in memory, because the spool fails: {error}", by=records
+            )
             return BatchInMemory(body, records)
 
     def _add(self, batch: WaitingBatch) -> None:

@@ -58,7 +58,7 @@ def choose(measurements: Iterable[ForkMeasurement]) -> Choice:
     forks = {fork.name: fork for fork in given}
     if CONTROL not in forks or len(forks) != len(given):
         raise ValueError(
-            f"forks must have names of their own, one of them {CONTROL!r}, got {[fork.name for fork in given]}"
+            f"forks must have different names, and one must be {CONTROL!r}, got {[fork.name for fork in given]}"
         )
     control = forks[CONTROL]
     scores = {fork.name: _score(fork, control) for fork in given}

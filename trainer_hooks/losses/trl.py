@@ -58,7 +58,9 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
     llds_answer_begin: str | None = field(default=None, metadata={"help": "Text that opens the final answer."})
     llds_answer_end: str | None = field(default=None, metadata={"help": "Text that closes the final answer."})
     llds_answer_weight: float = field(default=0.0, metadata={"help": "Factor on the penalty of answer tokens."})
-    llds_answer_adaptive: bool = field(default=False, metadata={"help": "Multiply it by the tool calls beyond one."})
+    llds_answer_adaptive: bool = field(
+        default=False, metadata={"help": "Multiply that factor by the tool calls beyond one."}
+    )
 
     def __post_init__(self) -> None:
         """Check the settings.

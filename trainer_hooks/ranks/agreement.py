@@ -39,7 +39,7 @@ __all__ = [
 # Alerts come with the answer to a batch, so each rank receives them at every step, or with a heartbeat every 15 s.
 PATIENCE_SECONDS = 60.0
 REFUSED = "refused"
-EXPIRED = "expired: the time in which it was to be carried out had passed before the end of a step"
+EXPIRED = "expired: its time limit had passed before the end of a step"
 
 # Coordinators have the same numbers on every rank, because all ranks run one script. If the numbers differ, no rank
 # answers the proposals of another, and no rank acts.

@@ -59,7 +59,7 @@ class Unanimity:
         if not self._is_unanimous:
             logger.warning(
                 "rlvitals: no %s, because only %d of %d ranks ask for it and have the collector's address; "
-                "give it to all of them, by RLVITALS_URL on every node",
+                "set RLVITALS_URL on every node",
                 self._what,
                 registered,
                 find_world_size(),

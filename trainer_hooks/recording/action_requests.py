@@ -31,7 +31,7 @@ class RequestReceiver:
 
     def consider(self, request: ActionRequest) -> None:
         """Decide about a request; called in the exporter's thread."""
-        refusal: str | None = "this trainer takes no requests; ActionPolicy(requests=...) names those that it takes"
+        refusal: str | None = "this trainer takes no requests; ActionPolicy(requests=...) lists those that it takes"
         if self._policy is not None:
             refusal = self._policy.consider_request(request)
         self._report(request, "received" if refusal is None else "refused", refusal or "")

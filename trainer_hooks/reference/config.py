@@ -43,7 +43,7 @@ class Config:
     seed: int = _option(0, "seed of questions, sampling and minibatches")
     # The objective.
     lr: float = _option(6e-4, "learning rate of AdamW")
-    lr_warmup: int = _option(0, "steps over which the learning rate climbs to lr in a straight line; 0 is constant")
+    lr_warmup: int = _option(0, "steps over which the learning rate rises linearly to lr; 0: constant learning rate")
     method: MethodName = _option(
         "grpo",
         "what is optimised: grpo; with a penalty on lost likelihood: lld (eq. 4), llds (eq. 5), llds-action (the gate "
@@ -54,24 +54,28 @@ class Config:
     lambda_: float | None = _option(
         None, "weight of the penalty, where the method has one (eq. 7); default: 0.1, 0.2 of llds-release, 1 of kl-cov"
     )
-    answer_weight: float = _option(0.0, "factor on the penalty of answer tokens under llds-ma; 0 is eq. 6")
+    answer_weight: float = _option(0.0, "factor on the penalty of answer tokens under llds-ma; 0 gives eq. 6")
     answer_adaptive: bool = _option(
-        False, "multiply answer_weight by the valid searches a response beyond the first, as the authors' release"
+        False,
+        "multiply answer_weight by the mean number of valid searches per response beyond the first, as the authors' "
+        "release does",
     )
     kl: float = _option(0.0, "weight of the KL divergence to the warm start (k3 estimator)")
     entropy_bonus: float = _option(0.0, "weight of the mean entropy of action tokens, which the loss rewards")
     weight_decay: float = _option(0.0, "weight decay of AdamW")
     clip: float = _option(0.2, "ε of the clipped ratio")
-    clip_high: float | None = _option(None, "ε above one, where it differs: 0.28 is DAPO's clip-higher")
+    clip_high: float | None = _option(
+        None, "ε of the upper bound of the ratio, if it differs from clip: 0.28 is DAPO's clip-higher"
+    )
     covariance_share: float = _option(2e-3, "share of the tokens that kl-cov holds near the old policy")
     target_entropy: float = _option(0.3, "mean entropy in nats below which stare acts")
     critic_lr: float = _option(1e-3, "learning rate of the critic (ppo)")
     discount: float = _option(1.0, "γ of the advantage estimator (ppo)")
     gae_lambda: float = _option(1.0, "λ of the advantage estimator (ppo): 1 trusts rewards, 0 the critic")
-    max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm; 0 leaves them alone")
+    max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm; 0: no limit")
     # The batch.
     questions_per_step: int = _option(8, "questions in a rollout batch")
-    group_size: int = _option(8, "responses sampled for each question")
+    group_size: int = _option(8, "responses that are sampled for each question")
     minibatches: int = _option(8, "optimiser steps in one pass over a rollout batch")
     epochs: int = _option(2, "passes over a rollout batch")
     split_groups: bool = _option(
@@ -80,17 +84,20 @@ class Config:
     temperature: float = _option(1.0, "sampling temperature")
     top_p: float = _option(1.0, "mass of the most probable tokens that are sampled from, in (0, 1]")
     old_logprobs: OldLogprobs = _option(
-        "recomputed", "denominator of the ratio: recomputed by the policy, or the sampler's own where it differs"
+        "recomputed",
+        "denominator of the ratio: recomputed by the policy, or as the sampler gave it if the sampler differs",
     )
     held_out: int = _option(16, "fresh responses a step that are measured and never trained on")
-    lld_epsilon: float = _option(0.0, "ε of Def. 4.1 in nats: a response is displaced where its ln π rises by no more")
-    probe_every: int = _option(0, "steps between probes of each question's own update (eq. 3, eq. 9); 0 is never")
+    lld_epsilon: float = _option(
+        0.0, "ε of Def. 4.1 in nats: a response is displaced if its ln π rises by at most this"
+    )
+    probe_every: int = _option(0, "steps between probes of each question's own update (eq. 3, eq. 9); 0: no probes")
     probe_optimiser: ProbeOptimiser = _option(
-        "fresh", "optimiser of a probe's update: fresh, without moments, or run, with those of other questions"
+        "fresh", "optimiser of a probe's update: fresh has no moments, run has the moments of the updates of the run"
     )
     probe_sweep: bool = _option(False, "repeat each probe at 2, 4, 8 and 16 times the learning rate")
     decompose_every: int = _option(
-        0, "steps between decompositions of the updates by their causes, in a single process; 0 is never"
+        0, "steps between decompositions of the updates by their causes, in a single process; 0: none"
     )
     # The environment.
     world_seed: int = _option(12345, "seed of the facts")
@@ -101,10 +108,10 @@ class Config:
     )
     max_actions: int = _option(4, "actions in a response")
     max_action_tokens: int = _option(28, "tokens in an action; one that has not ended by then is invalid")
-    thought_words: int = _option(0, "words of free-form text at the head of every thought, on average")
+    thought_words: int = _option(0, "mean number of words of free-form text at the beginning of every thought")
     thought_choices: int = _option(4, "words that may follow each word of that text: 2 is 0.7 nats a word, 4 is 1.4")
     wrong_thought_factor: float = _option(
-        1.0, "how many times longer the first thought of a flawed demonstration is, so that wrong responses are"
+        1.0, "factor on the length of the first thought of a flawed demonstration, which makes wrong responses longer"
     )
     retry: bool = _option(True, "a wrong answer gets feedback and the episode goes on; the first answer counts")
     # Your own model and data, in place of the built-in ones.
@@ -113,21 +120,21 @@ class Config:
     )
     precision: Precision = _option("float32", "type of the weights of --model")
     questions: Path | None = _option(None, "question set, JSON lines with question and golden_answers or answer")
-    prompt: Path | None = _option(None, "text file that a response begins with; {question} is where the question goes")
+    prompt: Path | None = _option(None, "text file of the prompt; {question} stands for the question")
     corpus: Path | None = _option(None, "passages to search by BM25, JSON lines with contents")
     retriever: str | None = _option(None, "address of a retrieval server that answers POST /retrieve as Search-R1's")
-    topk: int = _option(3, "passages a search brings")
-    max_feedback_tokens: int = _option(500, "feedback of a search is cut to this many tokens")
+    topk: int = _option(3, "passages that a search returns")
+    max_feedback_tokens: int = _option(500, "largest number of tokens of the feedback of a search; the rest is cut off")
     protocol_steps: int = _option(
-        0, "supervised steps in which --model first learns to search with the question and then to answer; 0 is none"
+        0, "supervised steps in which --model first learns to search with the question and then to answer; 0: none"
     )
-    protocol_lr: float = _option(2e-5, "highest learning rate of those steps")
+    protocol_lr: float = _option(2e-5, "highest learning rate of the protocol_steps")
     tool_timeout: float = _option(60.0, "seconds within which the search tool must answer a batch of queries")
     # The built-in model and its warm start.
     width: int = _option(64, "width of the transformer")
     layers: int = _option(2, "layers of the transformer")
     heads: int = _option(4, "attention heads")
-    context: int = _option(144, "positions, prompt and feedback included")
+    context: int = _option(144, "largest number of tokens of a response, with its prompt and feedback")
     warm_steps: int = _option(900, "supervised steps of the warm start")
     warm_lr: float = _option(3e-3, "learning rate of the warm start, falling to zero")
     cache: Path = _option(Path(".rlvitals"), "folder that keeps warm starts, so that a second run starts at once")
@@ -136,7 +143,7 @@ class Config:
     project: str = _option("reference", "project under which the run appears")
     run: str | None = _option(None, "name of the run; default: made from method, λ and seed")
     log: Path | None = _option(None, "file to append each step's numbers to, one JSON object a line")
-    texts: bool = _option(False, "send the texts of sampled responses too, where the environment has words of its own")
+    texts: bool = _option(False, "also send the texts of sampled responses, if the environment has its own words")
     # Checkpoints, and what to do when the collector reports a collapse.
     checkpoints: Path | None = _option(None, "folder of checkpoints; default: under the cache, by the run's name")
     checkpoint_every: int = _option(0, "steps between checkpoints; 0 keeps none")
@@ -150,11 +157,13 @@ class Config:
         1.0, "factor on the learning rate at each rollback; at 1 the run may collapse again in the same way"
     )
     max_rollbacks: int = _option(3, "after this many rollbacks a collapsing run is stopped")
-    fork_steps: int = _option(30, "steps that each fork trains, or more where the run is further from its checkpoint")
+    fork_steps: int = _option(
+        30, "steps that each fork trains; more if the run is further than this from its checkpoint"
+    )
     fork_questions: int = _option(128, "held-out questions by which forks are compared")
     # The machine.
     threads: int = _option(1, "torch threads")
-    device: Device = _option("auto", "where the model is: cpu, cuda, or auto, a GPU where there is one")
+    device: Device = _option("auto", "device of the model: cpu, cuda, or auto (a GPU if there is one)")
 
     def __post_init__(self) -> None:
         for name, allowed in (

@@ -19,9 +19,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.garbled", description=__doc__)
     parser.add_argument("--first", type=int, default=REPORTED_FROM, help=f"first authored seed ({REPORTED_FROM})")
     parser.add_argument("--runs", type=int, default=30, help="authored runs of each kind (default: 30)")
-    parser.add_argument("--development", action="store_true", help="seeds from 0 on and recordings of even seeds")
+    parser.add_argument(
+        "--development",
+        action="store_true",
+        help="use the development data: seeds from 0 on, and recordings of even seeds",
+    )
     parser.add_argument("--folder", type=Path, default=RECORDINGS, help=f"recordings (default: {RECORDINGS})")
-    parser.add_argument("--markdown", action="store_true", help="as Markdown")
+    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     options = parser.parse_args(arguments)
     first = 0 if options.development else options.first
     seeds = sorted(int(path.name.removeprefix("seed").split(".")[0]) for path in options.folder.glob("seed*.jsonl.gz"))

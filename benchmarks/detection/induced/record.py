@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.induced", description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="number of the first pair of each failure (default: 0)")
     parser.add_argument("--pairs", type=int, default=4, help="pairs of each failure (default: 4)")
-    parser.add_argument("--only", help="failures whose name begins with this")
+    parser.add_argument("--only", help="record only failures whose name begins with this text")
     parser.add_argument(
         "--trainer",
         type=TrainerKind,

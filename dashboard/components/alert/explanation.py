@@ -100,8 +100,10 @@ def _leading(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Compon
     if not attribution["displaced"]:
         return None
     hint = {
-        "displacement": "The sampled responses whose likelihood fell most. Red fell, blue rose, grey is feedback.",
-        "likelihood": "Displacement was not observed: the least likely correct responses. Red is unlikely.",
+        "displacement": "The sampled responses whose likelihood fell most. Red tokens fell, blue tokens rose, grey is "
+        "feedback.",
+        "likelihood": "Displacement was not observed. These are the least likely correct responses; red tokens are "
+        "unlikely.",
     }.get(attribution["measure"] or "", "")
     strips = [response_card(by_id[name]) for name in attribution["displaced"]]
     return _card("Which responses lead", hint, *strips, name="leading")
@@ -120,7 +122,7 @@ def _resembling(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Com
     ]
     hint = (
         "Incorrect responses of the same group; the shared beginning is underlined. Their negative gradient "
-        "lowers the correct ones where both are alike."
+        "lowers the likelihood of correct responses in the parts that are alike."
     )
     return _card("Which incorrect responses resemble them", hint, *strips, name="resembling")
 

@@ -16,7 +16,7 @@ HEADINGS = (
     "fork",
     "reward",
     "against unchanged",
-    "likelihood of correct ones",
+    "likelihood of correct responses",
     "against unchanged",
     "entropy",
     "steps",
@@ -42,7 +42,7 @@ def _card(action: ActionItem) -> Component:
             ),
             html.P(
                 "Measured on held-out contexts that are the same for all forks. Likelihood and entropy are changes in "
-                "nats a token since the healthy checkpoint; after a difference to the unchanged fork stands its 95 % "
+                "nats a token since the healthy checkpoint; a difference to the unchanged fork is followed by its 95 % "
                 "interval.",
                 className="when",
             ),

@@ -44,7 +44,7 @@ def comment_and_silence_forms() -> Component:
                         "Silence",
                         id=alert_ids.SILENCE_SEND,
                         className="quiet",
-                        title="Nobody is notified of this alert meanwhile; the comment is kept as the reason",
+                        title="During this time nobody is notified of this alert; the comment is kept as the reason",
                     ),
                     html.Span(id=alert_ids.LIFE_STATE, role="status"),
                 ],

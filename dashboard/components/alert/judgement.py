@@ -54,7 +54,7 @@ def budget_lines(warranty: WarrantyItem | None) -> list[Component]:
     """Return the budget of false critical alerts of a run and the spent part; an empty list without a budget."""
     if warranty is None:
         return []
-    spent = f"{warranty['pages_opened']} pages opened of {warranty['pages_allowed']:.2f} that it may have opened by now"
+    spent = f"{warranty['pages_opened']} pages opened; the budget allows {warranty['pages_allowed']:.2f} up to now"
     held = f"; at {warranty['steps_held_back']} steps a page was shown as a warning"
     longer = ["This run is longer than every healthy run, so nothing is promised from there on."]
     return [

@@ -65,7 +65,7 @@ def alert_head(alert: AlertItem, *, run: str) -> Component:
                 href=f"/api/v1/alerts/{alert['id']}/incident",
                 download="",
                 className="incident-link",
-                title="One HTML file with the alert, its run and its explanation, data included; it opens anywhere",
+                title="One HTML file with the alert, its run, its explanation and all data; any browser opens it",
             ),
         ],
     )
@@ -96,7 +96,7 @@ def _acknowledgement(alert: AlertItem) -> list[Component]:
             className="acknowledge",
             title="The run counts as stopped until its trainer sends again"
             if is_lost
-            else "Record that somebody knows of this alert",
+            else "Record that a person has noticed this alert",
         ),
         html.Span(id=alert_ids.ACKNOWLEDGE_STATE, className="when", role="status"),
     ]

@@ -71,11 +71,11 @@ def left_out(request: Mapping[str, Any], controls: Controls) -> list[str]:
     """Return sentences about the settings that are not sent, because the collector would refuse them."""
     text, sentences = controls.text or "", []
     if len(text) > MAX_LETTERS or len(text.split()) > MAX_WORDS:
-        sentences.append(f"Only the first {MAX_WORDS} words and {MAX_LETTERS} letters are looked for")
+        sentences.append(f"Only the first {MAX_WORDS} words and {MAX_LETTERS} letters are used for the search")
     if len(_all_conditions(request)) > MAX_CONDITIONS:
         sentences.append(f"Only the first {MAX_CONDITIONS} conditions of the headings are applied")
     if len(_sorts(request)) > MAX_SORTED:
-        sentences.append(f"Only the first {MAX_SORTED} columns sort")
+        sentences.append(f"Only the first {MAX_SORTED} columns are used for sorting")
     return sentences
 
 

@@ -17,7 +17,7 @@ RANKED: Final = {
     "likelihood": "Correct responses of the lowest likelihood (displacement was not observed)",
 }
 NONE: Final = (
-    "No correct response of these steps was displaced that has an incorrect one beside it. It needs sampled "
+    "These steps have no displaced correct response with an incorrect one in its group. Pairs need sampled "
     "responses with token ids, group_ids and old_logprobs in the rollouts."
 )
 

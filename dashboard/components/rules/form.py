@@ -67,7 +67,11 @@ def rule_form(offered: Sequence[RunItem]) -> Component:
             part("measure", choice("measure", "Measured as", MEASURES)),
             part("operator", choice("operator", "Operator", OPERATORS)),
             part("value", number("value", "Value")),
-            part("before", number("before", "Against its value so long before"), choice("before_unit", "in", UNITS)),
+            part(
+                "before",
+                number("before", "Compared with its value this long before"),
+                choice("before_unit", "in", UNITS),
+            ),
             part(
                 "other",
                 run("other_run_id", "The other run, of the same project", "choose a run"),
@@ -80,7 +84,7 @@ def rule_form(offered: Sequence[RunItem]) -> Component:
             run("run_id", "Only of this run (empty: all runs)", "all runs"),
             choice("severity", "Severity", SEVERITIES),
             choice("enabled", "Switched", ENABLED),
-            text("message", "What the alert says first", maxLength=500),
+            text("message", "Text at the beginning of the alert", maxLength=500),
             _choice("Recorded run to try it on", run_choice(rule_ids.TRIED_RUN, offered, placeholder="choose a run")),
             html.Div(
                 [

@@ -72,7 +72,7 @@ def gone_header(title: str) -> list[Component]:
         html.Div([html.H1(title)], className="title"),
         html.P(
             "The collector has no such run any more: it was deleted, or a backup from before it was restored. "
-            "The charts show what this page had read.",
+            "The charts show the data that this page had read.",
             role="alert",
             **{"data-gone": "true"},
         ),

@@ -35,8 +35,8 @@ def channels_in_file(settings: NotificationSettings, channels: Sequence[ChannelI
     """Return the channels and routes in force if a file states them; no page changes these."""
     return [
         html.P(
-            "The file that RLVITALS_NOTIFICATIONS names is in force, so that this page only shows it: change it on the "
-            "machine of the collector, which takes it up within a second.",
+            "The file that RLVITALS_NOTIFICATIONS names is in force, and this page can only show it. Change the file "
+            "on the machine of the collector; it is applied within a second.",
             className="aside",
         ),
         channel_table(channels),
@@ -110,7 +110,7 @@ def route_form(names: dict[str, str]) -> Component:
             fields.number("after_minutes", "If nobody acknowledges within minutes", min=0),
             fields.any_of("escalate", "also to the channels", names, empty="nobody"),
         ],
-        "The collector looks at the routes from the first on. docs/notifications.md explains each field.",
+        "The collector checks the routes in order, from the first. docs/notifications.md explains each field.",
         [("Save the route", channel_ids.ROUTE_SAVE, "button"), ("Empty the form", channel_ids.ROUTE_NEW, "quiet")],
         answer=channel_ids.ROUTE_SAVED,
     )
@@ -136,7 +136,7 @@ def _delivery_form(settings: NotificationSettings) -> Component:
             fields.number("fallback_minutes", "after minutes", value=held["fallback_minutes"], min=0),
             *(fields.number(name, label, value=held[name], min=0) for name, label in numbers.items()),
         ],
-        "An empty number has its default.",
+        "An empty number field stands for the default.",
         [("Save the delivery", channel_ids.DELIVERY_SAVE, "button")],
         answer=channel_ids.DELIVERY_SAVED,
     )

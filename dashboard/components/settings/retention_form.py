@@ -32,7 +32,7 @@ def _form(limits: Sequence[LimitItem]) -> Component:
     buttons = html.Div(
         html.Button("Save what is kept", id=retention_ids.SAVE, className="button"), className="field-buttons"
     )
-    hint = "An empty field keeps for good. You are asked with the number of runs and rows before anything is saved."
+    hint = "An empty field keeps the data for good. Before a limit is saved, you see how many runs and rows it removes."
     drawn = {limit["name"]: limit["value"] for limit in limits}
     return html.Details(
         [

@@ -10,10 +10,10 @@ __all__ = ["RETENTION", "asked_limits", "kept_for", "stated_removals"]
 RETENTION: Final = {  # what is removed, and the unit of the limit
     "record_steps": ("raw records of all but the newest steps of a run", "steps"),
     "record_days": ("raw records of a run that sends nothing", "days"),
-    "response_steps": ("responses of all but the newest steps; of older steps at most as many", "steps"),
+    "response_steps": ("responses of all but the newest steps, and of about as many older steps", "steps"),
     "response_days": ("responses of a run that sends nothing", "days"),
     "step_days": ("steps of a run that sends nothing are thinned", "days"),
-    "thinned_steps": ("most steps that thinning keeps, beside those at alerts", "steps"),
+    "thinned_steps": ("most steps that thinning keeps, without those around alerts", "steps"),
     "run_days": ("a run that sends nothing, as a whole", "days"),
     "audit_days": ("entries of the audit log, and ended silences", "days"),
 }
@@ -67,7 +67,7 @@ def stated_removals(
         for each in removals
         if each["runs"] or not each["is_complete"]
     ]
-    removed = "This removes nothing by now."
+    removed = "This removes nothing at present."
     if found:
         removed = f"This removes {', '.join(found)}, within seconds. It cannot be undone."
     if not all(each["is_complete"] for each in removals):

@@ -53,7 +53,9 @@ def key_table(keys: Sequence[KeyItem]) -> Component:
     ]
     heads = ("name", "scope", "project", "state", "made", "last used", "expires", "")
     return _table(
-        heads, rows, empty="No key was made yet. The first is made where the database is: rlvitals keys create NAME"
+        heads,
+        rows,
+        empty="No key exists yet. Create the first one on the machine of the database: rlvitals keys create NAME",
     )
 
 
@@ -74,8 +76,8 @@ def channel_table(channels: Sequence[ChannelItem], *, is_editable: bool = False)
     ]
     heads = ("channel", "type", "address", "state", "waiting", "last sent", "last error", "")
     empty = (
-        "Nobody is notified yet. A channel is an address that alerts are sent to, such as one of Slack: add the first, "
-        "and every alert from warning on goes to it."
+        "Nobody is notified yet. A channel is an address that alerts are sent to, such as one of Slack. Add the "
+        "first channel; it then gets every alert of severity warning or critical."
         if is_editable
         else "No channel is set up."
     )
@@ -100,7 +102,7 @@ def route_table(routes: Sequence[Route], *, match: str, is_editable: bool) -> Co
         )
         for number, route in enumerate(routes)
     ]
-    rule = "the first that fits counts" if match == "first" else "all that fit count"
+    rule = "the first route that fits is used" if match == "first" else "all routes that fit are used"
     return _table((f"route ({rule})", "to", "which alerts", ""), rows, empty="")
 
 

@@ -72,7 +72,7 @@ def _left_out(named: Sequence[str], known: Collection[str]) -> list[Component]:
     if gone := [repr(run_id[:SHOWN_CHARS]) for run_id in named[:MAX_RUNS] if run_id not in known]:
         sentences.append(f"No run has the id {' or '.join(gone)}: it was deleted, or the address is mistyped.")
     if len(named) > MAX_RUNS:
-        sentences.append(f"At most {MAX_RUNS} runs are compared, the first of the {len(named)} of this address.")
+        sentences.append(f"At most {MAX_RUNS} runs are compared: the first ones of the {len(named)} in this address.")
     return [html.P(" ".join(sentences), className="left-out", role="status")] if sentences else []
 
 

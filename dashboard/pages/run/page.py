@@ -255,7 +255,7 @@ def _explain_expected(expected: Mapping[str, ExpectedRangeItem]) -> str:
     if not expected:
         return "Expected range of healthy runs: not observed - rlvitals calibrate learns it from 5 or more runs."
     runs = min(item["runs"] for item in expected.values())
-    return f"Shaded: 90 % of the values of {runs} or more healthy runs were there."
+    return f"Shaded: the range of 90 % of the values of {runs} or more healthy runs."
 
 
 async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view: View = WHOLE) -> _Read:

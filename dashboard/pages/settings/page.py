@@ -55,8 +55,8 @@ async def settings_page(api_url: str) -> Component:
             _card("Keys", "Who may do what.", html.Div(keys, id=key_ids.LIST), key_form(), dcc.Store(id=key_ids.SEEN)),
             _card(
                 "Notifications",
-                "Who is notified of alerts. A change is in force within a second, and the channels that were in force "
-                "before learn of it.",
+                "Who is notified of alerts. A change is in force within a second, and the previous channels receive a "
+                "message about it.",
                 html.P(id=channel_ids.STATE, role="status", className="calm"),
                 channels,
                 file_check(),

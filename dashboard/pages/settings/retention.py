@@ -52,7 +52,7 @@ def register(app: Dash, api_url: str) -> None:
                 limits = await api.retention.save(wanted, seen)
         except ApiError as error:
             return f"Not saved. {error}", no_update
-        return "Saved. It is followed within seconds.", retention_shown(limits, may_save=True)
+        return "Saved. The limits are applied within seconds.", retention_shown(limits, may_save=True)
 
     question = [
         Output(retention_ids.CONFIRMED, "displayed"),

@@ -88,7 +88,7 @@ def revoke_key(repositories: Repositories, named: str, *, author: Caller, now: f
     key = next((key for key in found if key.id == named), found[0])
     if key.id != named and len(found) > 1:
         raise UnknownKey(
-            f"{len(found)} keys in use have the name {named!r}, each in a project of its own; name one by its id"
+            f"{len(found)} keys in use have the name {named!r}, each in another project; give the id of the key"
         )
     if key.revoked_at is None:
         repositories.api_keys.revoke(key.id, now=now)

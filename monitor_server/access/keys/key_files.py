@@ -81,8 +81,7 @@ def _read(path: Path) -> str:
     except UnusableFileError as error:
         problem = str(error)
     raise StartupError(
-        f"RLVITALS_KEY_FILES: {path} must be a file for a key alone: {problem}; name a file that is missing, or empty "
-        "this one"
+        f"RLVITALS_KEY_FILES: {path} must hold only a key: {problem}; name a file that is missing, or empty this one"
     )
 
 

@@ -19,5 +19,9 @@ class NewKey(BaseModel):
 
     name: Name
     scope: Scope
-    project: Annotated[Name | None, Field(description="The only project that the key reaches; left out: all")] = None
-    days: Annotated[float | None, Field(gt=0, le=36_500, description="Until it expires; left out: never")] = None
+    project: Annotated[
+        Name | None, Field(description="The only project that the key may access; without it, all projects")
+    ] = None
+    days: Annotated[
+        float | None, Field(gt=0, le=36_500, description="Days until the key expires; without them, it never expires")
+    ] = None

@@ -66,8 +66,8 @@ class Person:
         if rule is None and configuration.rule_for(unverified) is not None:
             raise SignInRefused(
                 "unverified",
-                f"{printable(name, longest=200)} may do nothing here: the rule of RLVITALS_OIDC_GROUPS for an e-mail "
-                "address or its domain needs a verified address; let the provider verify the address and send "
+                f"{printable(name, longest=200)} has no permission here: the rule of RLVITALS_OIDC_GROUPS for an "
+                "e-mail address or its domain needs a verified address; let the provider verify the address and send "
                 "email_verified as true, or make rules for groups",
                 subject=subject,
             )
@@ -75,7 +75,7 @@ class Person:
             shown = printable(", ".join(sorted(groups)) or "none", longest=500)
             raise SignInRefused(
                 "no_group",
-                f"{printable(name, longest=200)} may do nothing here: no rule of RLVITALS_OIDC_GROUPS "
+                f"{printable(name, longest=200)} has no permission here: no rule of RLVITALS_OIDC_GROUPS "
                 f"is for one of the groups {shown}",
                 subject=subject,
             )

@@ -130,7 +130,9 @@ class Relay:
             run_id = None if run_id is None else str(run_id)
             _check(event)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            log.warning("a message of another collector is not understood, perhaps it is newer: %s", error)
+            log.warning(
+                "a message of another collector is not understood; that collector may be of a newer version: %s", error
+            )
             return
         self._on_relayed("received", 1)
         self._broadcast.publish_rendered(run_id, event, project=project)

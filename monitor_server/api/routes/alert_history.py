@@ -50,7 +50,7 @@ def find_with_room(repositories: Repositories, alert_id: str) -> Alert:
     if found is None:
         raise UnknownAlert.by_id(alert_id)
     if repositories.alert_history.comments(found) >= MAX_COMMENTS:
-        raise InvalidField(f"the alerts of a run and a kind have at most {MAX_COMMENTS} comments and judgements")
+        raise InvalidField(f"the alerts of one run and kind can have at most {MAX_COMMENTS} comments and judgements")
     return found
 
 

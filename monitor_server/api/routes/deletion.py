@@ -16,7 +16,7 @@ __all__ = ["DeletedRuns", "router"]
 
 router = APIRouter()
 
-Force = Annotated[bool, Query(description="Delete also runs whose trainer sends")]
+Force = Annotated[bool, Query(description="Also delete runs whose trainer still sends")]
 
 
 class DeletedRuns(Schema):

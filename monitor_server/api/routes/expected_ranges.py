@@ -15,7 +15,10 @@ __all__ = ["router"]
 router = APIRouter(prefix="/runs")
 
 Signals = Annotated[
-    list[str], Query(default_factory=list, max_length=MAX_SIGNALS, description="All that are known if left out")
+    list[str],
+    Query(
+        default_factory=list, max_length=MAX_SIGNALS, description="The signals to return; by default, all with a range"
+    ),
 ]
 
 

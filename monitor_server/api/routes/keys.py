@@ -54,7 +54,9 @@ def keys(collector: Serving, reading: Reading, asking: Asking) -> ItemList[KeyIt
 async def create(body: NewKey, collector: Serving, asking: Asking) -> CreatedKey:
     """Create a key. Only this answer contains it; its hash is stored."""
     if asking is ANYBODY:
-        raise KeyRequired("make the first key with `rlvitals keys create` where the database is; it needs no key")
+        raise KeyRequired(
+            "create the first key with `rlvitals keys create` on the machine of the database; this command needs no key"
+        )
     project = body.project or asking.project
     if not asking.reaches(project):
         raise ScopeTooSmall(f"this key makes keys of the project {asking.project!r} only")

@@ -126,7 +126,7 @@ async def test_channel(name: Annotated[str, Path(max_length=40)], collector: Ser
     A collector runs two tests at a time; further ones are answered with 503 and Retry-After.
     """
     if collector.channel_tests.locked():
-        raise Unavailable("two channels are being tested, and a collector does two at a time; send it again later")
+        raise Unavailable("two channels are being tested, the most at a time; send the request again later")
     async with collector.channel_tests:
         return await _test(name, collector, asking)
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 router = APIRouter(prefix="/session")
 
 COOKIE_PATH = "/api/v1/session/oidc"
-REDIRECTS = {303: {"description": "The page to go on with"}} | NOT_FOUND
+REDIRECTS = {303: {"description": "Redirect to the next page"}} | NOT_FOUND
 LONGEST_TEXT = 4_000
 
 
@@ -134,14 +134,14 @@ def _use_pending(oidc: OidcSignIn, answer: Answer, cookie: str | None) -> Pendin
     """
     pending = oidc.use(cookie, state=answer.state)
     if answer.error or not answer.code or answer.iss not in (None, oidc.configuration.issuer):
-        reason = printable(answer.error or "no code, or one of another provider", longest=100)
+        reason = printable(answer.error or "the answer has no code, or comes from another provider", longest=100)
         raise SignInRefused("refused", f"the provider refused: {reason}")
     return pending
 
 
 def _required(oidc: OidcSignIn | None) -> OidcSignIn:
     if oidc is None:
-        raise UnknownPath("nobody signs in by OpenID Connect here; docs/sign-in.md describes how to set it up")
+        raise UnknownPath("sign-in by OpenID Connect is not set up here; docs/sign-in.md describes how to set it up")
     return oidc
 
 

@@ -46,7 +46,7 @@ class ChangeBody(RuleBody):
     """The new fields of a rule, and the version that the caller had read."""
 
     version: Annotated[int, Field(ge=0, le=2**53, strict=True)] | None = Field(
-        default=None, description="Refuses the change if the rule has another version by now; null: whatever it is"
+        default=None, description="The change is refused if the rule has another version now; null: no check"
     )
 
 
@@ -67,8 +67,8 @@ class DryRunBody(BaseModel):
 
     run_id: Text
     rule: WordedRule
-    from_step: Annotated[Step | None, Field(description="Left out: the first")] = None
-    to_step: Annotated[Step | None, Field(description="Left out: the last")] = None
+    from_step: Annotated[Step | None, Field(description="First step to read; by default, the first of the run")] = None
+    to_step: Annotated[Step | None, Field(description="Last step to read; by default, the last of the run")] = None
 
 
 @router.get("/rules")

@@ -42,10 +42,12 @@ class RunLabels(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    title: Annotated[Title | None, Field(description="Shown in place of the run's name")] = None
+    title: Annotated[Title | None, Field(description="Text that is shown instead of the run's name")] = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS), AfterValidator(_distinct)] = []
     notes: Notes | None = None
-    archived: Annotated[bool, Field(strict=True, description="Whether lists may leave the run out")] = False
+    archived: Annotated[
+        bool, Field(strict=True, description="Whether the dashboard's list of runs leaves the run out by default")
+    ] = False
 
 
 @router.patch("/runs/{run_id}", responses=NOT_FOUND | BODY_REFUSALS)

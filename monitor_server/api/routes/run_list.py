@@ -20,14 +20,14 @@ router = APIRouter(prefix="/runs")
 class RunList(ItemList[RunItem]):
     """One part of a list of runs."""
 
-    total: int | None = Field(default=None, description="How many runs match; null where the list goes on by a cursor")
+    total: int | None = Field(default=None, description="Number of runs that match; null if the request has a cursor")
 
 
 class RunRowList(ItemList[RunRow]):
     """One part of a table of runs in groups."""
 
-    rows: int = Field(description="How many rows the whole table has")
-    total: int = Field(description="How many runs match")
+    rows: int = Field(description="Number of rows of the whole table")
+    total: int = Field(description="Number of runs that match")
 
 
 @router.get("")
@@ -39,7 +39,8 @@ def runs(
     sort: Sort,
     cursor: Cursor,
     group_by: Annotated[
-        GroupedBy | None, Query(description="Keeps the runs of a group together, in the order of `GET /runs/groups`")
+        GroupedBy | None,
+        Query(description="Lists the runs of a group together, the groups in the order of `GET /runs/groups`"),
     ] = None,
     offset: Offset = 0,
     limit: Limit = 100,

@@ -48,9 +48,16 @@ class ResetBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     attempt: Annotated[
-        int | None, Field(ge=1, le=2**31 - 1, description="Becomes the newest; later ones are removed with their steps")
+        int | None,
+        Field(
+            ge=1,
+            le=2**31 - 1,
+            description="The attempt that becomes the newest; later ones are removed with their steps",
+        ),
     ] = None
-    world_size: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="Ranks of the newest attempt")] = None
+    world_size: Annotated[
+        int | None, Field(ge=1, le=2**31 - 1, description="Number of ranks of the newest attempt")
+    ] = None
 
 
 @router.post("/{run_id}/reset", responses=NOT_FOUND | BODY_REFUSALS)
@@ -81,12 +88,12 @@ def series(
     run_id: str,
     *,
     reading: Reading,
-    signals: Annotated[list[str] | None, Query(description="Left out: all")] = None,
+    signals: Annotated[list[str] | None, Query(description="The signals to return; by default, all of the run")] = None,
     from_step: StepNumber | None = None,
     to_step: StepNumber | None = None,
-    max_points: Annotated[int, Query(ge=10, le=1_000_000, description="Most points of a signal")] = 1500,
-    cursor: Annotated[str | None, Query(pattern=PATTERN, description="`next` of the part before")] = None,
-    times: Annotated[bool, Query(description="Also return when each step was recorded")] = False,
+    max_points: Annotated[int, Query(ge=10, le=1_000_000, description="Largest number of points of one signal")] = 1500,
+    cursor: Annotated[str | None, Query(pattern=PATTERN, description="`next` of the previous answer")] = None,
+    times: Annotated[bool, Query(description="Also return the time at which each step was recorded")] = False,
 ) -> Response:
     """Return signals over steps; for a signal with too many points, the extremes are kept.
 
@@ -149,7 +156,7 @@ def responses(
     to_step: StepNumber | None = None,
     kind: ResponseKind | None = None,
     correct: bool | None = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="Most items in one answer")] = 20,
+    limit: Annotated[int, Query(ge=1, le=200, description="Largest number of items in one answer")] = 20,
 ) -> ItemList[ResponseItem]:
     """List sampled responses with their tokens, the newest first."""
     require_run(reading, run_id)
@@ -176,7 +183,7 @@ def response_pairs(
     reading: Reading,
     from_step: StepNumber | None = None,
     to_step: StepNumber | None = None,
-    limit: Annotated[int, Query(ge=1, le=50, description="Most pairs in the answer")] = 12,
+    limit: Annotated[int, Query(ge=1, le=50, description="Largest number of pairs in the answer")] = 12,
 ) -> ResponsePairs:
     """Return displaced correct responses, each with the most similar incorrect one of its group.
 

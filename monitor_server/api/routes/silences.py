@@ -57,17 +57,20 @@ class SilenceBody(BaseModel):
     alert_id: Annotated[Text | None, Field(description="Only this alert")] = None
     run_id: Annotated[Text | None, Field(description="Only alerts of this run")] = None
     project: Annotated[Text | None, Field(description="Only alerts of this project")] = None
-    kind: Annotated[Text | None, Field(description="Only alerts of this kind; rule:NAME for those of a rule")] = None
+    kind: Annotated[Text | None, Field(description="Only alerts of this kind; rule:NAME for alerts of a rule")] = None
     severity: Annotated[
         Severity | None,
-        Field(description="The most severe alerts; left out: the severity of `alert_id`, or every severity"),
+        Field(description="Highest severity to silence; by default, the severity of `alert_id`, or every severity"),
     ] = None
-    starts_at: Annotated[Seconds | None, Field(description="Left out: now")] = None
+    starts_at: Annotated[Seconds | None, Field(description="Beginning of the silence; by default, now")] = None
     ends_at: Seconds | None = None
     minutes: Annotated[
-        float | None, Field(gt=0, le=LONGEST_SILENCE_SECONDS / 60, strict=True, description="Instead of `ends_at`")
+        float | None,
+        Field(gt=0, le=LONGEST_SILENCE_SECONDS / 60, strict=True, description="Length, instead of `ends_at`"),
     ] = None
-    until_resolved: Annotated[bool, Field(strict=True, description="Instead of `ends_at`, with `alert_id`")] = False
+    until_resolved: Annotated[
+        bool, Field(strict=True, description="End with the alert of `alert_id`, instead of `ends_at`")
+    ] = False
     by: By = "somebody"
     reason: Note = ""
 

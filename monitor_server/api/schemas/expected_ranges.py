@@ -11,10 +11,14 @@ class ExpectedRangeItem(Schema):
     """The range of one signal, in intervals of steps."""
 
     signal: str
-    steps: list[int] = Field(description="Where the intervals begin, and where the last one ends")
-    low: list[float] = Field(description="In each interval, 5 % of the values of healthy runs were below")
-    high: list[float] = Field(description="In each interval, 5 % of the values of healthy runs were above")
-    runs: int = Field(description="The smallest number of healthy runs that an interval rests on")
+    steps: list[int] = Field(description="The first step of each interval, and the end of the last one")
+    low: list[float] = Field(
+        description="For each interval, the value below which 5 % of the values of healthy runs were"
+    )
+    high: list[float] = Field(
+        description="For each interval, the value above which 5 % of the values of healthy runs were"
+    )
+    runs: int = Field(description="Number of healthy runs of the interval that has the fewest")
 
 
 class ExpectedRanges(Schema):

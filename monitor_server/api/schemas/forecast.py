@@ -26,7 +26,9 @@ class DriverItem(Schema):
 
     name: str
     description: str
-    odds_ratio: float = Field(description="Factor on the odds of a collapse in 11 to 25 recorded steps")
+    odds_ratio: float = Field(
+        description="Factor by which the evidence raises the odds of a collapse in 11 to 25 recorded steps"
+    )
 
 
 class ForecastItem(Schema):
@@ -34,7 +36,9 @@ class ForecastItem(Schema):
 
     step: int
     horizons: list[HorizonItem]
-    drivers: list[DriverItem] = Field(description="The strongest evidence, the strongest first; empty: the base rate")
+    drivers: list[DriverItem] = Field(
+        description="The strongest evidence, in descending order; if empty, the probability is the base rate"
+    )
     model: str
     fitted_on: str
 

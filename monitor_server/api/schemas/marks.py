@@ -18,8 +18,8 @@ class MarkItem(Schema):
     kind: Literal["attempt", "rewind", "action", "acknowledgement", "comment"]
     step: int
     time: float = Field(description="Seconds since the epoch")
-    text: str = Field(description="What happened, in a sentence without its end")
-    by: str | None = Field(description="Who did it; null where no person did")
+    text: str = Field(description="The event, as a sentence without a full stop")
+    by: str | None = Field(description="The person who caused the event; null if no person did")
 
 
 def attempt_marks(spans: Sequence[AttemptSpan]) -> Iterator[MarkItem]:

@@ -76,14 +76,16 @@ class RunItem(Schema):
     source: str
     alerts: int
     sparkline: Sparkline
-    step_seconds: float | None = Field(description="Median time of a step, once two were seen")
+    step_seconds: float | None = Field(
+        description="Median seconds from one step to the next; null before two steps were seen"
+    )
     phase_from_step: int | None = Field(description="The first step of the current phase")
-    title: str | None = Field(description="What people call the run, in place of its name")
+    title: str | None = Field(description="The title that a person gave the run; it is shown instead of the name")
     tags: list[str]
     archived: bool
-    owner: str | None = Field(description="Of the first tag of the form `owner:NAME`")
-    setting: str = Field(description="The name without its seed")
-    reward: float | None = Field(description="The newest one that is finite")
+    owner: str | None = Field(description="NAME of the first tag of the form `owner:NAME`")
+    setting: str = Field(description="The name of the run without its seed")
+    reward: float | None = Field(description="The newest finite mean reward")
     reward_change: float | None = Field(
         description="Mean of the newest 8 rewards minus the mean of the first 8 of the newest 64 steps"
     )
@@ -97,10 +99,10 @@ class RunItem(Schema):
 class LeftOutItem(Schema):
     """Signals that a run sends and that are not stored, because the number of its signals has reached the limit."""
 
-    signals: int = Field(description="The most that one record has lost")
-    from_step: int = Field(description="The first step that has lost some")
-    name: str = Field(description="One of them")
-    limit: int = Field(description="How many signals a run may have beside those that are always stored")
+    signals: int = Field(description="Largest number of signals that were left out of one record")
+    from_step: int = Field(description="First step of which a signal was left out")
+    name: str = Field(description="One of the signals that were left out")
+    limit: int = Field(description="Largest number of signals of a run, without those that are always stored")
 
 
 class RunDetail(RunItem):
@@ -110,7 +112,7 @@ class RunDetail(RunItem):
     signals: list[str]
     quarantine_reason: str | None
     notes: str | None
-    left_out: LeftOutItem | None = Field(description="Null where every signal is stored")
+    left_out: LeftOutItem | None = Field(description="Null if every signal is stored")
 
 
 class RunGroupItem(Schema):
@@ -118,9 +120,9 @@ class RunGroupItem(Schema):
 
     name: str | None
     runs: int
-    last_seen: float = Field(description="The newest record of any of them, Unix seconds")
-    phase: Phase = Field(description="The worst one")
-    alerts: AlertCounts = Field(description="Firing ones")
+    last_seen: float = Field(description="Time of the newest record of these runs, in seconds since the epoch")
+    phase: Phase = Field(description="The worst phase of these runs")
+    alerts: AlertCounts = Field(description="Firing alerts of these runs")
 
 
 class RunRow(Schema):
@@ -155,7 +157,9 @@ class StepItem(Schema):
     time: float
     policy_version: int | None
     signals: dict[str, float]
-    damaged: bool = Field(default=False, description="Its stored signals cannot be decoded, and are left out")
+    damaged: bool = Field(
+        default=False, description="Whether the stored signals of the step cannot be decoded; then they are left out"
+    )
 
 
 class PhaseItem(Schema):

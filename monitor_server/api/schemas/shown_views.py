@@ -20,4 +20,6 @@ class ShownView(ViewEvent):
     """A view that was shown; ``url`` is its whole address, for quotation."""
 
     url: str
-    project: str | None = Field(description="The project whose keys see it; null where only keys for every project do")
+    project: str | None = Field(
+        description="The project whose keys see the view; null if only keys for every project see it"
+    )

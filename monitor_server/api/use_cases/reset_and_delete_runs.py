@@ -29,7 +29,7 @@ async def reset_stored_run(
     """
     now, most = collector.clock(), collector.settings.max_world_size
     if world_size is not None and not 1 <= world_size <= most:
-        raise InvalidField(f"world_size must lie in 1 to {most}, got {world_size}; RLVITALS_MAX_WORLD_SIZE is the most")
+        raise InvalidField(f"world_size must lie in 1 to {most} (RLVITALS_MAX_WORLD_SIZE), got {world_size}")
 
     def write(repositories: Repositories) -> int:
         collector.log.forget(run_id)

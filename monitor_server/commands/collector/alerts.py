@@ -36,12 +36,14 @@ def run(
     failed_at: Annotated[
         int | None, typer.Option(metavar="STEP", help="With --right: the step at which the run failed.")
     ] = None,
-    by: Annotated[str | None, typer.Option(help="Who acknowledges, judges or comments (your user name).")] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Name of the person who acknowledges, judges or comments (your user name).")
+    ] = None,
     note: Annotated[
         str, typer.Option(help="The comment, or a note that is kept with the acknowledgement or judgement.")
     ] = "",
     url: CollectorUrl = DEFAULT_URL,
-    limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
+    limit: Annotated[int, typer.Option(help="Largest number of lines to print.")] = 50,
 ) -> int:
     """Print one line for each alert, the newest first, or acknowledge, comment on or judge one, or show its history."""
     asked = {"--ack": ack, "--comment": comment, "--history": history, "--right": right, "--wrong": wrong}

@@ -15,7 +15,7 @@ COLUMNS = ("at", "by", "action", "project", "target", "detail")
 def run(
     *,
     url: CollectorUrl = DEFAULT_URL,
-    limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
+    limit: Annotated[int, typer.Option(help="Largest number of lines to print.")] = 50,
 ) -> int:
     """Print one line for each change, the newest first."""
     items = fetch_list(url, "/audit", {"limit": str(limit)})

@@ -36,7 +36,7 @@ WELCOME = """
     this run    {url}/runs/{run_id}
 
   What to look for: the reward rises first. Then watch the entropy and the likelihood panels: they move while the
-  reward still looks well. A warning comes first, then a page; the reward curve is the last to know.
+  reward still looks well. A warning comes first, then a page; the reward curve falls last.
   Ctrl-C ends everything.
 """
 

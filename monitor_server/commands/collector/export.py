@@ -19,9 +19,11 @@ FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 def run(
     *,
     run_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The run; `rlvitals runs` lists the ids.")
+        str | None, typer.Argument(metavar="[ID]", help="Id of the run; `rlvitals runs` lists the ids.")
     ] = None,
-    project: Annotated[str | None, typer.Option(metavar="NAME", help="All runs of this project instead.")] = None,
+    project: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Export all runs of this project instead.")
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, .jsonl or .parquet.")],
     url: CollectorUrl = DEFAULT_URL,
 ) -> int:

@@ -13,7 +13,7 @@ __all__ = ["run"]
 
 def run(
     *,
-    alert_id: Annotated[str, typer.Argument(metavar="ALERT", help="The alert; `rlvitals alerts` lists the ids.")],
+    alert_id: Annotated[str, typer.Argument(metavar="ALERT", help="Id of the alert; `rlvitals alerts` lists the ids.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write (incident-ALERT.html).")
     ] = None,

@@ -29,8 +29,10 @@ def run(
             help="ingest (trainers), read, operate (also acknowledge, silence, reset ...), or admin (everything)."
         ),
     ] = None,
-    project: Annotated[str | None, typer.Option(metavar="NAME", help="The only project it reaches (all).")] = None,
-    days: Annotated[float | None, typer.Option(help="Days until it expires (never).", min=0.0)] = None,
+    project: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The only project that the key may access (all).")
+    ] = None,
+    days: Annotated[float | None, typer.Option(help="Days until the key expires (never).", min=0.0)] = None,
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
     url: Annotated[
         str | None,

@@ -20,7 +20,7 @@ def run(
     action: Annotated[
         Literal["list", "test", "reload", "end-links"], typer.Argument(help="list, test, reload or end-links")
     ],
-    channel: Annotated[str | None, typer.Argument(help="The channel that `test` sends a message to.")] = None,
+    channel: Annotated[str | None, typer.Argument(help="The channel to which `test` sends a message.")] = None,
     url: CollectorUrl = DEFAULT_URL,
 ) -> int:
     """List the channels, test one, read their file again, or end all links that were sent to them."""

@@ -27,13 +27,16 @@ def run(
         typer.Argument(help="check, apply, dry-run, list or delete"),
     ],
     target: Annotated[
-        str | None, typer.Argument(metavar="FILE|ID", help="A file of rules, or the rule that `delete` deletes.")
+        str | None, typer.Argument(metavar="FILE|ID", help="A file of rules, or the id of the rule to delete.")
     ] = None,
-    run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="The recorded run of `dry-run`.")] = None,
+    run_id: Annotated[
+        str | None,
+        typer.Option("--run", metavar="ID", help="The id of the recorded run on which `dry-run` tries the rules."),
+    ] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only rules of this project.")] = None,
-    by: Annotated[str | None, typer.Option(help="Who applies the file (your user name).")] = None,
+    by: Annotated[str | None, typer.Option(help="Name of the person who applies the file (your user name).")] = None,
     url: CollectorUrl = DEFAULT_URL,
-    limit: Annotated[int, typer.Option(help="Most lines of `list`.")] = 200,
+    limit: Annotated[int, typer.Option(help="Largest number of lines of `list`.")] = 200,
 ) -> int:
     """Check a file of rules, try it on a recorded run, apply it, list the rules, or delete one."""
     if action == "list":

@@ -19,16 +19,22 @@ def run(
         str | None, typer.Option(metavar="ID", help="Reset this run instead of listing; see the next two options.")
     ] = None,
     attempt: Annotated[
-        int | None, typer.Option(help="With --reset: the newest attempt; later ones are removed with their steps.")
+        int | None,
+        typer.Option(
+            help="With --reset: the attempt that becomes the newest; later ones are removed with their steps."
+        ),
     ] = None,
-    world_size: Annotated[int | None, typer.Option(help="With --reset: how many ranks the newest attempt has.")] = None,
+    world_size: Annotated[
+        int | None, typer.Option(help="With --reset: the number of ranks of the newest attempt.")
+    ] = None,
     delete: Annotated[str | None, typer.Option(metavar="ID", help="Delete this run and all its data.")] = None,
     delete_project: Annotated[str | None, typer.Option(metavar="NAME", help="Delete all runs of this project.")] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="With --delete or --delete-project: also runs whose trainer still sends.")
+        bool,
+        typer.Option("--force", help="With --delete or --delete-project: also delete runs whose trainer still sends."),
     ] = False,
     url: CollectorUrl = DEFAULT_URL,
-    limit: Annotated[int, typer.Option(help="Most lines.")] = 50,
+    limit: Annotated[int, typer.Option(help="Largest number of lines to print.")] = 50,
 ) -> int:
     """Print one line for each run, the newest first, or reset or delete one; a reset also ends a quarantine."""
     if sum(chosen is not None for chosen in (reset, delete, delete_project)) > 1:

@@ -29,7 +29,7 @@ def run(
     host: Annotated[str | None, typer.Option(help="Address to listen on (RLVITALS_HOST, 127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="Port, 0 for a free one (RLVITALS_PORT, 8600).")] = None,
     role: Annotated[
-        str | None, typer.Option(help="What this process does: all, ingest, projector or web (RLVITALS_ROLE, all).")
+        str | None, typer.Option(help="Tasks of this process: all, ingest, projector or web (RLVITALS_ROLE, all).")
     ] = None,
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
     insecure: Annotated[

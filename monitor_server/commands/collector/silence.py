@@ -19,17 +19,19 @@ COLUMNS = ("id", "state", "project", "run_id", "kind", "alert_id", "severity", "
 def run(
     *,
     action: Annotated[Literal["add", "list", "end"], typer.Argument(help="add, list or end")],
-    silence: Annotated[str | None, typer.Argument(metavar="ID", help="The silence that `end` ends.")] = None,
-    alert: Annotated[str | None, typer.Option(metavar="ID", help="Only this alert.")] = None,
-    run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only alerts of this run.")] = None,
-    project: Annotated[str | None, typer.Option(metavar="NAME", help="Only alerts of this project.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only alerts of this kind (rule:NAME for a rule).")] = None,
-    hours: Annotated[float | None, typer.Option(help="How many hours the silence lasts, at most 8,784.")] = None,
-    until_resolved: Annotated[bool, typer.Option("--until-resolved", help="Until --alert is resolved.")] = False,
+    silence: Annotated[str | None, typer.Argument(metavar="ID", help="The id of the silence to end.")] = None,
+    alert: Annotated[str | None, typer.Option(metavar="ID", help="Silence only this alert.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Silence only alerts of this run.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME", help="Silence only alerts of this project.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Silence only alerts of this kind (rule:NAME for a rule).")] = None,
+    hours: Annotated[float | None, typer.Option(help="Length of the silence in hours, at most 8,784.")] = None,
+    until_resolved: Annotated[
+        bool, typer.Option("--until-resolved", help="Silence until --alert is resolved.")
+    ] = False,
     reason: Annotated[str, typer.Option(help="The reason, which is kept with the silence and its alerts.")] = "",
-    by: Annotated[str | None, typer.Option(help="Who adds or ends it (your user name).")] = None,
+    by: Annotated[str | None, typer.Option(help="Name of the person who adds or ends it (your user name).")] = None,
     url: CollectorUrl = DEFAULT_URL,
-    limit: Annotated[int, typer.Option(help="Most lines of `list`.")] = 50,
+    limit: Annotated[int, typer.Option(help="Largest number of lines of `list`.")] = 50,
 ) -> int:
     """Silence alerts for some hours or until one is resolved, list silences, or end one."""
     author = by or user_name()

@@ -12,7 +12,7 @@ __all__ = ["run"]
 def run(
     *,
     folder: Annotated[
-        str | None, typer.Argument(help="Spool (RLVITALS_SPOOL_DIR, else the one in your cache).")
+        str | None, typer.Argument(help="Folder of the spool (RLVITALS_SPOOL_DIR, or the folder in your cache).")
     ] = None,
     url: Annotated[str | None, typer.Option(help="Address of the collector (RLVITALS_URL).")] = None,
 ) -> int:

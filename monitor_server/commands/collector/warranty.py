@@ -16,7 +16,8 @@ COLUMNS = ("project", "run", "steps", "pages opened", "pages allowed", "steps he
 def run(
     *,
     run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="The run; without it all runs. `rlvitals runs` lists the ids.")
+        str | None,
+        typer.Argument(metavar="[RUN]", help="Id of the run; without it, all runs. `rlvitals runs` lists the ids."),
     ] = None,
     url: CollectorUrl = DEFAULT_URL,
 ) -> int:

@@ -36,7 +36,7 @@ def run(
     project: Annotated[str | None, typer.Option(help="Only runs of this project.")] = None,
     url: CollectorUrl = DEFAULT_URL,
     interval: Annotated[float, typer.Option(help="Seconds between two readings.", min=0.2, max=86_400)] = 2.0,
-    limit: Annotated[int, typer.Option(help="Most runs.", min=1, max=1000)] = 30,
+    limit: Annotated[int, typer.Option(help="Largest number of runs to show.", min=1, max=1000)] = 30,
 ) -> int:
     """Show the runs that are not archived and their alerts; without a terminal to redraw, print them once."""
     asked = {"sort": "urgency", "archived": "false", "limit": str(limit)} | ({"project": project} if project else {})

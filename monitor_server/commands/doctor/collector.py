@@ -92,7 +92,7 @@ def _versions(own: str, collector: str, sdks: Mapping[str, int]) -> Finding:
     text = f"the collector has {collector}, this command {own}; trainers: {seen or 'none since its start'}"
     others = sorted({*sdks, own} - {collector, ""})
     if others:
-        advice = f"bring all to {collector}: an older SDK works, but lacks newer functions"
+        advice = f"upgrade all to {collector}: an older SDK works, but lacks newer functions"
         return Finding(level=Level.WARNING, about="versions", text=text, advice=advice)
     return Finding(level=Level.OK, about="versions", text=text)
 
@@ -121,9 +121,12 @@ def _keys(keys: Mapping[str, Any]) -> Finding:
             advice="make new ones with `rlvitals keys create`, and revoke the old ones",
         )
     if not keys["valid"]:
-        advice = "right on one's own machine; elsewhere make one with `rlvitals keys create` (docs/keys.md)"
+        advice = "this is right on your own machine; elsewhere make a key with `rlvitals keys create` (docs/keys.md)"
         return Finding(
-            level=Level.OK, about="keys", text="none are in use: everybody who reaches it may do all", advice=advice
+            level=Level.OK,
+            about="keys",
+            text="no key is in use: anyone who reaches the collector may do everything",
+            advice=advice,
         )
     return Finding(level=Level.OK, about="keys", text=f"{keys['valid']} keys, none expires within 14 days")
 

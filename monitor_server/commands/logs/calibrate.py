@@ -54,20 +54,22 @@ def run(
     *,
     runs: Annotated[list[Path], typer.Argument(help="Logs of healthy runs, or folders of them.", parser=log_path)],
     warn: Annotated[
-        float, typer.Option(metavar="SHARE", help="Largest share of healthy runs that may be warned.")
+        float, typer.Option(metavar="SHARE", help="Largest share of healthy runs in which a warning may open.")
     ] = 0.05,
     page: Annotated[
-        float, typer.Option(metavar="SHARE", help="Largest share of healthy runs that may be paged.")
+        float, typer.Option(metavar="SHARE", help="Largest share of healthy runs in which a page may open.")
     ] = 0.01,
     one_page_in: Annotated[
         float | None, typer.Option(metavar="STEPS", help="Budget: at most one false page in this many recorded steps.")
     ] = None,
     one_page_in_gpu_hours: Annotated[
         float | None,
-        typer.Option(metavar="HOURS", help="The same in GPU-hours; needs --gpus and --step-seconds."),
+        typer.Option(metavar="HOURS", help="The budget in GPU-hours; needs --gpus and --step-seconds."),
     ] = None,
-    gpus: Annotated[float | None, typer.Option(help="GPUs of a run, for GPU-hours.")] = None,
-    step_seconds: Annotated[float | None, typer.Option(help="Seconds of a recorded step, for GPU-hours.")] = None,
+    gpus: Annotated[float | None, typer.Option(help="Number of GPUs of a run, to compute GPU-hours.")] = None,
+    step_seconds: Annotated[
+        float | None, typer.Option(help="Seconds of a recorded step, to compute GPU-hours.")
+    ] = None,
     write: Annotated[Path, typer.Option(help="File to write.")] = Path("calibration.json"),
 ) -> int:
     """Calibrate, explain the result and write the file; the exit status is 2 if no calibration was possible."""
@@ -91,7 +93,7 @@ def run(
         error(failure)
         return 2
     for name in [name for name, score in scores.items() if not score.steps]:
-        error(f"{name} has no logged step and says nothing of healthy runs; it was left out")
+        error(f"{name} has no logged step, so no threshold can be calibrated on it; it was left out")
         del scores[name]
     report = calibrate(scores, warn=warn, page=page, steps_per_page=budget)
     say("\n".join(printable(line) for line in report.lines))

@@ -62,16 +62,19 @@ def run(
         list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option(min=1, max=MOST_GPUS, help="Accelerators of the run, for the hours saved.")
+        int | None,
+        typer.Option(min=1, max=MOST_GPUS, help="Number of accelerators of the run, to compute the saved hours."),
     ] = None,
     step_seconds: Annotated[
         float | None,
-        typer.Option(min=0.0, max=MOST_SECONDS, help="Seconds of a step; without it the times in the log count."),
+        typer.Option(min=0.0, max=MOST_SECONDS, help="Seconds of a step; without it, the times in the log are used."),
     ] = None,
     calibration: Annotated[
         Path | None, typer.Option(help="File of `rlvitals calibrate`; without it the built-in thresholds apply.")
     ] = None,
-    fail_on: Annotated[FailOn | None, typer.Option(help="Exit with status 3 at this severity, for CI.")] = None,
+    fail_on: Annotated[
+        FailOn | None, typer.Option(help="Exit with status 3 at an alarm of this severity, for CI.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report as one self-contained page.")

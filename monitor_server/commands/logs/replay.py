@@ -42,7 +42,7 @@ def run(
     logs: Annotated[list[Path], typer.Argument(help="Logs, or folders of logs or of run folders.", parser=log_path)],
     url: CollectorUrl = DEFAULT_URL,
     project: Annotated[str, typer.Option(help="Project under which the runs appear.")] = "replay",
-    pace: Annotated[float | None, typer.Option(help="Steps a second; without it as fast as possible.")] = None,
+    pace: Annotated[float | None, typer.Option(help="Steps per second; without it, as fast as possible.")] = None,
     names: Annotated[
         list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
     ] = None,
@@ -110,7 +110,7 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
             time.sleep(max(0.0, len(batch.records) / pace - (time.monotonic() - begun)))
     _wait_for_detection(url, wire.run_id(project, name), steps[-1].step, attempt=attempts[steps[-1].attempt])
     if known:
-        say(f"  {known} steps were there already; another --project replays them anew")
+        say(f"  {known} steps were there already; another --project sends them again")
     if left_out:
         say(f"  {left_out} numbers of {len(steps)} steps were left out")
     _print_alerts(url, wire.run_id(project, name))

@@ -235,7 +235,7 @@ class DeathSpiral(StreamDetector):
     def _build_finding(self, observation: Observation, a: float, b: float, drift: float, rule: str) -> Finding:
         parts = {name: round(channel.value, 3) for name, channel in self.channels.items()}
         strongest = max(("gradient", "ratio"), key=lambda name: parts[name])
-        begin = f"The policy has drifted by {drift:.2f} nat a token" if drift > 0.0 else "Likelihood leaps away"
+        begin = f"The policy has drifted by {drift:.2f} nat a token" if drift > 0.0 else "The likelihood changes fast"
         goes = f"loses reward (L = {self.loss:.1f})" if self.opened_by == LOSS_RULE else f"accelerates (A = {a:.1f})"
         return self._finding(
             observation,

@@ -71,7 +71,7 @@ class LossExplosion(StreamDetector):
         return [
             self._finding(
                 observation,
-                f"The loss reached {self.worst:.3g} since step {self.since}, usually {baseline:.3g}.",
+                f"The loss reached {self.worst:.3g} since step {self.since}; its usual size is {baseline:.3g}.",
                 severity=Severity.CRITICAL if self.absurd else self.severity,
                 signal=LOSS,
                 baseline=baseline,

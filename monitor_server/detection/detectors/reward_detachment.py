@@ -97,8 +97,9 @@ class RewardDetachment(StreamDetector):
         fit = self.fit
         return self._finding(
             observation,
-            f"The reward is {reward:.3g}, where {fit.explain(correct):.3g} is usual for {correct:.0%} of correct "
-            f"responses, since step {self.cusum.since}: look for a shortcut or a changed reward.",
+            f"Since step {self.cusum.since} the reward is too high: it is {reward:.3g}, and "
+            f"{fit.explain(correct):.3g} is usual for {correct:.0%} of correct responses. Look for a "
+            "shortcut or a changed reward.",
             severity=Severity.CRITICAL if self.is_critical else self.severity,
             signal=REWARD,
             baseline=fit.explain(correct),

@@ -60,7 +60,7 @@ class RewardLoss(StreamDetector):
         return self._finding(
             observation,
             f"The reward went from {self.from_level:.3g} to {reward:.3g} since step {self.opened}, "
-            "where it has hardly ever been.",
+            "a level that it has hardly ever had.",
             signal=REWARD,
             baseline=self.from_level,
             window=len(self.loss.rewards),

@@ -97,7 +97,7 @@ class StaleResponses(StreamDetector):
         return self._finding(
             observation,
             f"The same responses are trained on for the {self.passes}th time since step {self.began}; "
-            f"no two batches before had more than {self.most}{away}.",
+            f"at most one earlier batch had more than {self.most} passes{away}.",
             severity=Severity.CRITICAL if far else self.severity,
             signal=REWARD,
             baseline=float(self.most),

@@ -74,7 +74,7 @@ class SuddenSilence(StreamDetector):
         return self._finding(
             observation,
             f"No reward differs within its group since step {self.opened}; "
-            f"before, at most {max(self.shares):.0%} of the groups were so.",
+            f"before, this was true of at most {max(self.shares):.0%} of the groups.",
             severity=Severity.CRITICAL if is_critical else Severity.WARNING,
             signal=SHARE,
             baseline=max(self.shares),

@@ -130,7 +130,7 @@ class Log:
                 self._shared[extension.run_id] = None
             while len(self._shared) > MAX_SHARED_RUNS:
                 self._shared.popitem(last=False)
-            raise LogMoved("the log of a run has another end by now")
+            raise LogMoved("the end of the log of a run has changed in the meantime")
         repositories.records.add_to_runs(
             (extension.run_id, block) for extension in deferred for block in extension.blocks
         )

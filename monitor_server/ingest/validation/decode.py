@@ -180,7 +180,7 @@ def check_version(body: bytes, media_type: str) -> None:
         lowest, highest = wire.READABLE_VERSIONS[0], wire.READABLE_VERSIONS[-1]
         advice = "upgrade the collector" if version > highest else "upgrade rlvitals in the trainer"
         raise SchemaVersionMismatch(
-            f"schema_version must be {lowest} to {highest}, got {version}; {advice}, so that both speak the same"
+            f"schema_version must be {lowest} to {highest}, got {version}; {advice}, so that both use the same version"
         )
 
 

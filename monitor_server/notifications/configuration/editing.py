@@ -72,7 +72,7 @@ def _changes(before: NotificationFile, after: NotificationFile) -> Iterator[str]
     for name, old in before.channels.items():
         new = after.channels.get(name)
         if new is None:
-            yield f"channel {name} removed, which was {old.shown}"
+            yield f"channel {name} removed (address: {old.shown})"
         elif old != new:
             yield f"channel {name}: {', '.join(_channel_changes(old, new))}"
     for table in TABLES:
@@ -87,13 +87,13 @@ def _changes(before: NotificationFile, after: NotificationFile) -> Iterator[str]
 
 def _channel_changes(old: Channel, new: Channel) -> Iterator[str]:
     if old.type != new.type or _secret(old, "url") != _secret(new, "url"):
-        yield f"the address is another: {new.shown}, before {old.shown}"
+        yield f"the address changed from {old.shown} to {new.shown}"
     elif any(_secret(old, field) != _secret(new, field) for field in _secret_fields(new)):
-        yield "the signing secret is another"
+        yield "the signing secret changed"
     for field in SETTINGS:
         was, now = getattr(old, field, None), getattr(new, field, None)
         if was != now and old.type == new.type:
-            yield f"{field} is {now}, before {was}"
+            yield f"{field} changed from {was} to {now}"
 
 
 def _secret_fields(channel: Channel) -> list[str]:

@@ -192,7 +192,7 @@ def _links(alert: Mapping[str, Any], *, escape: Callable[[str], str], link: Call
     if not given:
         return []
     until = f"{datetime.fromtimestamp(given[0]['expires_at'], tz=UTC):%H:%M} UTC"
-    heading = escape(f"Act from here, with each link once, until {until}; you are asked before anything happens.")
+    heading = escape(f"Each link below acts once, until {until}; its page asks you before anything happens.")
     return [heading, *(f"{escape(each['label'])}: {link(each['url'])}" for each in given)]
 
 

@@ -148,7 +148,7 @@ class RuleChanges:
             if (taken.run_id, taken.name) == place:
                 of = "by a person" if taken.file_set is None else f"by the file set {taken.file_set!r}"
                 raise RuleConflict(
-                    f"a rule named {rule.name!r} that concerns the same was made {of}; choose another name"
+                    f"a rule named {rule.name!r} for the same project and run was made {of}; choose another name"
                 )
 
     def _refuse_too_many(self, rule: Rule, before: StoredRule | None = None) -> None:

@@ -64,7 +64,7 @@ def apply_rules(
     placed = [placed_rule(repositories, rule, author.caller) for rule in wanted]
     places = {(rule.project, rule.run_id, rule.name) for rule in placed}
     if len(places) < len(placed):
-        raise InvalidField("each rule of a file must have another name, or concern another project or run")
+        raise InvalidField("two rules of a file must differ in name, project or run")
     result, held = AppliedRules(), {}
     for stored in repositories.rules.of_set(kept_set):
         if (stored.project, stored.run_id, stored.name) in places:

@@ -93,7 +93,7 @@ class Notifications:
 
     def _run(self, work: Callable[[Any, Callable[[], None]], None], name: str) -> None:
         """Run the work of a thread on a connection, and on a new connection after each failure."""
-        says = f"the {name} of live events has lost the database and connects again"
+        says = f"the {name} of live events has lost its connection to the database and connects again"
         failures = FailureLog(says=says, work=f"connections of the {name}")
         while not self._is_stopping.is_set():
             connection = None

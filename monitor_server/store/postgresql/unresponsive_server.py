@@ -59,4 +59,4 @@ class Silence:
             finally:
                 self._asking.release()
         if self.is_lasting:
-            raise Unavailable("the database does not answer, and is asked again; send again later")
+            raise Unavailable("the database does not answer, and the collector tries to reach it; send again later")

@@ -59,7 +59,7 @@ def test_a_stream_of_a_proxys_user_ends_so_that_the_proxy_is_asked_again(start_c
     guarded = Guarded(start_collector(trusted_header="X-User", trusted_proxies="127.0.0.1"))
     guarded.live.pool.headers["X-User"] = "anna"
     with listening(guarded.live) as events:
-        assert "the proxy is asked again" in reason_of(events)
+        assert "the proxy must confirm your name again" in reason_of(events)
 
 
 @sqlite_only

@@ -101,7 +101,7 @@ def test_a_link_that_is_over_says_until_when_it_held(reading, clock, database_ur
     token = reader.links()["acknowledge"]
     clock.now += 3_601.0
     answer = reader.open(token)
-    assert (answer.status, "It held until" in answer.data.decode()) == (410, True)
+    assert (answer.status, "It was valid until" in answer.data.decode()) == (410, True)
     assert not [shown for shown in LIVE if shown in answer.data.decode()]
     moved = "UPDATE action_links SET expires_at = expires_at + 86400"
     execute(database_url, {"sqlite": moved, "postgresql": moved})

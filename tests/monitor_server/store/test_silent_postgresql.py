@@ -100,7 +100,7 @@ def test_who_comes_while_a_server_is_silent_is_refused_at_once(server, silent_st
     counted = silent_store.faults.counts()["silent"]
     for begin in (silent_store.read, silent_store.write):
         for _ in range(50):
-            with pytest.raises(Unavailable, match="is asked again"), begin():
+            with pytest.raises(Unavailable, match="the collector tries to reach it"), begin():
                 pass
     assert silent_store.faults.counts()["silent"] == counted + 100
     assert silent_store._engine.pool.checkedout() == 0

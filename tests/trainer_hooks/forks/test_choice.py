@@ -81,5 +81,5 @@ def test_any_fork_that_lives_is_better_than_a_control_that_diverged():
 def test_forks_need_a_control_and_names_of_their_own():
     """Else nothing could be compared."""
     for forks in ([fork("kl", LEVEL, FALLING)], [UNCHANGED, UNCHANGED]):
-        with pytest.raises(ValueError, match="one of them 'unchanged'"):
+        with pytest.raises(ValueError, match="one must be 'unchanged'"):
             choose(forks)

@@ -136,7 +136,7 @@ def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
         launch(TWO, tmp_path / "run", tiny.cache, *options, stdout=file.fileno())
     output = printed.read_text()
     assert output.count("rolled back to step") == 1
-    assert output.rstrip().endswith("stopped, after as many rollbacks as are allowed")
+    assert output.rstrip().endswith("stopped, because max_rollbacks is reached")
     ends = {}
     for batch in collector.batches:
         for raw in batch.records:

@@ -84,10 +84,18 @@ def _parser() -> argparse.ArgumentParser:
     names = [*EXPERIMENTS, *_OTHER_TABLES]
     parser = argparse.ArgumentParser(prog="python -m trainer_hooks.reference.experiments", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", type=_one_of(names), help=f"{', '.join(names)}; none: the table of all arms"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        type=_one_of(names),
+        help=f"{', '.join(names)}; without a name: the table of all arms",
     )
     parser.add_argument(
-        "--arms", nargs="+", type=_one_of([*ARMS, *PROBE_ARMS, *RESCUES]), metavar="ARM", help="only these of its arms"
+        "--arms",
+        nargs="+",
+        type=_one_of([*ARMS, *PROBE_ARMS, *RESCUES]),
+        metavar="ARM",
+        help="only these arms of the experiments",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="seeds of each arm [0 1 2 3 4]")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="folder of recordings and pictures")
@@ -97,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         "--model", type=Path, help="pretrained model for --preset pretrained, as --model of the reference trainer"
     )
     parser.add_argument("--draw-only", action="store_true", help="train nothing: print and draw the recorded runs")
-    parser.add_argument("--offline", action="store_true", help="pages that fetch nothing, 5 MB each")
+    parser.add_argument("--offline", action="store_true", help="self-contained pages, 5 MB each")
     return parser
 
 

@@ -230,4 +230,4 @@ class Loop:
 def _why(action: str, healthy: Path | None) -> str:
     if action == "stop":
         return ""
-    return ", after as many rollbacks as are allowed" if healthy else ", because no checkpoint is known to be healthy"
+    return ", because max_rollbacks is reached" if healthy else ", because no checkpoint is known to be healthy"

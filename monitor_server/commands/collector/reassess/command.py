@@ -41,9 +41,9 @@ def run(
     calibration: Annotated[
         Path | None, typer.Option(help="File of `rlvitals calibrate`; without it the built-in thresholds apply.")
     ] = None,
-    gpus: Annotated[float, typer.Option(help="GPUs of a run, for GPU-hours.")] = 1.0,
+    gpus: Annotated[float, typer.Option(help="Number of GPUs of a run, to compute GPU-hours.")] = 1.0,
     accept_worse: Annotated[
-        bool, typer.Option("--accept-worse", help="Report a worse version without refusing it.")
+        bool, typer.Option("--accept-worse", help="Exit with status 0 even if this version is worse.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     url: CollectorUrl = DEFAULT_URL,

@@ -127,7 +127,7 @@ def test_names_of_keys_tell_one_project_nothing_of_another(guarded):
     for key, name in ((root, "trainers"), (ours, "trainers"), (ours, "root")):
         assert guarded.ask("POST", "/api/v1/keys", key, body=body | {"name": name}).status == 409
     unclear = guarded.ask("DELETE", "/api/v1/keys/trainers", root)
-    assert (unclear.status, "by its id" in unclear.json()["detail"]) == (404, True)
+    assert (unclear.status, "give the id of the key" in unclear.json()["detail"]) == (404, True)
     metrics = guarded.ask("GET", "/metrics", root).data.decode()
     assert metrics.count('rlvitals_key_expiry_timestamp_seconds{key="trainers"}') == 1
     assert guarded.ask("DELETE", "/api/v1/keys/trainers", ours).json()["id"] == made[0].json()["id"]

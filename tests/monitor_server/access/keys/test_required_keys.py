@@ -65,7 +65,7 @@ def test_a_file_that_holds_something_else_is_kept(store, held, tmp_path):
     """A path that was mistaken costs no file; an empty one is filled."""
     path = tmp_path / "admin.key"
     path.write_bytes(held)
-    with pytest.raises(StartupError, match="must be a file for a key alone"):
+    with pytest.raises(StartupError, match="must hold only a key"):
         prepare_keys(store, Settings(key_files=f"admin:{path}"), now=0.0)
     assert path.read_bytes() == held
     path.write_bytes(b"")
@@ -76,5 +76,5 @@ def test_a_file_that_holds_something_else_is_kept(store, held, tmp_path):
 def test_a_device_is_no_file_of_a_key(store):
     """It would be read without an end, and would swallow the key."""
     for device in ("/dev/zero", "/dev/null"):
-        with pytest.raises(StartupError, match=f"{device} must be a file for a key alone"):
+        with pytest.raises(StartupError, match=f"{device} must hold only a key"):
             prepare_keys(store, Settings(key_files=f"admin:{device}"), now=0.0)

@@ -87,7 +87,7 @@ def test_who_has_no_group_of_the_rules_sees_nothing_and_is_told_why(provider, gu
         assert browser.sign_in() == "/sign-in?refused=no_group"
         assert browser.who() is None
         assert "rlvitals_session" not in browser.cookies
-    assert "anna@example.org may do nothing here" in caplog.text
+    assert "anna@example.org has no permission here" in caplog.text
     admin = guarded.key("admin")
     assert [key["name"] for key in guarded.ask("GET", "/api/v1/keys", admin).json()["items"]] == ["admin-None-0"]
 

@@ -197,7 +197,7 @@ def test_a_log_without_a_step_is_no_healthy_run(tmp_path, capsys):
     printed = capsys.readouterr()
     assert "large batch: 18 healthy runs" in printed.out
     assert "small batch: 0 healthy runs" in printed.out
-    assert "empty has no logged step and says nothing of healthy runs; it was left out" in printed.err
+    assert "empty has no logged step, so no threshold can be calibrated on it; it was left out" in printed.err
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path, capsys):

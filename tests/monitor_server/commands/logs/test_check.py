@@ -420,8 +420,8 @@ def _lines(path, rows):
     return path
 
 
-REPEATED = "2,999 rows have the step of the row before and other values, first row 2 with step 7"
-UNUSABLE = "2 rows have a step that is no whole number below 2**53, first row 2 with 1e+17"
+REPEATED = "2,999 rows have the same step as the previous row but other values, first row 2 with step 7"
+UNUSABLE = "2 rows have a step that is not a whole number below 2**53, first row 2 with 1e+17"
 
 
 @pytest.mark.parametrize(
@@ -453,7 +453,7 @@ def test_the_table_of_many_runs_has_their_notes(tmp_path, capsys):
     _, printed = check(capsys, tmp_path)
     said = " ".join(printed.out.split())
     assert f"log-2.jsonl: {REPEATED}" in said or f"log-2: {REPEATED}" in said
-    assert said.count("rows have the step") == 1
+    assert said.count("rows have the same step") == 1
 
 
 def test_rows_that_complete_each_other_are_no_matter(tmp_path, capsys):
@@ -468,4 +468,4 @@ def test_a_bad_number_that_comes_too_late_for_its_step_is_a_contradiction(tmp_pa
     """The first value counts, so the report must not hide that another one was NaN."""
     rows = [{"step": 1, "reward": 0.5}, {"step": 1, "reward": float("nan")}]
     _, printed = check(capsys, _lines(tmp_path / "log.jsonl", rows), "--json")
-    assert json.loads(printed.out)["runs"][0]["notes"][0].startswith("1 row has the step of the row before")
+    assert json.loads(printed.out)["runs"][0]["notes"][0].startswith("1 row has the same step as the previous row")

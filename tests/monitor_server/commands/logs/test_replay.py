@@ -71,7 +71,7 @@ def test_a_run_that_was_replayed_is_not_there_twice(start_collector, tmp_path, c
     live = start_collector()
     assert [replay(live, log), replay(live, log)] == [0, 0]
     assert only_run(live)["last_step"] == 3
-    assert "3 steps were there already; another --project replays them anew" in capsys.readouterr().out
+    assert "3 steps were there already; another --project sends them again" in capsys.readouterr().out
 
 
 def test_a_pace_sends_a_run_step_by_step(start_collector, tmp_path):
