@@ -2,8 +2,8 @@
 
 Both are measured in turns, each in a separate process. The shortest time of all turns counts for each row, so that
 other work on the machine has little effect. The rows are those of `benchmarks.detector_cost`, where every signal is
-sent, and of authored runs of suite A, which also collapse; once more with the state saved after every tenth row, as a
-collector saves it after a slice. The time of saving does not count.
+sent, and of authored runs of suite A, which also collapse. A second measurement saves the state after every tenth row,
+as a collector does after a slice. The time of saving does not count.
 """
 
 import argparse

@@ -105,7 +105,7 @@ def _write_records(file: BinaryIO, events: list[bytes]) -> None:
 
 
 def _checksums(contents: list[bytes]) -> list[bytes]:
-    """Return the checksum of each content, those of one length at once."""
+    """Return the checksum of each content; contents of one length are computed together."""
     found: dict[int, bytes] = {}
     places: dict[int, list[int]] = {}
     for place, content in enumerate(contents):

@@ -93,9 +93,9 @@ def rate(url: str, senders: int, seconds: float, *, label: str, batches_a_second
     Args:
         url: The server.
         senders: How many threads send, each to a run of its own.
-        seconds: For how long.
-        label: How the runs begin.
-        batches_a_second: How many they send together; as many as are acknowledged if left out.
+        seconds: The duration.
+        label: The beginning of the runs' names.
+        batches_a_second: The batches that they send together; without it they send as fast as they are acknowledged.
     """
     counts = [0] * senders
     end = time.monotonic() + seconds

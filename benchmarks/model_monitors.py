@@ -61,7 +61,7 @@ def seconds_of_steps(model: torch.nn.Module, monitors: ModelMonitors) -> tuple[f
 
 
 def _now(device: torch.device) -> float:
-    """Return seconds; on the CPU those of this thread's processor time, so that other load does not count."""
+    """Return seconds. On the CPU they are this thread's processor time, so that other load does not count."""
     if device.type != "cuda":
         return time.thread_time()
     torch.cuda.synchronize()

@@ -1,7 +1,7 @@
 """The delay of a notification, and the messages of a storm of alerts: ``python -m benchmarks.notifications``.
 
 A real collector on SQLite and on PostgreSQL, with the default grouping, sends signed webhooks to a real HTTP receiver.
-How soon a notification leaves is measured with all detectors: the step that opens the alert has a gradient norm of NaN.
+The delay of a notification is measured with all detectors: the step that opens the alert has a gradient norm of NaN.
 For the storm the detectors are replaced by one that opens an alert at every other step, because no machine of two cores
 runs all detectors on so many runs that fail within a minute.
 """
@@ -38,7 +38,7 @@ from trainer_hooks import wire
 
 __all__ = ["main"]
 
-CHANNELS = 30  # each with a first alert of its own, because what follows on a channel is gathered for a minute
+CHANNELS = 30  # each has its own first alert, because later alerts of a channel are gathered for a minute
 STORM_CHANNEL = "storm"
 STORM_SECONDS = 60.0
 STORM_RUNS = 50
@@ -93,7 +93,7 @@ def _collector(arguments: Sequence[str]) -> Iterator[tuple[str, _Receiver]]:
         projects = [f"{what}-{place}" for what in ("quiet", "busy") for place in range(CHANNELS // 2)]
         parts = ["version = 1"]
         for name in (*projects, STORM_CHANNEL):
-            secret = "a secret of the benchmark"  # noqa: S105 - signs what stays on this machine
+            secret = "a secret of the benchmark"  # noqa: S105 - the signed messages stay on this machine
             parts.append(f'[channels.{name}]\ntype = "webhook"\nurl = "{receiver.url}"\nsecret = "{secret}"')
         parts += [f'[[routes]]\nprojects = ["{name}"]\nchannels = ["{name}"]' for name in (*projects, STORM_CHANNEL)]
         path = Path(folder) / "notifications.toml"

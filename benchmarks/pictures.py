@@ -23,7 +23,7 @@ MADE_UP: Final = {"search-qwen3-4b": 4, "math-qwen3-1.7b": 3, "tools-llama3-8b":
 DYING: Final = {"search-qwen3-4b-seed2", "code-dapo-7b-seed1"}
 STEPS: Final = 90  # of each made-up run
 SECONDS: Final = 41.0  # of each of their steps
-DARK: Final = {"run-page"}  # pages of which there is a picture in the dark scheme too
+DARK: Final = {"run-page"}  # pages that also have a picture in the dark scheme
 
 
 def main() -> int:

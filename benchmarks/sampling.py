@@ -2,10 +2,10 @@
 
 Both sample from the same tiny random Qwen2, with the same prompts and the same number of new tokens, batched with a
 cache of keys and values, at temperature 1 over the whole vocabulary, in turn in one process on one thread. As in a
-rollout batch of GRPO, eight responses share a prompt. Our sampler also does what a search environment needs: it reads
+rollout batch of GRPO, eight responses share a prompt. Our sampler also does the work for a search environment: it reads
 every token for tags and keeps a mask. There are two measurements: responses of one length, and responses that end at
-random, as those of a policy do. There one token in 32 ends a response, and tokens after it are not counted. Time is
-processor time, which a busy machine lengthens for both. Read the ratios.
+random, as those of a policy do. In the second measurement one token in 32 ends a response, and tokens after it are not
+counted. Time is processor time, which a busy machine lengthens for both. Read the ratios.
 """
 
 import argparse

@@ -67,7 +67,7 @@ def answering(status: int, body: bytes, *, after_seconds: float = 0.0) -> Iterat
 
 @contextlib.contextmanager
 def dripping(beginning: bytes, drop: bytes, *, every_seconds: float = 0.05) -> Iterator[str]:
-    """Yield the address of a collector whose answer never ends: it sends a drop of it again and again."""
+    """Yield the address of a collector whose answer never ends: it sends one drop of the answer after another."""
     ended, open_now = threading.Event(), list[socket.socket]()
 
     def serve(listener: socket.socket) -> None:
@@ -85,7 +85,7 @@ def dripping(beginning: bytes, drop: bytes, *, every_seconds: float = 0.05) -> I
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         ended.set()
-        for held in [listener, *open_now]:  # one that nobody reads from any more would be waited for
+        for held in [listener, *open_now]:  # the end of the server would wait for a connection that has no reader
             with contextlib.suppress(OSError):
                 held.shutdown(socket.SHUT_RDWR)
         thread.join()

@@ -16,7 +16,7 @@ STATEMENTS = 5000
 
 
 class SharedStatements(LRUCache[Hashable, Any]):
-    """Compiled statements by what compiles to the same text: a database's kind in place of its dialect object."""
+    """Compiled statements by all inputs of the text: a database's kind takes the place of its dialect object."""
 
     def __getitem__(self, key: Any) -> Any:
         """Return a compiled statement."""

@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
-    """Collect no garbage while tests are collected: what is imported stays, and looking through it takes seconds."""
+    """Collect no garbage while tests are collected: imported objects stay, and a search through them takes seconds."""
     gc.disable()
     try:
         return (yield)
@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if addresses := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"the id of a test must be the same in every process, got {addresses[0]}: give its ids")
     gc.collect()
-    gc.freeze()  # what was imported stays: a full collection that walks through torch and Dash takes half a second
+    gc.freeze()  # imported objects stay: a full collection that walks through torch and Dash takes half a second
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = [item for item in items if not item.get_closest_marker("slow")]
@@ -175,7 +175,7 @@ def unused_port() -> Iterator[int]:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_receipts() -> Iterator[None]:
-    """Let every receipt wait for the verdict on its batch: what a test has sent, it can read."""
+    """Let every receipt wait for the verdict on its batch, so that a test can read the results of its batch."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RLVITALS_VERDICT_WAIT_SECONDS", str(PATIENCE_SECONDS))
         yield
@@ -183,7 +183,7 @@ def patient_receipts() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def session_spool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Keep what trainers leave on disk out of the user's cache, also those that outlive a test."""
+    """Keep the files that trainers leave on disk out of the user's cache, also those that outlive a test."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
@@ -192,7 +192,7 @@ def session_spool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def own_spool(session_spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what trainers of a test leave on disk from those of the next test, which may use the same name.
+    """Separate the files that trainers leave on disk from the next test, which may use the same name.
 
     `tmp_path_factory.mktemp` would list the folders of all earlier tests at each call.
     """

@@ -1,6 +1,6 @@
 """Fixtures of tests that run on SQLite and on PostgreSQL, and a way to keep a collector from writing.
 
-A `conftest.py` imports the fixtures that its folder needs. A test of what SQLite alone does restricts them by
+A `conftest.py` imports the fixtures that its folder needs. A test of a property of SQLite restricts them by
 `sqlite_only`.
 """
 

@@ -15,10 +15,10 @@ from monitor_server.http_server.server import bind
 from monitor_server.settings import Settings
 from trainer_hooks import wire
 
-# How long a test waits for what must come, on a machine with other things to do.
+# The longest time that a test waits for an expected event, on a machine with other work.
 PATIENCE_SECONDS = 60.0
-# A collector of the whole session mostly waits, and each tick is a handful of queries. A test of what a tick does has a
-# collector of its own.
+# A collector of the whole session mostly waits, and each tick is a handful of queries. A test of the work of a tick has
+# its own collector.
 IDLE_TICK_SECONDS = 5.0
 
 
@@ -31,8 +31,8 @@ class LiveCollector:
         app: The application.
         pool: Connections to it.
         server: The server that runs it.
-        is_shared: Whether many tests use it. What one of them sends may wait behind the runs of another, and then its
-            receipt does not wait for the verdict, so that `send` does.
+        is_shared: Whether many tests use it. A batch of one test may wait behind the runs of another. Its receipt then
+            does not wait for the verdict, so `send` waits.
     """
 
     url: str
@@ -73,7 +73,7 @@ class LiveCollector:
 
 @contextlib.contextmanager
 def serving_all_tests(database_url: str) -> Iterator[LiveCollector]:
-    """Run a collector for the whole session, of which a test that has sent a batch reads what was projected of it.
+    """Run a collector for the whole session. A test that has sent a batch reads the projected steps from it.
 
     Its receipts wait for their verdicts also on a machine that is busy.
     """

@@ -24,19 +24,19 @@ KEY = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})
 
 @dataclass
 class OidcProvider:
-    """What the provider says, and how; a test changes its attributes.
+    """The answers of the provider; a test changes its attributes.
 
     Attributes:
         url: Its address, which is its issuer.
-        person: The claims of who signs in.
+        person: The claims of the person who signs in.
         change: Changes the claims of an ID token before they are signed.
         sign: Signs the claims.
         keys: The keys that it shows.
         description: Changes its description.
-        raw: What paths answer instead, byte for byte.
-        redirected: Where paths lead instead.
-        held: Paths that answer once this is set.
-        asked: The paths that were asked for.
+        raw: Other answers of paths, byte for byte.
+        redirected: Other targets of paths.
+        held: Paths that answer only once their event is set.
+        asked: The requested paths.
         asks_person: Whether its page waits for a click.
     """
 
@@ -68,7 +68,7 @@ class OidcProvider:
         return query["redirect_uri"] + "?" + urlencode({"code": code, "state": query["state"], "iss": self.url})
 
     def redeem(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
-        """Return a token for a code, once, to the client that has asked for it and knows the verifier."""
+        """Return a token for a code, once, to the client that asked for the code and has the verifier."""
         expected = "Basic " + base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
         asked = self.codes.pop(form.get("code", ""), None)
         if authorization != expected or asked is None or form["redirect_uri"] != asked["redirect_uri"]:
@@ -114,7 +114,8 @@ def running_provider() -> Iterator[OidcProvider]:  # noqa: C901 - the handler is
             elif parts.path == "/.well-known/openid-configuration":
                 self.send(200, json.dumps(provider.describe()).encode())
             elif parts.path == "/favicon.ico":
-                self.send(200, b"", "image/x-icon")  # a browser asks for it by itself, and complains without
+                # a browser asks for it without a request of the page, and complains where it is missing
+                self.send(200, b"", "image/x-icon")
             else:
                 self.send(404, b"{}")
 
@@ -127,7 +128,7 @@ def running_provider() -> Iterator[OidcProvider]:  # noqa: C901 - the handler is
                 self.send(status, json.dumps(answer).encode())
 
         def answered_otherwise(self, path: str) -> bool:
-            """Hold the answer as long as a test wants, and send what it wants instead."""
+            """Hold the answer as long as a test wants, and send the answer that the test has set."""
             provider.asked.append(path)
             if path in provider.held:
                 provider.held[path].wait(60)

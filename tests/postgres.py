@@ -47,7 +47,7 @@ def find_postgres() -> Path | None:
 
 
 class PostgresServer:
-    """A server with a folder of its own, which can be stopped and started again."""
+    """A server with its own folder, which can be stopped and started again."""
 
     def __init__(self, folder: str, port: int) -> None:
         programs = find_postgres()
@@ -67,7 +67,7 @@ class PostgresServer:
         subprocess.run(create, check=True, **self._common)
         rules = Path(folder) / "pg_hba.conf"
         rules.write_text(f"host all {GUARDED_USER} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
-        # Durability is PostgreSQL's own and is not what is tested.
+        # Durability is a property of PostgreSQL and is not tested here.
         options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder}"
         options += " -c fsync=off -c full_page_writes=off"
         self._command = [programs / "postgres", "-D", folder, *options.split()]
@@ -81,7 +81,7 @@ class PostgresServer:
         eventually(lambda: subprocess.run(self._ready, check=False, **self._common).returncode == 0)
 
     def stop(self) -> None:
-        """End the server at once, as in a crash; what was committed is there at the next start."""
+        """End the server at once, as in a crash; committed data are there at the next start."""
         if self.url in _connections:
             _connections.pop(self.url).close()
         if self._process is not None:
@@ -90,7 +90,7 @@ class PostgresServer:
             self._process = None
 
     def pause(self) -> None:
-        """Pause all its processes: the kernel goes on taking connections and packets, and nobody answers."""
+        """Pause all its processes: the kernel goes on taking connections and packets, and no process answers."""
         self._signal_all(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -108,7 +108,7 @@ class PostgresServer:
 @contextlib.contextmanager
 def postgres_server() -> Iterator[PostgresServer]:
     """Yield a server that runs, and end it at the end of the block."""
-    # Not below pytest's folders, which another user may not enter.
+    # The folder is not below pytest's folders, which another user may not enter.
     folder = tempfile.TemporaryDirectory(prefix="rlvitals-postgres-", dir=memory_folder())
     with folder as data, reserved_port() as port:
         server = PostgresServer(data, port)
@@ -146,7 +146,7 @@ def create_password_database(server: str, password: str, *, encoding: str = "UTF
 
 
 def copy_database(template: str) -> str:
-    """Copy a database to which nobody is connected, and return the copy's URL."""
+    """Copy a database without connections, and return the copy's URL."""
     server, source = template.rsplit("/", 1)
     name = f"test_{uuid.uuid4().hex}"
     # Without fsync, copying the files is twice as fast as logging their pages.

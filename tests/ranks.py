@@ -23,7 +23,7 @@ def launch(
 ) -> None:
     """Run a script, or a module, on several ranks, which find each other by torch's usual variables, to its end.
 
-    What they print goes to the descriptor ``stdout``, by default to the output of the tests.
+    Their output goes to the descriptor ``stdout``, by default to the output of the tests.
     """
     shared = {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size), "RLVITALS_ATTEMPT": "1"}
     shared |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
@@ -43,7 +43,7 @@ def _named(script: Path | str) -> list[str]:
 def _wait(processes: Sequence[Process], timeout: float) -> None:
     deadline = time.monotonic() + timeout
     try:
-        # One that fails leaves the others waiting for it.
+        # A rank that fails leaves the others waiting for it.
         while not any(process.poll() for process in processes) and None in [process.poll() for process in processes]:
             assert time.monotonic() < deadline, f"the ranks did not end within {timeout:.0f} s"
             time.sleep(0.05)

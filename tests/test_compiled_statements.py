@@ -5,7 +5,7 @@ from sqlalchemy.engine.interfaces import CacheStats
 
 
 def test_a_statement_is_compiled_once_for_all_databases_of_a_kind():
-    """A second database finds what the first has compiled, and returns its own rows."""
+    """A second database uses the statement that the first has compiled, and returns its own rows."""
     found = []
     for number in (1, 2):
         engine = sqlalchemy.create_engine("sqlite://")

@@ -24,7 +24,7 @@ def choosing(port):
 
 @pytest.fixture
 def listening():
-    """The address of somebody who listens."""
+    """The address of a server that listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()
 
@@ -36,13 +36,13 @@ def test_a_reserved_port_is_given_to_no_client_and_no_server_of_any_port(listeni
             assert client.connect_ex(listening) == errno.EADDRNOTAVAIL
         with choosing(port) as server, pytest.raises(OSError, match="in use"):
             server.bind(("127.0.0.1", 0))
-    with choosing(port) as client:  # what has ended reserves nothing
+    with choosing(port) as client:  # a closed socket reserves nothing
         assert client.connect_ex(listening) == 0
         assert client.getsockname()[1] == port
 
 
 def test_a_process_that_knows_a_reserved_port_listens_on_it_again_and_again():
-    """Nobody answers before, and nobody between one life of a server and the next."""
+    """No process answers before, and none between one life of a server and the next."""
     with reserved_port() as port:
         for _ in range(3):
             with pytest.raises(ConnectionRefusedError):

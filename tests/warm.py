@@ -1,9 +1,9 @@
 """Starts Python processes that have torch, TRL and the collector imported: forks of one interpreter.
 
 Importing torch, its compiler and TRL takes ten seconds of a core, and some sixty processes of the tests need them. The
-workers of pytest-xdist share one such interpreter, which listens on a Unix socket. Of ours it has imported the
-collector, and nothing that trainers import. Each process has its own environment, folder, arguments and output, and
-ends as an interpreter ends, with its exit handlers. Linux only: elsewhere each process starts from nothing.
+workers of pytest-xdist share one such interpreter, which listens on a Unix socket. It has imported our collector, and
+no package that trainers import. Each process has its own environment, folder, arguments and output, and ends as an
+interpreter ends, with its exit handlers. Linux only: elsewhere each process starts from nothing.
 """
 
 import atexit
@@ -165,7 +165,7 @@ def _interpreter() -> socket.socket:
 
 
 class Interpreter:
-    """What the forked processes are forked from: it answers requests until standard input ends."""
+    """The process from which the others are forked: it answers requests until standard input ends."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -179,7 +179,7 @@ class Interpreter:
             self._selector.register(source, selectors.EVENT_READ)
 
     def serve(self) -> dict[str, Any] | None:
-        """Fork a process for each request; return its request in the process, and None when nobody is left to ask."""
+        """Fork a process for each request; return its request in the process, and None when no client is left."""
         while True:
             for ready in [key.fileobj for key, _ in self._selector.select()]:
                 if ready == 0:
@@ -212,7 +212,7 @@ class Interpreter:
         return None
 
     def _forget(self, status: int) -> None:
-        """Close, in a forked process, what belongs to the interpreter; its selector is the interpreter's still."""
+        """Close the resources of the interpreter in a forked process; its selector still belongs to the interpreter."""
         waking = signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for key in list(self._selector.get_map().values()):
@@ -223,7 +223,7 @@ class Interpreter:
             os.close(descriptor)
 
     def _report(self) -> None:
-        """Write the exit status of each process that has ended to whoever started it."""
+        """Write the exit status of each process that has ended to the client that started it."""
         while self._running:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
@@ -234,7 +234,7 @@ class Interpreter:
 
 
 def _redirect(outputs: Sequence[int]) -> None:
-    """Read nothing from standard input, and write what is printed where the tests want it."""
+    """Read nothing from standard input, and write the output where the tests want it."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     for target, descriptor in enumerate((nothing, *outputs)):
         os.dup2(descriptor, target)
@@ -262,12 +262,12 @@ def _become(request: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Import, then fork on request; in a forked process, run what was asked for and end as it ends."""
+    """Import, then fork on request; in a forked process, run the requested program and end as it ends."""
     sys.path[0] = ROOT  # and not this folder, whose folders have the names of our packages
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         for name in IMPORTED:
             importlib.import_module(name)
-        gc.freeze()  # a forked process that collects garbage would copy every page of what was imported
+        gc.freeze()  # a forked process that collects garbage would copy every page of the imports
         request = Interpreter(listener).serve()
     if request is not None:
         _become(request)

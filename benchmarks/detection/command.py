@@ -18,7 +18,7 @@ PEERS = Path(".venv/peers/bin/python")
 RECORDINGS = Path("docs/experiments")
 LEVELS = {"warn": "Warnings", "page": "Pages"}
 UNDRAWN = ("never", "always")
-# Suite A with the peers takes hours. So the page has it in another block than suite A alone, and both are kept.
+# Suite A with the peers takes hours. The page therefore keeps it in a separate block beside suite A alone.
 BESIDE_PEERS = "a beside peers"
 BLOCKS = ("a", BESIDE_PEERS, "b", "c", "priors", "d")
 _BEGIN, _END = "<!-- suite {} -->", "<!-- end -->"

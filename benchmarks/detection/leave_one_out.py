@@ -105,11 +105,11 @@ def _varied(bounds: Size, rarity: float, size: float) -> Size:
 
 
 def best(outcomes: Mapping[Variant, Sequence[Outcome]], *, left_out: str) -> Variant:
-    """Choose on all repositories but one.
+    """Return the variant that is chosen on all repositories but one.
 
-    Among the variants within the bounds of warned and paged negatives the one with the most events, summed over the
-    three windows by repository, then with the fewest negatives warned. Of equal variants the first, which is the
-    shipped one.
+    Only variants within the bounds of warned and paged negatives count. The chosen variant has the most events,
+    summed over the three windows by repository, and then the fewest warned negatives. Of equal variants the first is
+    chosen, which is the shipped one.
     """
 
     def merit(variant: Variant) -> tuple[bool, float, float]:

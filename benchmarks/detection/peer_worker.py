@@ -2,7 +2,7 @@
 
 One JSON object a line in: ``{"rows": [{"step": int, "signals": {...}}, ...]}``; one out:
 ``{"marks": [[warn, page], ...]}``, a pair of 0 or 1 a row. Each tool runs at its defaults and sees each row as it
-would in training. Imports the standard library and the tool alone, nothing of ours.
+would in training. The module imports only the standard library and the tool, and none of our packages.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ def rlwatch_marks(rows: Sequence[Row]) -> Marks:
 
 
 def rldoctor_marks(rows: Sequence[Row]) -> Marks:
-    """Run rl-doctor's live monitor on every row; it checks every 25 rows and reports what is new or worse."""
+    """Run rl-doctor's live monitor on every row; it checks every 25 rows and reports new and worse findings."""
     from rl_doctor.detectors.base import Severity  # noqa: PLC0415
     from rl_doctor.live import LiveMonitor  # noqa: PLC0415
 

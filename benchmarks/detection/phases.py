@@ -1,4 +1,4 @@
-"""How well a candidate names the phase: accuracy, macro-F1, delays, and benign rows called decay."""
+"""The accuracy of a candidate's phases: accuracy, macro-F1, delays, and benign rows that are called decay."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,8 @@ from monitor_server.detection.protocol import Phase
 
 __all__ = ["PhaseScore", "macro_f1", "score_phases"]
 
-QUIET, DECAY, ACCELERATION = 0, 1, 2  # the classes; a run that is not yet failing is quiet, whatever it is called
+# the classes; a run that is not yet failing is quiet, whatever phase the candidate names
+QUIET, DECAY, ACCELERATION = 0, 1, 2
 _CLASS = np.array(
     [
         {Phase.DECAY: DECAY, Phase.ACCELERATION: ACCELERATION, Phase.COLLAPSED: ACCELERATION}.get(p, QUIET)

@@ -77,7 +77,7 @@ VARIANTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of a run: whether a warning opened, and how many rows before its event it was in time (None: not)."""
+    """The result of a run: whether a warning opened, and its rows before the event (None: not in time)."""
 
     repository: str
     is_event: bool
@@ -140,7 +140,7 @@ def _noise(observations: Sequence[Observation]) -> dict[str, float]:
 
 
 def prepend(observations: Sequence[Observation], prior: Prior, variant: Variant) -> list[Observation]:
-    """Return the rows of a run behind those of a prior, which stand at the quantiles of a normal distribution."""
+    """Return the rows of a run after those of a prior, which are at the quantiles of a normal distribution."""
     rows = variant.rows
     if not rows or len(observations) < OWN_ROWS:
         return list(observations)

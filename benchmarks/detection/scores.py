@@ -10,7 +10,7 @@ from benchmarks.detection.vus import vus_pr
 
 __all__ = ["LevelScore", "Miss", "caught_by", "misses", "score_level", "twin_auroc"]
 
-WEIGHTS = {"warn": 0.5, "page": 5.0}  # what a false alarm per 1,000 rows costs, in units of a perfect lead
+WEIGHTS = {"warn": 0.5, "page": 5.0}  # the cost of a false alarm per 1,000 rows, in units of a perfect lead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ def twin_auroc(pairs: Sequence[Trace], *, until: str = "collapse") -> float:
 
     Args:
         pairs: Traces of one candidate in the order dying, living, dying, living, ….
-        until: Where the dying one's window ends, ``"collapse"`` or ``"acceleration"``.
+        until: The end of the dying run's window, ``"collapse"`` or ``"acceleration"``.
     """
     dead, alive = pairs[::2], pairs[1::2]
     return auroc(

@@ -84,7 +84,7 @@ def lead(openings: Iterable[int], truth: Truth) -> int:
 
 
 def delay(openings: Iterable[int], begin: int, end: int) -> int | None:
-    """Return the steps from ``begin`` to the first alarm that opens in [begin, end); None where none does."""
+    """Return the steps from ``begin`` to the first alarm that opens in [begin, end); None without an alarm."""
     inside = [step for step in openings if begin <= step < end]
     return min(inside) - begin if inside else None
 
@@ -128,11 +128,12 @@ def utility(leads_steps: Sequence[int], false_rate: float, *, weight: float) -> 
 
 
 def nab(traces: Iterable[Trace], level: str, *, false_weight: float = 0.11) -> float:
-    """Return a score as the Numenta Anomaly Benchmark has it, 0 for never alarming, 100 for an alarm at every onset.
+    """Return the score of the Numenta Anomaly Benchmark: 0 without an alarm, 100 for an alarm at every onset.
 
     A failing run's window goes from its onset to its collapse. The first alarm that opens there is worth
     2 / (1 + e^5y) − 1, y from −1 at the onset to 0 at the collapse; a window without one costs 1, and an alarm on a
-    benign run, or before the onset, ``false_weight``. Secondary: it knows no steps, and weighs a false alarm lightly.
+    benign run, or before the onset, ``false_weight``. This score is secondary, because it counts no steps and gives a
+    false alarm little weight.
 
     Args:
         traces: Runs of any group; those neither benign nor failing of displacement are left out.

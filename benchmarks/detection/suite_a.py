@@ -120,7 +120,7 @@ def numbers(suite: AuthoredSuite) -> dict[str, object]:
 
 
 def _random(traces: Sequence[Trace]) -> list[Trace]:
-    """Return a coin that alarms as often as our engine does on benign rows."""
+    """Return random alarms with the frequency of our engine's alarms on benign rows."""
     warn, page = (false_alarms(traces, level).rate / 1000.0 for level in LEVELS)
     return [random_trace(trace, warn_rate=warn, page_rate=page) for trace in traces]
 

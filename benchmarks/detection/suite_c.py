@@ -30,7 +30,7 @@ TIMELY_ROWS = 30  # an alarm long before may have had nothing to do with the eve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counts:
-    """One candidate on suite C."""
+    """The counts of one candidate on suite C."""
 
     warned: FalseAlarms
     paged: FalseAlarms

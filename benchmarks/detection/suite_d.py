@@ -51,7 +51,7 @@ class Scored:
     healthy: Trace
 
     def rows_to(self, level: str) -> int | None:
-        """Return the rows from the onset to the first alarm that opens from then on; None where none does."""
+        """Return the rows from the onset to the first alarm that opens at or after it; None without an alarm."""
         openings = [step for step in self.failing.openings(level).tolist() if step >= self._onset]
         return openings[0] - self._onset if openings else None
 
@@ -62,7 +62,7 @@ class Scored:
 
     @property
     def is_early(self) -> bool:
-        """Whether the onset comes before a baseline has formed."""
+        """Return whether the onset comes before a baseline has formed."""
         return self._onset <= EARLY_ROW
 
     @property

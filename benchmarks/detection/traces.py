@@ -44,7 +44,7 @@ class Trace:
     steps: NDArray[np.int32]
     warn: NDArray[np.float32]
     page: NDArray[np.float32]
-    phases: NDArray[np.int8]  # index into PHASES, −1 where the candidate sees none
+    phases: NDArray[np.int8]  # index into PHASES, −1 where the candidate names none
 
     @classmethod
     def of(cls, run: str, truth: Truth, steps: Sequence[int], marks: Sequence[Mark]) -> Self:

@@ -1,4 +1,4 @@
-"""VUS-PR: how well strengths rank the rows of a failure above all others, whatever the threshold. Secondary."""
+"""VUS-PR, a secondary score: the rank of the rows of a failure by strength above all others, over all thresholds."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,9 +18,9 @@ def vus_pr(traces: Iterable[Trace], level: str, *, buffers: Sequence[int] = BUFF
 
     A failing run's anomaly goes from its onset to its collapse; later rows are left out. A row d ≤ ℓ/2 steps before an
     onset is half an anomaly, √(1 − d/ℓ). With labels y ≤ 1, a threshold that flags n rows has precision Σ y / n, and
-    recall Σ y over the mean of hard and buffered positives, times the share of anomalies of which any row is flagged.
-    A candidate gives no score to a row below its own threshold: all such rows are tied at 0, so that never alarming is
-    worth the share of anomalous rows, and an alarm is credited for what lies above its threshold only.
+    recall Σ y over the mean of hard and buffered positives, times the share of anomalies of which any row is flagged. A
+    candidate gives no score to a row below its own threshold: all these rows are tied at 0. A candidate without an
+    alarm therefore gets the share of anomalous rows, and an alarm counts only by its rows above the threshold.
 
     Args:
         traces: Runs of any group; those neither benign nor failing of displacement are left out.

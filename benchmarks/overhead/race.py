@@ -55,8 +55,8 @@ def race(python: Path, *, has_arrays: bool, steps: int, rounds: int, between: Be
         python: Interpreter of an environment with ``requirements/overhead.txt`` installed.
         has_arrays: Whether a step has arrays beside its scalars.
         steps: Steps a round.
-        rounds: How often each tool has its turn.
-        between: What a training does between two steps.
+        rounds: The number of turns of each tool.
+        between: The work of a training between two steps.
 
     Raises:
         RuntimeError: If a tool fails; its own message is on standard error.
@@ -81,7 +81,7 @@ def _result(measured: Sequence[Measured]) -> Result:
 
 
 def take_turn(python: Path, tool: str, *, has_arrays: bool, steps: int, between: Between = "python") -> Measured:
-    """Let one tool log its steps in a process of its own."""
+    """Let one tool log its steps in its own process."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         wants_collector = tool == "rlvitals, to a collector"
@@ -113,7 +113,7 @@ def _isolation() -> Sequence[str]:
 
 @contextlib.contextmanager
 def collector(folder: Path) -> Iterator[str]:
-    """Run a collector as a process of its own, and yield its address."""
+    """Run a collector in its own process, and yield its address."""
     command = [sys.executable, "-m", "monitor_server", "serve", "--port", "0"]
     with subprocess.Popen(  # noqa: S603 - our own server
         [*command, "--database", f"sqlite:///{folder / 'rlvitals.db'}"],

@@ -88,7 +88,7 @@ def _add(repositories: Repositories, start: int, values: "np.ndarray[tuple[int, 
         common | {"step": start + place, "time": 1e9 + start + place, "packed": row.tobytes()}
         for place, row in enumerate(values)
     ]
-    repositories.steps._connection.execute(insert(steps_table), rows)  # noqa: SLF001 - packing is not what is measured
+    repositories.steps._connection.execute(insert(steps_table), rows)  # noqa: SLF001 - packing is not measured
 
 
 def _cost(server: str, signals: list[str]) -> tuple[float, float]:

@@ -20,13 +20,14 @@ __all__ = ["collectors_table", "ingest_table", "lag_table", "projector_table"]
 
 PORT = 18_790
 SENDERS = 8
-# With everything in the process, and with ingest alone, as `rlvitals serve --role ingest` runs beside a projector.
+# One collector has all roles in its process; the other has ingest alone, as `rlvitals serve --role ingest` runs beside
+# a projector.
 ROLES = {"all": "", "ingest": ", role ingest"}
 RUNS = 8
 PEER_TIMEOUT_SECONDS = 120
 # In this time modules are imported at their first use, and the collector detects its load; it does not count.
 WARM_UP_SECONDS = 1.5
-# So many runs that a projector does not reach each of them within the 3 s for which it owns a run.
+# With this number of runs a projector does not reach each run within the 3 s for which it owns the run.
 SHARED_RUNS = 32
 DRAIN_SECONDS = 600.0
 # Steps a second of detection, assembly and the store together on this kind of machine before issue 13.

@@ -42,7 +42,7 @@ def test_a_turn_of_another_tool_is_measured(tool):
 
 
 def test_a_tool_that_fails_is_named(monkeypatch):
-    """The error message has what the tool wrote to standard error."""
+    """The error message contains the text that the tool wrote to standard error."""
     monkeypatch.setitem(LOGGERS, "nothing", None)
     with pytest.raises(RuntimeError, match="nothing ended with 1"):
         take_turn(Path(sys.executable), "nothing", has_arrays=False, steps=1)
@@ -106,7 +106,7 @@ def test_the_meter_counts_our_code_once_and_nothing_else(monkeypatch):
 
 
 class _Silent(trainer_hooks.Monitor):
-    """A monitor that ignores what is logged."""
+    """A monitor that ignores the values that are logged."""
 
     def __init__(self):
         self._is_silent = True

@@ -1,10 +1,10 @@
-"""What axe-core finds on a page."""
+"""The violations that axe-core finds on a page."""
 
 from axe_playwright_python.base import AXE_SCRIPT
 
 __all__ = ["COLOUR_RULES", "violations"]
 
-# What depends on the theme; all other rules look at the elements, which are the same in both.
+# The rules that depend on the theme. All other rules look at the elements, which are the same in both themes.
 COLOUR_RULES = ("color-contrast", "link-in-text-block")
 
 FIND = """async (rules) => {
@@ -15,7 +15,7 @@ FIND = """async (rules) => {
 
 
 def violations(visit, rules=None):
-    """Return what violates some rules of axe-core, or any, with the first element of each; a page compiles it once."""
+    """Return the violations of some or all rules of axe-core, each with its first element; a page compiles it once."""
     if not visit.page.evaluate("'axe' in window"):
         visit.page.evaluate(AXE_SCRIPT)
     return visit.page.evaluate(FIND, rules)

@@ -24,7 +24,7 @@ ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 ARGUMENTS.append("--js-flags=--single-threaded --min-semi-space-size=64 --max-semi-space-size=64")
 # Pages of this machine are drawn by one process, which has compiled their scripts.
 ARGUMENTS.append("--process-per-site")
-# What a policy blocks is an error of the page.
+# A resource that the policy blocks is an error of the page.
 BLOCKED = "Content Security Policy: blocked"
 REPORT_BLOCKED = f"""document.addEventListener('securitypolicyviolation', (event) =>
     console.error(`{BLOCKED} ${{event.violatedDirective}} ${{event.blockedURI}}`))"""
@@ -52,7 +52,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def profile(chromium: Browser) -> Iterator[BrowserContext]:
-    """What the browser keeps from page to page, once a module: what one page has loaded and compiled, the next has too.
+    """One browser profile for each module: a page reuses the scripts that earlier pages have loaded and compiled.
 
     An empty page keeps the process that draws the pages; `visit` removes what a test has stored.
     """

@@ -1,10 +1,10 @@
-"""Checks that what stands below a chart is at its place before the library of charts is loaded."""
+"""Checks that everything below a chart is at its final place before the library of charts is loaded."""
 
 from playwright.sync_api import Page, expect
 
 
 def check_stillness(page: Page, address: str, *, below: str, chart: str) -> None:
-    """Open a page whose library of charts is held back, let it come, and assert that nothing below moves."""
+    """Open a page whose library of charts is held back, release it, and assert that nothing below the chart moves."""
     waiting = []
     page.route("**/*plotly*", lambda route: waiting.append(route))  # noqa: PLW0108 - Playwright marks it
     page.goto(address, wait_until="commit")

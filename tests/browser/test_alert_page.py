@@ -1,4 +1,4 @@
-"""The page of an alert in a real browser: from the run's list to what explains it, and acknowledged."""
+"""The page of an alert in a real browser: it is opened from the list of the run, explained and acknowledged."""
 
 import pytest
 from playwright.sync_api import expect
@@ -26,7 +26,7 @@ def paged(collector, *responses):
 
 @pytest.mark.parametrize("visit", [(1440, 900), (390, 844)], ids=["1440x900", "390x844"], indirect=True)
 def test_an_alert_is_opened_explained_and_acknowledged(collector, visit):
-    """What moved, the token that fell, the rival that resembles; nothing is wider than the screen."""
+    """The page names the moved signals, the token that fell and its rival; nothing is wider than the screen."""
     rival = response(correct=False, reward=0.0, group=1, token_ids=array([7, 8, 9, 5], "int32"))
     run_id = paged(collector, response(**FELL, **WORDS), rival)
     visit.page.goto(f"{collector.url}/runs/{run_id}")
@@ -71,7 +71,7 @@ def test_the_link_of_a_prometheus_alert_filters_the_fleet(collector, visit):
 
 @pytest.mark.parametrize("visit", [(390, 844), (1440, 900)], ids=["phone", "desk"], indirect=True)
 def test_a_click_on_a_step_of_a_chart_leads_to_its_responses(collector, visit):
-    """From the vital signs and from a panel; the link is not there before."""
+    """The link exists after a click on the vital signs or on a panel, and not before."""
     records = [
         {"step": step, "scalars": {"reward/mean": 0.5, "own/x": 1.0}, "responses": [response()]} for step in range(8)
     ]
@@ -94,7 +94,7 @@ def test_a_click_on_a_step_of_a_chart_leads_to_its_responses(collector, visit):
 
 
 def test_a_long_response_is_drawn_further_by_a_click(collector, visit):
-    """The tokens around the one that fell most at first; then those before and after, 300 a click."""
+    """The page first draws the tokens around the one that fell most, and then those before and after, 300 a click."""
     count = 800
     changes = [0.0] * count
     changes[350] = -1.0
@@ -163,7 +163,7 @@ def test_responses_are_browsed_without_an_alert(collector, visit):
 
 @pytest.mark.parametrize("visit", [(390, 844), (1280, 900)], ids=["phone", "desk"], indirect=True)
 def test_the_button_that_draws_displacements_stands_where_other_cards_begin(collector, visit):
-    """And the text that explains it keeps the gap beside it, or below it on a phone."""
+    """The text that explains it keeps the gap beside it, or below it on a phone."""
     run_id = collector.run(run="aligned", records=[{"step": 3, "responses": [response()]}])
     visit.page.goto(f"{collector.url}/runs/{run_id}/responses")
     button = visit.page.get_by_role("button", name="Draw displacement over questions").bounding_box()

@@ -22,7 +22,7 @@ REWARDS = LINE.format("reward/mean")
 
 @pytest.fixture
 def settings(database_url):
-    """Those of a collector whose database outlives it."""
+    """The settings of a collector whose database outlives it."""
     return Settings(database_url=database_url, dashboard="dashboard.app:attach")
 
 
@@ -33,7 +33,7 @@ def steps(first, end):
 @pytest.mark.parametrize("is_bound", [False, True], ids=["nobody listens", "nobody answers"])
 @pytest.mark.parametrize("page", ["/", "/runs/{run_id}", "/runs/{run_id}/responses", "/compare", "/rules", "/settings"])
 def test_a_page_is_drawn_once_the_collector_answers(settings, visit, unused_port, page, is_bound):
-    """A dashboard of its own states that the collector does not answer, and draws the page when it does."""
+    """A dashboard in its own process states that the collector does not answer, and draws the page when it does."""
     with serving(settings) as live:
         run_id = live.run(run="kept", records=steps(0, 3))
     with serving_dashboard(f"http://127.0.0.1:{unused_port}") as url:
@@ -70,7 +70,7 @@ def test_a_chart_has_each_step_once_after_the_collector_was_started_again(settin
 
 
 def test_a_curve_of_the_fleet_has_each_step_after_the_collector_was_started_again(settings, visit, unused_port):
-    """Of a signal that was chosen, whose values are not in the rows."""
+    """The curve is that of a chosen signal, whose values are not in the rows."""
 
     def send(live, first, end):
         live.run(run="kept", records=[{"step": step, "scalars": {"own": step}} for step in range(first, end)])
@@ -94,7 +94,7 @@ def test_a_curve_of_the_fleet_has_each_step_after_the_collector_was_started_agai
 
 
 def test_a_button_that_nobody_answers_is_said_in_the_bar(settings, visit, unused_port):
-    """What was typed stays, and is sent once it is pressed again."""
+    """The typed text stays, and is sent once the button is pressed again."""
     with serving(settings, port=unused_port) as live:
         run_id = live.run(run="kept", records=steps(0, 3))
         visit.page.goto(f"{live.url}/runs/{run_id}")
@@ -124,7 +124,7 @@ def _said(page):
 def test_a_page_that_is_open_during_an_upgrade_says_that_it_must_be_loaded_again(
     settings, visit, unused_port, monkeypatch, tmp_path
 ):
-    """The new version has other scripts, and may not know what the page asks; loaded again, it is as any page."""
+    """The new version has other scripts, and may not understand the page. Once loaded again, the page works."""
     with serving(settings, port=unused_port) as live:
         run_id = live.run(run="kept", records=steps(0, 3))
         visit.page.goto(f"{live.url}/runs/{run_id}")
@@ -147,7 +147,7 @@ def test_a_page_that_is_open_during_an_upgrade_says_that_it_must_be_loaded_again
 
 
 def test_an_update_that_the_dashboard_does_not_know_is_said_in_the_bar(settings, visit, unused_port):
-    """As where another version has taken the place of the one that drew the page, with the same scripts."""
+    """Another version may have replaced the one that drew the page, with the same scripts."""
     with serving(settings, port=unused_port) as live:
         visit.page.goto(live.url)
         expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
@@ -160,7 +160,7 @@ def test_an_update_that_the_dashboard_does_not_know_is_said_in_the_bar(settings,
 
 
 def test_a_page_that_is_open_follows_a_backup_that_is_restored(tmp_path, visit, unused_port):
-    """Steps that the backup does not have are gone from the chart, and what is sent after it is drawn once."""
+    """Steps that the backup does not have are gone from the chart, and steps that are sent after it are drawn once."""
     database, saved = tmp_path / "live.db", tmp_path / "saved.db"
     settings = Settings(database_url=f"sqlite:///{database}", dashboard="dashboard.app:attach")
     with serving(settings) as live:

@@ -1,4 +1,4 @@
-"""Pages that are open while the collector fails or is away: they say so, and read again what they missed."""
+"""Pages that are open while the collector fails or is away say so, and read again the data that they missed."""
 
 import json
 
@@ -15,12 +15,12 @@ REFUSAL = {"error": "Overloaded", "detail": "as many requests wait as may wait"}
 
 @pytest.fixture
 def settings(database_url):
-    """Those of a collector whose database outlives it."""
+    """The settings of a collector whose database outlives it."""
     return Settings(database_url=database_url, dashboard="dashboard.app:attach")
 
 
 class Failing:
-    """Answers what is asked of a collector's API with a status while it is set, but trainers and listeners."""
+    """Answers requests to a collector's API with a status while one is set, except those of trainers and listeners."""
 
     def __init__(self, live):
         self._app, live.app.middleware_stack = live.app.middleware_stack, self
@@ -66,7 +66,7 @@ def show_panel(visit, signal):
 
 
 def test_a_run_reads_again_what_it_missed_though_nothing_more_is_sent(failing, visit):
-    """A signal that came meanwhile gets its place, and a panel that was refused keeps what it shows until then."""
+    """A signal that arrived meanwhile gets its place. A panel whose request was refused keeps its curve until then."""
     live, refusing, (run_id, _) = failing
     visit.page.goto(f"{live.url}/runs/{run_id}")
     visit.page.wait_for_function(f"() => {DRAWN} && {REWARDS}.endsWith('2')")
@@ -111,7 +111,7 @@ def test_what_was_chosen_while_the_collector_failed_is_drawn_once_it_answers(fai
 
 
 def test_the_settings_are_drawn_once_the_collector_answers(failing, visit):
-    """A section that failed is not taken for one that the reader may not see."""
+    """A failed section is not shown as one that the reader may not see."""
     live, refusing, _ = failing
     refusing.status = 500
     visit.page.goto(f"{live.url}/settings")
@@ -121,7 +121,7 @@ def test_the_settings_are_drawn_once_the_collector_answers(failing, visit):
 
 
 def test_a_choice_of_runs_says_that_it_searches_and_that_it_cannot(failing, visit):
-    """That no run matches is said once that is known."""
+    """The message that no run matches appears only once that is known."""
     live, refusing, (run_id, _) = failing
     held = Held(live)
     visit.page.goto(f"{live.url}/compare?run={run_id}")
@@ -204,7 +204,7 @@ def test_a_link_that_is_followed_while_the_collector_is_away_leads_there_once_it
 
 
 def test_the_table_of_runs_is_drawn_once_its_script_has_come(settings, visit):
-    """Also where the reader has left the page and come back before."""
+    """The table is drawn also where the reader has left the page and come back before."""
     page, refused = visit.page, []
 
     def refuse_twice(route):

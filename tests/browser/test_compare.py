@@ -51,7 +51,7 @@ def test_the_settings_of_twenty_runs_are_named_wherever_the_table_is_scrolled(co
 
 
 def test_a_run_leads_to_its_comparison_and_the_address_holds_the_choice(collector, visit):
-    """From the run's page; alignment, scale, lines and smoothing are parts of the address."""
+    """The link is on the run's page; alignment, scale, lines and smoothing are parts of the address."""
     run_id = run(collector, "one", 0.1)
     visit.page.goto(f"{collector.url}/runs/{run_id}")
     visit.page.locator("#run-header").get_by_role("link", name="Compare").click()
@@ -116,7 +116,7 @@ def test_the_page_without_runs_is_not_refreshed(collector, visit):
 
 
 def test_runs_of_an_address_that_are_not_compared_are_named(collector, visit):
-    """Those that are not there, and those beyond twenty; the others are compared."""
+    """The page names runs that do not exist and runs beyond twenty, and compares the others."""
     first = run(collector, "one", 0.1)
     visit.page.goto(f"{collector.url}/compare?run={first}&run=gone&run=%ED%A0%80")
     expect(visit.page.locator(".left-out")).to_contain_text("No run has the id 'gone' or '")
@@ -146,7 +146,7 @@ def test_the_example_is_an_ablation_of_recorded_runs(collector, visit):
 
 
 def test_a_comparison_follows_the_runs_that_it_shows(collector, visit):
-    """A new step of a run that is drawn reaches its line, and one of another run draws nothing anew."""
+    """A new step of a drawn run reaches its line, and a step of another run causes no drawing."""
     first, second = run(collector, "one", 0.1), run(collector, "two", 0.9)
     page = visit.page
     page.goto(f"{collector.url}/compare?run={first}&run={second}&signal=own/signal")

@@ -26,7 +26,7 @@ def run(live):
 
 
 def test_the_description_of_the_api_needs_nothing_that_its_policy_forbids(live, visit):
-    """What is blocked fails the test; `test_every_page.py` asks the same of each page of the dashboard."""
+    """A blocked resource fails the test; `test_every_page.py` checks each page of the dashboard in the same way."""
     check_policy(visit.page.goto(f"{live.url}/docs", wait_until="networkidle"))
     expect(visit.page.locator("h1").first).to_be_visible()
 

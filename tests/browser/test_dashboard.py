@@ -159,7 +159,7 @@ def test_the_tab_shows_the_most_severe_firing_alert(collector, visit):
 
 
 def test_a_run_is_found_opened_and_watched(collector, visit):
-    """From the fleet to the run; then a step posted by hand appears in header and figure without a reload."""
+    """The run is opened from the fleet; then a step posted by hand appears in header and figure without a reload."""
     run_id = collector.run(run="watched", project="tests", records=steps(0, 20))
     collector.run(run="other", project="tests", records=steps(0, 5))
     visit.page.goto(collector.url)

@@ -37,7 +37,7 @@ SIZES = {"phone": (360, 740), "desk": (1440, 900), "wall": (3840, 2160)}
 
 @pytest.fixture(scope="module")
 def collector(tmp_path_factory):
-    """A collector with two runs whose names, projects, signals and responses come from somebody with ideas."""
+    """A collector with two runs that have hostile names, projects, signals and responses."""
     address = f"sqlite:///{tmp_path_factory.mktemp('pages')}/pages.db"
     with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
         yield live
@@ -55,7 +55,7 @@ def guarded(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def names(collector):
-    """What the addresses of the pages need."""
+    """The names that the addresses of the pages need."""
     records = [
         {
             "step": step,
@@ -96,7 +96,7 @@ def open_page(collector, names, visit, address):
 def check_every_size_and_theme(visit):
     """Nothing is wider than the screen, also the narrowest, and axe-core finds no violation, with every menu open.
 
-    A page that is open follows the size of its window: to open it anew for each takes as long as all else.
+    An open page follows the size of its window; opening it again for each size would take as long as all other work.
     """
     visit.page.evaluate("document.querySelectorAll('main details').forEach((menu) => (menu.open = true))")
     is_wider = "document.documentElement.scrollWidth > window.innerWidth"
@@ -122,7 +122,7 @@ def test_every_page_fits_each_screen_in_both_themes(collector, names, visit, add
 
 
 def test_the_first_pages_fit_each_screen_in_both_themes(guarded, visit):
-    """What somebody sees who is not signed in; then the page without runs; then the list of keys over it."""
+    """The page of somebody who is not signed in, then the page without runs, then the list of keys over it."""
     visit.page.goto(guarded.live.url)
     expect(visit.page.get_by_role("heading", name="Sign in")).to_be_visible()
     check_every_size_and_theme(visit)
@@ -137,7 +137,7 @@ def test_the_first_pages_fit_each_screen_in_both_themes(guarded, visit):
 
 
 def test_the_page_of_an_address_that_is_refused_fits_each_screen_in_both_themes(collector, visit):
-    """It says what is wrong and leads to the runs; the browser itself notes the status."""
+    """The page states what is wrong and leads to the runs; the browser itself notes the status."""
     visit.page.goto(f"{collector.url}/?run=a%00b")
     expect(visit.page.get_by_role("heading", name="This page cannot be shown")).to_be_visible()
     expect(visit.page.get_by_text("must not contain NUL (%00)")).to_be_visible()

@@ -34,7 +34,7 @@ def test_charts_shade_where_healthy_runs_were(tmp_path, start_collector, visit):
 
 
 def test_without_a_calibration_the_page_says_how_to_learn_it(start_collector, visit):
-    """What is not known is not observed."""
+    """A range that is unknown is shown as not observed."""
     collector = start_collector(dashboard=ATTACH)
     run_id = collector.run(run="unknown", records=RECORDS)
     visit.page.goto(f"{collector.url}/runs/{run_id}")

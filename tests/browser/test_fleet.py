@@ -94,7 +94,7 @@ def held_reads(visit):
 
 @pytest.mark.parametrize("change", ["group", "text", "sort", "filter", "close"])
 def test_the_table_says_that_it_loads_until_what_was_asked_for_is_there(fleet, visit, change):
-    """What it shows meanwhile is something else."""
+    """Until then the table shows rows of the request before."""
     open_fleet(fleet, visit, "?group=project")
     loading = visit.page.locator(".ag-overlay-loading-center")
     expect(names(visit)).to_have_count(5)
@@ -135,7 +135,7 @@ def test_the_answer_to_an_earlier_question_does_not_end_the_loading(fleet, visit
 
 
 def test_a_refresh_does_not_say_that_it_loads(start_collector, visit):
-    """The rows in view stay what they were asked to be."""
+    """The rows in view are still those that were asked for."""
     fleet = filled(start_collector(dashboard="dashboard.app:attach"))
     open_fleet(fleet, visit)
     expect(names(visit)).to_have_count(5)
@@ -150,7 +150,7 @@ def test_a_refresh_does_not_say_that_it_loads(start_collector, visit):
 
 
 def test_a_group_that_was_closed_is_closed_when_the_reader_comes_back(fleet, visit):
-    """From the page of a run, in the same window."""
+    """The reader comes back from the page of a run, in the same window."""
     open_fleet(fleet, visit, "?group=project&sort=reward:desc")
     head = visit.page.locator(".fleet-group", has_text="two")
     head.click()
@@ -232,7 +232,7 @@ OLD_FILTERS = {
 
 
 def test_a_view_says_which_of_its_filters_are_not_applied(start_collector, visit):
-    """Older versions offered others. What is offered is applied, and a view that is saved again says nothing."""
+    """Older versions offered other filters. A view that is saved again keeps the offered filters and has no message."""
     fleet = filled(start_collector(dashboard="dashboard.app:attach"))
     view = {"name": "old", "query": urlencode({"group": "project", "filter": json.dumps(OLD_FILTERS)})}
     assert fleet.pool.request("POST", f"{fleet.url}/api/v1/views", json=view).status == 200
@@ -272,21 +272,21 @@ def test_a_view_says_which_of_its_filters_are_not_applied(start_collector, visit
     ids=lambda text: text[:20],
 )
 def test_what_an_address_asks_for_in_vain_is_said(fleet, visit, query, told):
-    """And the table is shown without it."""
+    """The table is shown without it."""
     open_fleet(fleet, visit, f"?{query}")
     expect(visit.page.locator("#fleet-left-out")).to_contain_text(told)
     expect(names(visit)).to_have_count(5)
 
 
 def test_more_than_the_collector_takes_is_said(fleet, visit):
-    """Beside the number of runs that match what it takes."""
+    """The message stands beside the number of runs that match the filters that the collector accepts."""
     open_fleet(fleet, visit, "?run=r+s+e+d+r+s+e+d+r+s+nothing")
     expect(names(visit)).to_have_count(5)
     expect(visit.page.locator("#fleet-matches")).to_contain_text("5 match. Only the first 10 words")
 
 
 def test_a_text_that_is_no_unicode_matches_nothing(fleet, visit):
-    """Neither in the search nor in the name of a project."""
+    """The text matches nothing in the search and nothing in the name of a project."""
     for query in ("?run=%ED%A0%80", "?project=%ED%A0%80", "?run=%ff", "?curve=%ED%A0%80&run=%ED%A0%80"):
         open_fleet(fleet, visit, query)
         expect(visit.page.get_by_text("No run matches.")).to_be_visible()
@@ -341,7 +341,7 @@ def test_the_wall_has_no_controls(fleet, visit):
 
 @pytest.mark.parametrize("visit", [(1280, 800), (1920, 1080)], ids=["1280x800", "1920x1080"], indirect=True)
 def test_no_number_is_cut_off_and_names_take_what_is_left_of_a_wide_screen(start_collector, visit):
-    """Not on the wall either, where the type is larger. The middle of a long name gives way on a narrow screen."""
+    """Numbers are whole on the wall too, in its larger type. On a narrow screen the middle of a long name is cut."""
     fleet = start_collector(dashboard="dashboard.app:attach")
     name = "search-r1-qwen2.5-7b-instruct-lr1e-6-kl0.001-seed"
     rewards = [9.99e-4] * 16 + [5.55e-4] * 8
@@ -392,7 +392,7 @@ MANY = 10_000
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    """A collector with ten thousand finished runs, of which no test changes any."""
+    """A collector with ten thousand finished runs, which no test changes."""
     address = f"sqlite:///{tmp_path_factory.mktemp('many')}/fleet.db"
     with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
         add_runs(address, MANY, now=time.time())
@@ -408,7 +408,7 @@ def row_named(visit, name):
 
 
 def test_the_store_sorts_ten_thousand_runs(many, visit):
-    """Beyond what the browser holds: the least reward is in no row that was read before."""
+    """The collector sorts more runs than the browser holds: the least reward is in no row that was read before."""
     open_fleet(many, visit)
     expect(visit.page.locator(".summary")).to_contain_text("10,000 runs")
     expect(names(visit).first).to_have_text("run-09999-seed3")
@@ -417,7 +417,7 @@ def test_the_store_sorts_ten_thousand_runs(many, visit):
 
 
 def test_a_reader_scrolls_to_row_nine_thousand_and_back(many, visit):
-    """What comes into view is read; the address of a run that was chosen by a key stays chosen meanwhile."""
+    """Rows are read when they come into view. The address of a run that was chosen by a key stays chosen meanwhile."""
     open_fleet(many, visit, "?sort=name:asc")
     expect(names(visit).first).to_have_text("run-00000-seed0")
     visit.page.keyboard.press("j")
@@ -455,7 +455,7 @@ def test_the_table_is_as_high_as_its_rows(many, visit):
 
 
 def test_nothing_matches_is_said(many, visit):
-    """And the rows come back with the filter's end."""
+    """The rows come back when the filter ends."""
     open_fleet(many, visit)
     visit.page.get_by_placeholder("Find a run").fill("nonsense")
     expect(visit.page.get_by_text("No run matches.")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Runs are selected in the table by boxes, whatever the table does meanwhile, and compared."""
+"""Runs are selected in the table by boxes and compared, also while the table changes."""
 
 import time
 
@@ -16,7 +16,7 @@ MANY = 6_000  # the pages but the fleet offer a choice among the newest 5,000
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    """A collector with thousands of finished runs, of which no test changes any."""
+    """A collector with thousands of finished runs, which no test changes."""
     address = f"sqlite:///{tmp_path_factory.mktemp('many')}/fleet.db"
     with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
         add_runs(address, MANY, now=time.time())
@@ -71,7 +71,7 @@ def test_selected_runs_are_compared_in_the_order_in_which_they_were_selected(fle
 
 
 def test_too_few_and_too_many_are_said_in_words(many, visit):
-    """With how many there are; what is selected stays selected, and twenty are compared."""
+    """The message has the number of selected runs. The selection stays, and twenty runs are compared."""
     open_fleet(many, visit, "?sort=name:asc")
     compare(visit)
     expect(said(visit)).to_have_text("Select 2 to 20 runs by the boxes before their names; none are selected.")
@@ -92,7 +92,7 @@ def test_too_few_and_too_many_are_said_in_words(many, visit):
 
 
 def test_the_selection_holds_across_blocks_orders_and_filters(many, visit):
-    """A run that no block holds any more stays selected, also one that is older than those of the menu of runs."""
+    """A run that no loaded block holds any more stays selected, also if the menu of runs does not list it."""
     open_fleet(many, visit, "?sort=name:asc")
     box(visit, "run-00000-seed0").check()
     scroll_to(visit, 5000)
@@ -131,7 +131,7 @@ def test_the_selection_follows_its_run_when_the_table_refreshes(fleet, visit):
 
 
 def test_runs_are_selected_by_keys(fleet, visit):
-    """By the key x on the run that j chose, or by Tab and the space bar; Enter compares."""
+    """The key x selects the run that j chose, as Tab and the space bar do; Enter compares."""
     open_fleet(fleet, visit)
     expect(names(visit)).to_have_count(3)
     visit.page.keyboard.press("j")
@@ -155,7 +155,7 @@ def test_runs_are_selected_by_keys(fleet, visit):
 
 
 def test_the_boxes_have_names_and_contrast(fleet, visit):
-    """With runs selected, in both themes; the wall has none."""
+    """Runs are selected in both themes; the wall has no boxes."""
     open_fleet(fleet, visit)
     box(visit, "a").check()
     compare(visit)
@@ -170,7 +170,7 @@ def test_the_boxes_have_names_and_contrast(fleet, visit):
 
 
 def test_the_boxes_are_no_column_that_is_chosen_or_saved(fleet, visit):
-    """Neither in the address nor in the menu."""
+    """The boxes are no column in the address and none in the menu."""
     open_fleet(fleet, visit, "?columns=reward,run")
     box(visit, "a").check()
     assert visit.page.url.endswith("?columns=reward%2Crun")

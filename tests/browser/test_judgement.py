@@ -68,7 +68,7 @@ def test_what_is_no_step_is_refused_below_the_field(died, visit):
 
 
 def test_the_budget_of_false_pages_is_on_the_page_of_the_run(died, visit):
-    """What is promised, what was spent, and that the run is longer than those that the promise rests on."""
+    """The page shows the promise, the spent budget, and that the run is longer than those behind the promise."""
     collector, run_id = died
     visit.page.goto(f"{collector.url}/runs/{run_id}")
     budget = visit.page.locator(".budget")

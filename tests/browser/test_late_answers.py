@@ -32,7 +32,7 @@ def ids(collector):
 
 
 def hold_back(page, changed):
-    """Hold back the answers to what follows a change of this property."""
+    """Hold back the answers to the requests that follow a change of this property."""
     page.evaluate("(text) => (window.heldBack = text)", f'"changedPropIds":["{changed}"')
 
 
@@ -66,7 +66,7 @@ def test_the_page_of_a_run_does_not_show_what_was_asked_for_another_one(collecto
 
 
 def test_a_form_is_not_filled_with_what_was_saved_for_another_run(collector, visit, ids):
-    """Else the next save would give this run the title of the other one."""
+    """Otherwise the next save would give this run the title of the other run."""
     page = visit.page
     open_run(visit, collector, ids[0])
     page.locator(".label-form summary").click()

@@ -1,4 +1,4 @@
-"""Tabs that nobody sees: a browser opens six connections to a collector, and those go to what is looked at."""
+"""Tabs in the background leave the six connections that a browser opens to a collector to the tab in view."""
 
 import pytest
 from playwright.sync_api import expect
@@ -20,7 +20,7 @@ SHOW = "window.isUnseen = false; document.dispatchEvent(new Event('visibilitycha
 
 @pytest.fixture
 def open_tab(chromium, start_collector):
-    """Open a page of a run in a tab of one browser, which nobody sees or which is seen."""
+    """Open a page of a run in a tab of one browser, in the background or in view."""
     live = start_collector(dashboard="dashboard.app:attach")
     run_id = live.run(run="r", records=[{"step": step, "scalars": {"reward/mean": 0.5}} for step in range(3)])
     context = chromium.new_context()
@@ -53,7 +53,7 @@ def test_pages_in_the_background_leave_the_connections_to_the_one_that_is_seen(o
 
 
 def test_one_page_that_nobody_sees_listens_for_notifications_and_the_next_one_follows_it(open_tab):
-    """When the first is closed, and also when it is shown."""
+    """The next page follows when the first is closed, and also when it is shown."""
     first, second, third = (open_tab(HIDDEN + NOTIFYING) for _ in range(3))
     expect(state(first)).to_have_attribute("data-live", "live")
     expect(state(second)).to_have_attribute("data-live", "waiting")

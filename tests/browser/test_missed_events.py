@@ -1,4 +1,4 @@
-"""Events that come while a page is asked for, drawn or left: it shows what they tell, though no other follows."""
+"""Events that arrive while a page is requested, drawn or left: the page shows them without a further event."""
 
 import pytest
 from playwright.sync_api import expect
@@ -56,7 +56,7 @@ def test_a_page_shows_what_changed_while_its_answer_was_on_the_way(collector, vi
 
 
 def test_the_refresh_that_the_last_page_waited_for_does_not_keep_this_one_from_its_own(collector, visit, run_id):
-    """A page is drawn anew every two seconds at most, and may be left meanwhile."""
+    """A page is drawn again at most every two seconds, and may be left meanwhile."""
     page = visit.page
     page.goto(f"{collector.url}/runs/{run_id}")
     expect_live(page)
@@ -71,7 +71,7 @@ def test_the_refresh_that_the_last_page_waited_for_does_not_keep_this_one_from_i
 
 
 def test_a_message_in_place_of_a_page_is_not_updated_with_the_events_of_the_last_page(collector, visit, run_id):
-    """It has no such elements, and the title of the tab is not that of the last page."""
+    """The message has no such elements, and the title of the tab is not that of the last page."""
     page = visit.page
     page.goto(f"{collector.url}/runs/{run_id}")
     expect_live(page)
@@ -97,7 +97,7 @@ def test_a_page_that_the_browser_kept_for_the_button_back_shows_what_changed_mea
 
 
 def test_a_page_shows_no_step_of_an_attempt_that_a_reset_has_removed(collector, visit):
-    """Also not from what was pushed to it before."""
+    """The page also drops steps that were pushed to it before the reset."""
     page = visit.page
 
     def send(first, end, attempt):

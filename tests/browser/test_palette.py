@@ -80,7 +80,7 @@ def test_the_browsers_way_back_closes_the_palette(collector, visit):
 
 
 def test_the_palette_leads_to_the_page_of_the_api(collector, visit):
-    """The collector serves it: the browser loads it anew, and it is no page of the dashboard."""
+    """The collector serves it, so the browser loads it as a new document; it is no page of the dashboard."""
     page = visit.page
     page.goto(f"{collector.url}/compare")
     expect(page.locator("#compare-body")).to_contain_text("Choose two runs")

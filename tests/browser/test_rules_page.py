@@ -17,7 +17,7 @@ def collector(start_collector):
 
 
 def test_a_rule_is_tried_saved_switched_changed_and_deleted(collector, visit):
-    """What is wrong is said in words, and names from outside are text."""
+    """Problems are stated in words, and names from outside are shown as text."""
     page = visit.page
     page.goto(f"{collector.url}/rules")
     expect(page.locator("#rules-list")).to_contain_text("There is no rule yet")
@@ -73,7 +73,7 @@ def test_a_rule_is_tried_saved_switched_changed_and_deleted(collector, visit):
 
 
 def test_a_form_that_was_filled_before_a_change_does_not_undo_it(collector, visit):
-    """Of two tabs the second to save is told who was first; after it has read the rule again, it can save twice."""
+    """The second tab to save is refused with the name of the author. It can save twice after reading the rule again."""
     page = visit.page
     page.goto(f"{collector.url}/rules")
     page.get_by_label("Name (lower-case").fill("mine")
@@ -103,7 +103,7 @@ def test_a_form_that_was_filled_before_a_change_does_not_undo_it(collector, visi
 
 
 def test_a_button_does_what_it_says_although_somebody_was_faster(collector, visit):
-    """To switch off what is off leaves it off, and what somebody has deleted or made is seen when the tab is."""
+    """Switching off a rule twice leaves it off. A rule that somebody deleted or made appears when the tab is seen."""
     page = visit.page
     rule = {"name": "mine", "condition": "threshold", "signal": "a", "operator": ">", "value": 1.0}
     made = collector.pool.request("POST", f"{collector.url}/api/v1/rules", json={"rule": rule})

@@ -1,4 +1,4 @@
-"""The controls that choose runs, in a real browser: any run of the collector is found by what is typed."""
+"""The controls that choose runs, in a real browser: any run of the collector is found by the typed text."""
 
 import httpx2
 import pytest
@@ -20,7 +20,7 @@ def collector(start_collector):
 
 
 def test_a_run_is_found_by_its_tag_and_stays_chosen_while_another_is_looked_for(collector, visit):
-    """It is older than all that are offered at first; the address that holds it shows its name again."""
+    """The run is older than all runs that are offered at first; the address that holds it shows its name again."""
     collector, first = collector
     page = visit.page
     page.goto(f"{collector.url}/compare")
@@ -50,7 +50,7 @@ def test_more_runs_than_can_be_told_apart_are_said_to_be_left_out(collector, vis
 
 
 def test_a_rule_that_is_changed_keeps_its_run_and_says_which_is_gone(collector, visit):
-    """One is not offered at first, the other was deleted: the collector refuses the rule until another is chosen."""
+    """One run is not offered at first, the other was deleted: the collector refuses the rule until it is replaced."""
     collector, first = collector
     rule = {"name": "slower", "condition": "comparison", "signal": "reward/mean", "operator": "<", "value": 0}
     runs = {"run_id": first, "other_run_id": collector.get("/runs")["items"][0]["id"]}

@@ -31,7 +31,7 @@ def open_form(collector, visit, run_id):
 
 
 def test_a_run_is_named_tagged_and_archived(collector, visit):
-    """What is written is shown as text, and the fleet leaves an archived run out until it is asked for."""
+    """Labels are shown as text, and the fleet leaves an archived run out until it is asked for."""
     run_id = collector.run(run="plain", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
     collector.run(run="other", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
     open_form(collector, visit, run_id)
@@ -55,7 +55,7 @@ def test_a_run_is_named_tagged_and_archived(collector, visit):
 
 
 def test_a_title_stands_on_every_page_that_shows_the_run(collector, visit):
-    """The page of an alert, the responses and the comparison call the run what people call it."""
+    """The page of an alert, the responses and the comparison call the run by its title."""
     run_id = collector.run(run="sweep-17", records=[{"step": 0, "scalars": {"grad/norm": math.nan}}])
     eventually(lambda: collector.get(f"/runs/{run_id}/alerts")["items"])
     alert = collector.get(f"/runs/{run_id}/alerts")["items"][0]["id"]
@@ -80,7 +80,7 @@ def test_a_run_is_deleted_once_it_is_confirmed(collector, visit):
 
 
 def test_what_somebody_else_has_written_meanwhile_is_kept(collector, visit):
-    """Of a form that was filled before, the fields that were changed are saved, and none over a newer text unasked."""
+    """Only the changed fields of an old form are saved, and none overwrites a newer text without a question."""
     run_id = collector.run(run="shared", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
     open_form(collector, visit, run_id)
     address = f"{collector.url}/api/v1/runs/{run_id}"
@@ -117,7 +117,7 @@ def test_what_somebody_else_has_written_meanwhile_is_kept(collector, visit):
     ids=["run", "alert", "responses", "comparison", "fleet"],
 )
 def test_a_page_that_is_open_says_that_its_run_was_deleted(collector, visit, page, said):
-    """In another tab, or by somebody else; nothing else happens that would have the page drawn anew."""
+    """The run was deleted in another tab or by somebody else, and no other event causes the page to be drawn again."""
     records = [{"step": step, "scalars": {"grad/norm": "NaN"}} for step in range(3)]
     ids = [collector.run(run=name, records=records) for name in ("gone", "kept")]
     alert = eventually(lambda: collector.get("/alerts", run_id=ids[0])["items"])[0]["id"]

@@ -1,4 +1,4 @@
-"""The page that is open, opened with another query: by a link, by the button Back, or because somebody shows it."""
+"""The open page is opened with another query: by a link, by the button Back, or by a view that somebody shows."""
 
 import pytest
 from playwright.sync_api import expect
@@ -8,7 +8,7 @@ from tests.browser.test_late_answers import OPEN
 
 @pytest.fixture
 def collector(start_collector):
-    """A collector with the dashboard mounted, whose limit of views has a test of its own."""
+    """A collector with the dashboard mounted. Its limit of views is off here, because that limit has its own test."""
     live = start_collector(dashboard="dashboard.app:attach")
     live.app.state.collector.shown_views.count = lambda _: None
     return live
@@ -36,7 +36,7 @@ def test_the_link_to_comparisons_leaves_the_one_that_is_open_and_back_leads_to_i
 
 
 def test_the_page_of_a_run_takes_its_controls_and_its_zoom_from_the_address_each_time(collector, visit, ids):
-    """Also what the last address did not set."""
+    """Controls that the last address did not set are set too."""
     page = visit.page
     page.goto(f"{collector.url}/runs/{ids[0]}?signals=reward&zoom=1,3")
     search, range_ = (
@@ -74,7 +74,7 @@ def test_a_tab_that_follows_ends_at_the_last_of_views_that_are_shown_at_once(col
 
 
 def test_a_view_is_not_missed_while_the_streams_of_two_pages_are_being_opened(collector, visit, ids):
-    """The stream of the first page is the only one that is open, until the third view has come."""
+    """Only the stream of the first page is open until the third view has come."""
     page, held = visit.page, []
     page.goto(collector.url)
     expect(page.locator("#live-state")).to_have_attribute("data-live", "live")

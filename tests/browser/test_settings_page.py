@@ -40,7 +40,7 @@ def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
 
 
 def test_a_key_that_somebody_else_has_revoked_is_said_to_be(guarded, visit):
-    """By whom and when; and the list of an open page is read again when the tab is looked at again."""
+    """The message has the author and the time; the list of an open page is read again when the tab comes into view."""
     admin = guarded.key("admin", name="root")
     other = guarded.key("admin", name="<b>berta</b>")
     for name in ("first", "second"):
@@ -63,7 +63,7 @@ def test_a_key_that_somebody_else_has_revoked_is_said_to_be(guarded, visit):
 
 
 def test_a_key_whose_days_are_refused_is_not_made_for_good(guarded, visit):
-    """What is no number of days is said, and no key without an end is made in its place."""
+    """A text that is no number of days is refused, and no key without an end is made in its place."""
     admin = guarded.key("admin", name="root")
     open_settings(guarded, visit, admin)
     made, days = visit.page.locator("#key-made"), visit.page.get_by_label("Days until it expires")
@@ -101,7 +101,7 @@ def test_a_key_that_only_reads_is_shown_what_it_lacks(guarded, visit):
 
 
 def test_the_text_of_a_file_of_channels_is_checked_in_words(guarded, visit):
-    """A problem is named with its place, a usable text with its numbers and with what the collector must have."""
+    """A problem is named with its place, a usable text with its numbers and with the needs of the collector."""
     open_settings(guarded, visit, guarded.key("operate", name="night shift"))
     visit.page.get_by_text("Check the text of a file").click()
     text, answer = visit.page.get_by_label("Text of the file"), visit.page.locator(".file-answer")
@@ -115,7 +115,7 @@ def test_the_text_of_a_file_of_channels_is_checked_in_words(guarded, visit):
 
 
 def test_channels_and_routes_are_saved_tested_and_restored(start_collector, visit):
-    """What is wrong stands at its field, no secret is shown again, and who missed a change does not undo it."""
+    """Problems stand at their fields, secrets are not shown again, and a form that missed a change does not undo it."""
     settings = {"dashboard": "dashboard.app:attach", "channel_networks": "127.0.0.0/8"}
     guarded, page = Guarded(start_collector(**settings)), visit.page
     secret = guarded.key("admin", name="root")
@@ -164,7 +164,7 @@ def test_channels_and_routes_are_saved_tested_and_restored(start_collector, visi
 
 
 def test_how_long_data_is_kept_is_saved_once_a_person_has_confirmed_what_it_removes(start_collector, visit):
-    """The question has the numbers; what the environment sets is off; who only reads has no form."""
+    """The question has the numbers; values of the environment cannot be changed; a reader has no form."""
     settings = {"dashboard": "dashboard.app:attach", "retention_seconds": 0.05, "run_days": 900.0}
     guarded, page, asked = Guarded(start_collector(**settings)), visit.page, []
     secret = guarded.key("admin", name="root")

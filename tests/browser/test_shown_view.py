@@ -1,4 +1,4 @@
-"""Somebody shows a view: open pages say so, and a tab whose person pressed Follow goes there by itself."""
+"""Somebody shows a view: open pages say so, and a tab whose reader pressed Follow opens it without a click."""
 
 import pytest
 from playwright.sync_api import expect
@@ -14,7 +14,7 @@ SIZES = {"phone": (360, 740), "desk": (1280, 800), "wall": (3840, 2160)}
 
 @pytest.fixture
 def collector(start_collector):
-    """A collector with the dashboard mounted and two runs, whose limit of views has a test of its own."""
+    """A collector with the dashboard mounted and two runs, without the limit of views, which has its own test."""
     live = start_collector(dashboard="dashboard.app:attach")
     live.app.state.collector.shown_views.count = lambda _: None
     for name in ("second", "first"):
@@ -40,7 +40,7 @@ def run_address(collector, query=""):
 
 
 def test_a_page_says_what_is_shown_and_stays_where_it_is(collector, visit):
-    """Who and what as text, a link that opens it, and a button that takes it away; a newer view takes its place."""
+    """The page shows author and view as text, a link to it, and a button that removes it; a newer view replaces it."""
     page = visit.page
     open_fleet(collector, page)
     said, aside = page.locator("#shown-view [role=status]"), page.locator("#shown-view")
@@ -77,7 +77,7 @@ def test_a_page_says_what_is_shown_and_stays_where_it_is(collector, visit):
 
 
 def test_a_tab_that_follows_opens_what_is_shown_and_another_tab_does_not(collector, visit):
-    """Also from the page of a run, and once more on the page that it has opened; it says what has happened."""
+    """The tab follows from the page of a run too, and again from the opened page; it states what happened."""
     page = visit.page
     other = page.context.new_page()
     other.set_default_timeout(WAIT_MILLISECONDS)
@@ -109,7 +109,7 @@ def test_a_tab_that_follows_opens_what_is_shown_and_another_tab_does_not(collect
 
 
 def test_a_tab_that_follows_is_not_taken_from_somebody_who_types(collector, visit):
-    """The message waits beside what is typed."""
+    """The message waits beside the typed text."""
     page = visit.page
     open_fleet(collector, page)
     page.locator("#follow").click()
@@ -121,7 +121,7 @@ def test_a_tab_that_follows_is_not_taken_from_somebody_who_types(collector, visi
 
 
 def test_a_tab_is_not_taken_from_what_somebody_has_written_into_a_form(collector, visit):
-    """Also when the field is left; on another page of the tab nothing is written, and a followed view has passed."""
+    """The tab also stays once the field is left. On another page nothing is written, and the followed view is over."""
     page = visit.page
     open_fleet(collector, page)
     page.locator("#follow").click()
@@ -143,7 +143,7 @@ def test_a_tab_is_not_taken_from_what_somebody_has_written_into_a_form(collector
 
 
 def test_a_view_that_is_shown_while_a_tab_changes_its_page_is_followed(collector, visit):
-    """The stream of the last page is heard until that of the new page is open."""
+    """The tab receives events from the stream of the last page until that of the new page is open."""
     page = visit.page
     open_fleet(collector, page)
     page.locator("#follow").click()
@@ -155,7 +155,7 @@ def test_a_view_that_is_shown_while_a_tab_changes_its_page_is_followed(collector
 
 
 def test_the_page_that_is_open_is_shown_by_a_button(collector, visit):
-    """With what is chosen on it, also where the address holds what a browser leaves as it is, and with a note."""
+    """The view has the choices of the page and a note, also where the address has unescaped characters."""
     page = visit.page
     other = page.context.new_page()
     other.set_default_timeout(WAIT_MILLISECONDS)
@@ -180,7 +180,7 @@ def test_the_page_that_is_open_is_shown_by_a_button(collector, visit):
 
 
 def test_who_may_not_show_a_page_is_told_which_scope_it_needs(start_collector, visit):
-    """The button is there for everybody, and what it answers says whom to ask."""
+    """Everybody has the button, and its answer names the scope that is missing."""
     guarded = Guarded(start_collector(dashboard="dashboard.app:attach"))
     guarded.key("admin")
     visit.page.goto(f"{guarded.live.url}/rules")
@@ -194,7 +194,7 @@ def test_who_may_not_show_a_page_is_told_which_scope_it_needs(start_collector, v
 
 
 def test_a_page_does_not_believe_a_stream_that_names_another_site(collector, visit):
-    """The collector accepts none; a dashboard of its own forwards what another machine sends."""
+    """The collector accepts no such address, but a separate dashboard forwards the messages of another machine."""
     page = visit.page
     open_fleet(collector, page)
     page.locator("#follow").click()

@@ -1,4 +1,4 @@
-"""A browser signs in with a key, works, and signs out; without a key it sees nothing but the form."""
+"""A browser signs in with a key, works, and signs out; without a key it shows only the form."""
 
 from urllib.parse import quote
 
@@ -71,7 +71,7 @@ def test_the_bar_fits_every_width_beside_a_long_name(guarded, visit):
 
 
 def test_every_page_that_is_open_leads_to_the_form_when_the_session_ends(start_collector, visit, provider, tmp_path):
-    """And from there back to where each was; what is still asked meanwhile is no failure."""
+    """Each returns to its place after the sign-in; requests that are still open meanwhile are no failure."""
     settings = oidc_settings(provider, tmp_path) | {"oidc_groups": "rl-team=admin"}
     guarded = Guarded(start_collector(engine=ScriptedEngine, dashboard="dashboard.app:attach", **settings))
     admin = guarded.key("admin", name="everything")
@@ -97,7 +97,7 @@ def test_every_page_that_is_open_leads_to_the_form_when_the_session_ends(start_c
 
 
 def test_a_session_ends_with_its_key(guarded, visit):
-    """Who revokes a key signs out every browser that used it."""
+    """Revoking a key signs out every browser that used it."""
     reader = guarded.key("read", name="anna")
     visit.page.goto(guarded.live.url)
     sign_in(visit.page, reader)
@@ -117,7 +117,7 @@ def test_the_option_of_the_command_that_makes_a_key_is_not_broken(guarded, visit
 
 
 def test_a_wrong_key_is_refused_in_words(guarded, visit):
-    """A key that is unknown, and one that may only send."""
+    """The keys are an unknown one and one that may only send."""
     visit.page.goto(f"{guarded.live.url}/sign-in?next=//elsewhere.example/")
     sign_in(visit.page, "rlv_wrong")
     expect(visit.page.get_by_role("alert")).to_contain_text("not known")
@@ -130,7 +130,7 @@ def test_a_wrong_key_is_refused_in_words(guarded, visit):
 
 @pytest.mark.parametrize("page", ["/.//elsewhere.example/", "/x/..//elsewhere.example/", "/%252e//elsewhere.example/"])
 def test_a_path_that_becomes_another_site_is_not_opened(guarded, visit, page):
-    """A browser removes the dots from a path; what is left would begin with two slashes, which name another site."""
+    """A browser removes the dots from a path; the remaining path would begin with two slashes and name another site."""
     visit.page.goto(f"{guarded.live.url}/sign-in?next={page}")
     sign_in(visit.page, guarded.key("read"))
     visit.page.wait_for_url(f"{guarded.live.url}/")
@@ -199,7 +199,7 @@ def test_a_person_without_a_group_is_told_why(start_collector, visit, provider, 
 
 
 def test_a_page_that_the_browser_kept_works_after_somebody_has_signed_in_anew(guarded, kept):
-    """When its session had ended, the page stopped asking."""
+    """The page stopped asking when its session had ended."""
     page = kept
     run = guarded.send(guarded.secrets[0], run="ours", page=1.0)
     page.goto(f"{guarded.live.url}/runs/{run}")

@@ -1,4 +1,4 @@
-"""A browser signs in through a dashboard in a process of its own, which passes the key on and the cookie back."""
+"""A browser signs in through a dashboard in its own process, which passes the key on and the cookie back."""
 
 import contextlib
 import threading
@@ -33,7 +33,7 @@ def standalone(guarded):
 
 @contextlib.contextmanager
 def serving_dashboard(api_url, listening=None):
-    """Run a dashboard of its own, and yield its address."""
+    """Run a dashboard in its own process, and yield its address."""
     listening = listening or bind("127.0.0.1", 0)
     app = create_app(api_url=api_url)
     server = Server(app, limits=ConnectionLimits(), grace_seconds=1)
@@ -47,7 +47,7 @@ def serving_dashboard(api_url, listening=None):
 
 
 def test_a_browser_signs_in_and_out_through_a_dashboard_of_its_own(guarded, standalone, visit):
-    """It sees the runs of its project and no others, the stream is live, and signing out removes the cookie."""
+    """It shows only the runs of its project, the stream is live, and signing out removes the cookie."""
     guarded.send(guarded.secrets[0], run="one-of-ours", project="ours")
     guarded.send(guarded.secrets[0], run="one-of-theirs", project="theirs")
     reader = guarded.key("read", project="ours", name="anna")
@@ -66,7 +66,7 @@ def test_a_browser_signs_in_and_out_through_a_dashboard_of_its_own(guarded, stan
 
 
 def test_a_wrong_key_is_refused_through_a_dashboard_of_its_own(guarded, standalone, visit):
-    """In words, and without a cookie."""
+    """The refusal is in words, and sets no cookie."""
     assert guarded.secrets
     visit.page.goto(f"{standalone}/sign-in")
     sign_in(visit.page, "rlv_wrong")
@@ -89,7 +89,7 @@ def test_a_page_leads_to_the_form_when_its_key_was_revoked_while_nobody_saw_it(g
     guarded.ask("DELETE", "/api/v1/keys/anna", guarded.secrets[0])
     page.evaluate(SHOW)
     page.wait_for_url("**/sign-in?next=*")
-    visit.complaints.clear()  # the browser reports what was refused
+    visit.complaints.clear()  # the browser reports refused requests
 
 
 def test_a_person_signs_in_at_the_provider_through_a_dashboard_of_its_own(start_collector, visit, provider, tmp_path):
@@ -100,6 +100,6 @@ def test_a_person_signs_in_at_the_provider_through_a_dashboard_of_its_own(start_
     guarded = Guarded(start_collector(engine=ScriptedEngine, **settings))
     with serving_dashboard(guarded.live.url, listening) as url:
         sign_in_at_the_provider(guarded, visit, url)
-        visit.page.goto("about:blank")  # what the page asks of a dashboard that has ended would be a complaint
+        visit.page.goto("about:blank")  # a request of the page to a dashboard that has ended would be a complaint
     # The page asks for its data before it leads to the form, and the browser reports the answer.
     visit.complaints[:] = [complaint for complaint in visit.complaints if "401" not in complaint]

@@ -48,7 +48,7 @@ def test_every_signal_is_a_panel_and_those_out_of_view_are_not_read(collector, v
 
 
 def test_signals_that_are_not_stored_are_named_as_soon_as_they_are_lost(start_collector, visit):
-    """With their number, the step since when, and what to do; the page that is open says it too."""
+    """The page names their number, the first such step and the remedy; a page that is open shows it too."""
     collector = start_collector(dashboard="dashboard.app:attach", max_signals=30)
     run_id = collector.run(run="full", records=steps(0, 5))
     open_workspace(collector, visit, run_id)
@@ -60,7 +60,7 @@ def test_signals_that_are_not_stored_are_named_as_soon_as_they_are_lost(start_co
 
 
 def test_two_tabs_of_one_browser_show_the_same_panels(collector, visit):
-    """What one of them pins and moves is in the other, and neither undoes what the other has done."""
+    """A panel that one tab pins or moves is pinned or moved in the other; neither tab undoes changes of the other."""
     run_id = collector.run(run="twice", project="p", records=steps(0, 5))
     open_workspace(collector, visit, run_id)
     one = visit.page
@@ -123,9 +123,9 @@ def test_a_zoom_in_one_panel_is_the_zoom_of_all_and_reads_raw_values(collector, 
 
 
 def test_the_vital_signs_are_smoothed_and_zoomed_with_the_panels(collector, visit):
-    """By the slider below them, at full resolution; a pushed step is in both lines, and a reload shows the same.
+    """The slider below them smooths them at full resolution; a pushed step is in both lines, also after a reload.
 
-    The figure that the server sends for a zoom is drawn as it is to be, and not a second time to fit its values.
+    The figure that the server sends for a zoom is drawn in its final form, and not a second time to fit its values.
     """
     records = [{"step": step, "scalars": {"reward/mean": float(step % 7)}} for step in range(3000)]
     run_id = collector.run(run="noisy", records=records)
@@ -262,7 +262,7 @@ def test_a_signal_is_saved_with_every_value(collector, visit):
 
 
 def test_no_name_is_a_formula_in_a_file_for_a_spreadsheet(collector, visit):
-    """Whoever may send runs must not reach the computer of somebody who opens the file; numbers stay numbers."""
+    """A sender of runs must not reach the computer of a person who opens the file; numbers stay numbers."""
     records = [{"step": step, "scalars": {"=own/1": -0.5, "reward/mean": -0.5}} for step in range(20)]
     run_id = collector.run(run="=1+1", records=records)
 
@@ -321,7 +321,7 @@ def test_a_panel_is_pinned_and_widened_and_the_browser_remembers_it(collector, v
 
 
 def test_panels_are_moved_and_made_taller_and_the_browser_remembers_it(collector, visit):
-    """By the buttons, by dragging a name, by the handle in the corner of a chart, and by the keys + and -."""
+    """Panels move by buttons and by dragging a name, and grow by the corner of a chart and by the keys + and -."""
     run_id = collector.run(run="order", records=steps(0, 20))
     open_workspace(collector, visit, run_id, "?signals=^alpha/[a-d]$")
     names = visit.page.locator('[data-panel-group="alpha"] [data-panel]:visible h3')
@@ -359,7 +359,7 @@ def test_the_cursor_is_one_over_all_panels(collector, visit):
 
 
 def test_the_page_of_a_run_that_is_deleted_says_so(collector, visit):
-    """Once something of the run would be drawn anew; what was read stays."""
+    """The message comes with the next request for data of the run; the loaded data stay."""
     run_id = collector.run(run="gone", records=steps(0, 5))
     open_workspace(collector, visit, run_id)
     is_drawn(visit, "alpha/a")

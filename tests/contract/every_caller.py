@@ -1,7 +1,8 @@
 """A check of Schemathesis's that sends each request again with each key, and checks each answer.
 
-Who starts Schemathesis names this file in SCHEMATHESIS_HOOKS, and in EVERY_CALLER a folder with `callers.json`: a key,
-or none, by the name of a caller. Each answer is a line of `answers.jsonl` in that folder.
+The process that starts Schemathesis names this file in SCHEMATHESIS_HOOKS, and in EVERY_CALLER a folder with
+`callers.json`, which maps the name of each caller to a key or to none. Each answer is a line of `answers.jsonl` in that
+folder.
 """
 
 import json
@@ -16,8 +17,8 @@ from schemathesis.specs.openapi import checks
 
 FOLDER = Path(os.environ["EVERY_CALLER"])
 KEYS: dict[str, str | None] = json.loads((FOLDER / "callers.json").read_text())
-# Not the two that ask for more than the description can say of one key: whether valid data is accepted depends on the
-# key, and test_openapi.py asks that with every right.
+# Two checks are left out because they need more than the description can state for one key: whether valid data is
+# accepted depends on the key, and test_openapi.py runs them with every right.
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,

@@ -17,7 +17,7 @@ def error_of(name: str) -> str:
     if os.fork() == 0:
         try:
             pkgutil.resolve_name(name)
-        except BaseException:  # noqa: BLE001 - whatever it is, it is what the user would see
+        except BaseException:  # noqa: BLE001 - the user would see any error
             os.write(writable, traceback.format_exc(limit=-2)[:4000].encode())
         os._exit(0)
     os.close(writable)

@@ -1,4 +1,4 @@
-"""Starts Schemathesis beside a collector, in a process of its own."""
+"""Starts Schemathesis beside a collector, in its own process."""
 
 import os
 import subprocess

@@ -10,7 +10,7 @@ HEAVY = ("torch", "transformers", "trl", "fastapi", "pydantic", "sqlalchemy", "d
 
 
 def run(code):
-    """Run code in a fresh interpreter and give what it prints as JSON."""
+    """Run code in a fresh interpreter and return the JSON that it prints."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     return json.loads(done.stdout)
 
@@ -31,7 +31,7 @@ print(json.dumps(summarise(rollouts)["likelihood/correct"].value()))
 
 
 def test_importing_the_sdk_loads_the_standard_library_alone():
-    """Not even numpy, msgspec and urllib3, which are nearly all of what the import would take."""
+    """The import loads no numpy, msgspec and urllib3, which would take nearly all of its time."""
     code = """
 import json, sys
 before = set(sys.modules)

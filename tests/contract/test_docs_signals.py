@@ -45,7 +45,7 @@ def test_what_a_probe_gives_is_documented():
 
 
 def test_our_own_signals_are_documented():
-    """So are the hooks' cost and losses."""
+    """The signals of the hooks' cost and losses are documented too."""
     assert set(documented("Our own cost and losses")) == OWN
 
 

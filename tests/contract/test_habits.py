@@ -1,4 +1,4 @@
-"""What the developers' commands, hooks and folders promise."""
+"""The promises of the developers' commands, hooks and folders."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 MOST_MODULES = 8
 # Imported inside functions: the arrays of a device when a tensor on one is met (decision 0006).
 OPENED: dict[str, set[str]] = {"trainer_hooks.arrays.torch_backend": set()}
-# What parts of the delivery and of the store were called before they had the terms of docs/glossary.md.
+# Old names of parts of the delivery and of the store, which the terms of docs/glossary.md have replaced.
 OLD_NAMES = re.compile(r"Courier|Shipper|Tally|Outbox(?!_full)|Correspondent|PersonsWord", re.IGNORECASE)
 # Here "give" has its own meaning and does not stand for "return".
 GIVING = {
@@ -47,7 +47,7 @@ def test_no_top_level_folder_holds_more_than_eight_modules(folder):
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    """What imports nothing of the rest, or is imported by nothing of it, is taken away until nothing is left."""
+    """Modules without imports, or without importers, among the remaining ones are removed until no module is left."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules} | OPENED
     while imports:
@@ -64,7 +64,7 @@ def sources():
 
 
 def giving(text):
-    """Return the names of what has a docstring that begins with "Give"."""
+    """Return the names of the definitions whose docstring begins with "Give"."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, documented)]
     return {getattr(node, "name", "") for node in nodes if (ast.get_docstring(node) or "").startswith("Give ")}
@@ -77,14 +77,14 @@ def test_no_docstring_begins_with_give():
 
 
 def test_docstrings_that_begin_with_give_are_found():
-    """Those of a module, a class, a function and a method; "Given" is another word."""
+    """The docstrings are those of a module, a class, a function and a method; "Given" is another word."""
     text = 'def a():\n    """Give it."""\nclass B:\n    """Give it."""\ndef c():\n    """Given it."""\n'
     assert giving(text) == {"a", "B"}
     assert giving('"""Give all."""') == {""}
 
 
 def test_old_names_do_not_come_back():
-    """Neither in names nor in comments; `outbox_full`, the reason of a drop, is a name on the wire and stays."""
+    """Neither code nor comments have them; `outbox_full`, the reason of a drop, is a name on the wire and stays."""
     found = {path: OLD_NAMES.findall(text) for path, text in sources().items()}
     assert not {path: names for path, names in found.items() if names}
 

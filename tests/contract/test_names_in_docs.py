@@ -46,7 +46,7 @@ def names_by_page():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs os.fork")
 def test_every_name_that_a_page_mentions_can_be_imported_alone(tmp_path):
-    """A user who copies a line from a page gets what the page promises, whatever was imported before."""
+    """A line that a user copies from a page works, whatever modules were imported before."""
     pages = names_by_page()
     names = sorted(set().union(*pages.values()))
     assert {"trainer_hooks.callbacks.trl.VitalsCallback", "trainer_hooks.callbacks.transformers"} <= {*names}
@@ -63,7 +63,7 @@ def test_every_name_that_a_page_mentions_can_be_imported_alone(tmp_path):
 
 
 def test_names_are_found_in_imports_commands_and_settings():
-    """The three ways in which a page names what is ours."""
+    """A page can name our code in three ways: by imports, by commands and by settings."""
     text = """
     from trainer_hooks.losses import lld_loss, llds_loss
     python -m trainer_hooks.callbacks.prime_rl outputs
@@ -89,7 +89,7 @@ def test_every_test_file_that_a_page_names_is_there():
 
 @pytest.mark.parametrize("page", ["architecture.md", "reference-trainer.md"])
 def test_every_module_that_a_page_about_the_code_names_is_there(page):
-    """Such a page names a module by its path, or by the end of it."""
+    """A page about the code names a module by its path, or by the end of its path."""
     there = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("[a-z]*/**/*.py")]
     named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", (ROOT / "docs" / page).read_text("utf-8")))
     assert len(named) > 10

@@ -1,4 +1,4 @@
-"""Schemathesis asks a live collector what its OpenAPI description allows, and what it forbids, with every check."""
+"""Schemathesis sends a live collector requests that its description allows or forbids, with every check."""
 
 import os
 
@@ -9,14 +9,15 @@ from tests.contract.schemathesis_runs import run_schemathesis
 from tests.live import serving
 from trainer_hooks import wire
 
-# Of each route, beside those that Schemathesis makes for every parameter. `make fuzz-api` asks more.
+# The number of requests to each route, beside those that Schemathesis makes for every parameter. `make fuzz-api` sends
+# more.
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "6"))
 SEED = ["--seed", seed] if (seed := os.environ.get("FUZZ_SEED")) else ["--seed", "1", "--generation-deterministic"]
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    """A collector with one run, so that some of what is asked for is there."""
+    """A collector with one run, so that some of the requested resources exist."""
     database = tmp_path_factory.mktemp("collector") / "rlvitals.db"
     with serving(Settings(database_url=f"sqlite:///{database}", dashboard="")) as collector:
         collector.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
@@ -33,7 +34,7 @@ def test_every_answer_is_as_described(live, tmp_path):
 
 
 def test_the_stream_is_described(live):
-    """It is left out above because it does not end."""
+    """The requests above leave the stream out, because it does not end."""
     document = live.pool.request("GET", f"{live.url}/openapi.json").json()
     assert "text/event-stream" in document["paths"]["/api/v1/stream"]["get"]["responses"]["200"]["content"]
     assert wire.JSON in document["paths"]["/api/v1/ingest"]["post"]["requestBody"]["content"]

@@ -13,7 +13,7 @@ from tests.live import eventually, serving
 from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.conftest import ScriptedEngine
 
-# Of each route. `make fuzz-api` asks more, with another seed each time.
+# The number of requests to each route. `make fuzz-api` sends more, with another seed each time.
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2"))
 SEED = os.environ.get("FUZZ_SEED", "1")
 HOOKS = Path(__file__).with_name("every_caller.py")
@@ -39,7 +39,7 @@ def guarded(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def document(guarded):
-    """The OpenAPI description, whose ids are those of runs and alerts that are there, and of some that are not."""
+    """The OpenAPI description, whose ids are those of runs and alerts that exist, and of some that do not."""
     admin = guarded.key("admin")
     runs = [
         guarded.send(admin, run=f"r{number}", project=project, page=1.0)
@@ -68,7 +68,7 @@ def document(guarded):
 
 @pytest.fixture(scope="module")
 def asked(guarded, document, tmp_path_factory):
-    """The process that has sent each request once for each caller, and what was answered to whom."""
+    """The process that has sent each request once for each caller, and the answers that each caller received."""
     folder = tmp_path_factory.mktemp("every-caller")
     file = folder / "openapi.json"
     file.write_text(json.dumps(document))
@@ -87,7 +87,7 @@ def asked(guarded, document, tmp_path_factory):
 
 @pytest.mark.parametrize("caller", CALLERS)
 def test_every_answer_to_every_scope_is_as_described(asked, document, caller):
-    """No key gets an answer of the server's own failure, nor a status, a media type or a body that is not described."""
+    """No key gets a status of 500 or above, nor a status, a media type or a body that is not described."""
     done, answers = asked
     given = [answer for answer in answers if answer["caller"] == caller]
     assert len(given) >= sum(len(methods) for methods in document["paths"].values()) - 1, "the stream alone is left out"

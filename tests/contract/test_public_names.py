@@ -59,7 +59,7 @@ def test_promised_names_are_there():
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_exported_name_exists_and_is_explained(name):
-    """Each module says what it is for, and each name in __all__ exists."""
+    """Each module has a docstring, and each name in __all__ exists."""
     module = importlib.import_module(name)
     assert module.__doc__
     for exported in getattr(module, "__all__", ()):
@@ -67,7 +67,7 @@ def test_every_exported_name_exists_and_is_explained(name):
 
 
 def test_the_null_monitor_has_the_monitors_interface():
-    """Whatever works on a monitor works without a collector."""
+    """Calls that work on a monitor work without a collector too."""
     for name, member in inspect.getmembers(trainer_hooks.Monitor, inspect.isfunction):
         if not name.startswith("_"):
             assert parameters(getattr(trainer_hooks.NullMonitor, name)) == parameters(member)

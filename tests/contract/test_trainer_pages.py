@@ -15,7 +15,7 @@ BLOCKS = [
         re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     )
 ]
-# What the reader's script has: its model, data and loop.
+# The names that the reader's script has: its model, data and loop.
 OWN = {"data", "held_out", "held_out_correct", "held_out_mask", "loss", "model", "my_held_out_responses", "optimizer"}
 OWN |= {"score", "trainer"}
 

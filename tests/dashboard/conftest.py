@@ -1,4 +1,4 @@
-"""What tests of page elements share."""
+"""Fixtures that tests of page elements share."""
 
 import pytest
 from dash.development.base_component import Component

@@ -30,7 +30,7 @@ def test_a_run_without_actions_shows_none():
     ],
 )
 def test_what_was_done_is_distinguished_from_what_was_not(outcome, detail, said, texts):
-    """In words, not by colour alone; then when, and because of which alert."""
+    """Words distinguish them, not colour alone; then follow the time and the alert that was the reason."""
     found = texts(action_list("r", [ACTION | {"outcome": outcome, "detail": detail}]))
     assert found == ["Actions", *said, "at step ", "41", ", ", "because of ", ACTION["reason"]]
 

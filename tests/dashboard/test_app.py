@@ -1,4 +1,4 @@
-"""The dashboard mounted on a real collector: what it answers, what it leaves to its host, and what its pages say."""
+"""The dashboard mounted on a real collector: its answers, the requests that it leaves to its host, and its pages."""
 
 import asyncio
 import gzip
@@ -44,7 +44,7 @@ def found(component, wanted):
 
 @pytest.mark.parametrize("path", ["/", "/runs/9fb8fbff657cd163", "/runs/9fb8fbff657cd163/", "/runs/a/alerts/b"])
 def test_a_page_asked_for_first_comes_with_its_style(mounted, path):
-    """A deep link works as the first request that the server ever sees."""
+    """A deep link works as the first request to the server."""
     answer = mounted.pool.request("GET", mounted.url + path)
     assert answer.status == 200
     style = mounted.pool.request(
@@ -128,7 +128,7 @@ def test_own_scripts_are_one_file_that_a_browser_keeps(mounted):
 
 
 def test_charts_load_the_small_bundle_of_plotly(mounted):
-    """Of the version that Dash comes with, in a third of its bytes; a page that begins with a chart starts it early."""
+    """It has the version of Dash, in a third of its bytes; a page that begins with a chart loads it early."""
     sent = mounted.pool.request("GET", mounted.url + PLOTLY, headers={"Accept-Encoding": "gzip"}, decode_content=False)
     script = gzip.decompress(sent.data)
     assert f"plotly.js (basic - minified) v{get_plotlyjs_version()}".encode() in script[:200]
@@ -141,7 +141,7 @@ def test_charts_load_the_small_bundle_of_plotly(mounted):
 
 
 def test_an_unknown_script_stays_an_error(mounted):
-    """Only what exists is kept."""
+    """The dashboard serves only scripts that exist."""
     answer = mounted.pool.request("GET", f"{mounted.url}/_dash-component-suites/dash/nonsense.js")
     assert answer.status >= 400
 
@@ -158,7 +158,7 @@ def test_two_dashboards_live_in_one_process(collector):
 
 
 def test_the_fleet_page_of_no_runs_tells_how_to_connect(mounted, texts):
-    """With the address it was given."""
+    """The page shows the address that it was given."""
     page = asyncio.run(fleet_page(mounted.url, "http://here:8600"))
     assert 'trainer_hooks.connect("http://here:8600", run="my-run")' in " ".join(texts(page))
 
@@ -185,14 +185,14 @@ def test_the_run_page_draws_what_the_collector_holds(mounted, run_name):
 
 
 def test_every_section_of_the_settings_is_drawn(mounted, texts):
-    """Each is read from the collector; of what a section may not read, it would say "Not shown"."""
+    """Each section is read from the collector; a section that may not be read would show "Not shown"."""
     shown = texts(asyncio.run(settings_page(mounted.url)))
     assert {"Keys", "Notifications", "Projects", "Retention", "Changes"} <= set(shown)
     assert "Not shown" not in " ".join(shown)
 
 
 def test_the_comparison_and_the_responses_are_drawn(mounted, run_name, texts):
-    """For a run that has one step and no response."""
+    """The run has one step and no response."""
     run_id = mounted.run(run=run_name, records=[{"step": 0, "scalars": {"grad/norm": 1.0}}])
     assert "Compare runs" in " ".join(texts(asyncio.run(compare_page(mounted.url, f"?run={run_id}"))))
     assert "Sampled responses" in texts(asyncio.run(responses_page(mounted.url, run_id)))
@@ -204,7 +204,7 @@ def test_the_rules_are_drawn(mounted, texts):
 
 
 def test_an_unknown_run_is_named(mounted, texts):
-    """Not a traceback."""
+    """The answer is no traceback."""
     assert "No run has the id 0000" in " ".join(texts(asyncio.run(run_page(mounted.url, "0000"))))
 
 
@@ -215,7 +215,7 @@ def test_a_collector_that_is_down_is_reported_plainly(page, texts):
 
 
 def test_on_its_own_it_serves_pages_and_health(collector):
-    """And nothing of the API but the stream."""
+    """Of the API it serves only the stream."""
     with TestClient(create_app(api_url=collector.url), base_url="http://127.0.0.1") as client:
         assert client.get("/healthz").json() == {"status": "ok"}
         assert client.get("/").status_code == 200
@@ -223,14 +223,14 @@ def test_on_its_own_it_serves_pages_and_health(collector):
 
 
 def test_settings_are_read_from_the_environment(monkeypatch):
-    """RLVITALS_API_URL is shared with whatever else asks the collector; the rest carries the dashboard's prefix."""
+    """Other programs that ask the collector share RLVITALS_API_URL; other settings have the dashboard's prefix."""
     monkeypatch.setenv("RLVITALS_API_URL", "http://collector:8600")
     monkeypatch.setenv("RLVITALS_DASHBOARD_PORT", "9000")
     assert (Settings().api_url, Settings().port) == ("http://collector:8600", 9000)
 
 
 def test_every_setting_is_documented():
-    """With its name in the environment and its default."""
+    """The documentation has its name in the environment and its default."""
     text = (Path(__file__).parents[2] / "docs/dashboard.md").read_text()
     for name, field in Settings.model_fields.items():
         variable = field.validation_alias.choices[0] if field.validation_alias else f"RLVITALS_DASHBOARD_{name.upper()}"

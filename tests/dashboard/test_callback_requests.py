@@ -1,4 +1,4 @@
-"""What may be sent to the dashboard: every refusal is located, and no request leads elsewhere."""
+"""Requests to the dashboard: every refusal is located, and no request leads elsewhere."""
 
 import itertools
 import json
@@ -48,7 +48,7 @@ def at(pathname):
 
 @pytest.mark.parametrize("path", ["/assets/..%2f", "/assets/%2e%2e%2fapp.py", "/assets/", "/assets/none.js"])
 def test_a_file_that_is_not_served_is_refused_in_the_one_shape(mounted, path):
-    """As every other error of the collector."""
+    """The shape is that of every other error of the collector."""
     answer = mounted.pool.request("GET", f"{mounted.url}{path}")
     assert answer.status == 404
     assert answer.json().keys() == {"error", "detail"}
@@ -91,7 +91,7 @@ def test_a_page_is_asked_for_again_by_its_address_alone(mounted, retry):
 
 
 def test_an_answer_names_a_collector_that_does_not_answer(unused_port):
-    """The browser says so and asks again; the answer of one that does has no such header."""
+    """The browser shows this and asks again; the answer of a collector that answers has no such header."""
     with serving_dashboard(f"http://127.0.0.1:{unused_port}") as url:
         failed = update(SimpleNamespace(url=url, pool=urllib3.PoolManager()), PAGE)
         assert (failed.status, failed.headers["rlvitals-collector"]) == (200, "failing")
@@ -164,7 +164,7 @@ def test_a_registered_script_is_served_before_any_page(mounted):
     ids=map(str, itertools.count()),
 )
 def test_an_update_that_no_page_sends_is_refused(mounted, body):
-    """With a status of the client, in the one shape."""
+    """The refusal has a status of the client and the one shape of errors."""
     answer = update(mounted, body)
     assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
 
@@ -189,7 +189,7 @@ def test_an_update_that_no_page_sends_is_refused(mounted, body):
 )
 @pytest.mark.parametrize("pattern", ["/runs/{}", "/runs/a/alerts/{}"])
 def test_an_id_leads_to_no_other_route(mounted, identity, pattern):
-    """The dashboard asks the API for nothing else than what a page names, and says that there is no such thing."""
+    """The dashboard asks the API only for the resources that a page names, and says that this one does not exist."""
     answer = update(mounted, at(pattern.format(identity)))
     assert answer.status == 200
     assert re.search(rb"No such (run|alert|page)", answer.data)
@@ -231,7 +231,7 @@ CHART = {"id": {"type": "compare-chart", "signal": "a"}, "property": "figure"}
     ids=map(str, itertools.count()),
 )
 def test_outputs_of_a_pattern_are_those_that_fit_it(mounted, charts, is_known):
-    """The charts of a comparison are drawn again by one callback, whatever their signals are."""
+    """One callback draws all charts of a comparison again, whatever their signals are."""
     callbacks = mounted.pool.request("GET", f"{mounted.url}/_dash-dependencies").json()
     (callback,) = [one for one in callbacks if [place["id"] for place in one["inputs"]] == ["compare-refresh"]]
     others = [
@@ -244,7 +244,7 @@ def test_outputs_of_a_pattern_are_those_that_fit_it(mounted, charts, is_known):
 
 
 def test_what_ends_a_callback_is_in_the_log(mounted, caplog):
-    """Whoever runs the collector learns where it failed; the page is told that it did."""
+    """The log shows the operator of the collector where it failed; the page shows that it failed."""
     callbacks = mounted.pool.request("GET", f"{mounted.url}/_dash-dependencies").json()
     (callback,) = [one for one in callbacks if one["output"].startswith("..compare-body.children")]
     body, signals = (

@@ -1,4 +1,4 @@
-"""The forms of channels and routes: what they send, what they hold, and where they show what is wrong."""
+"""The forms of channels and routes: the values that they send and hold, and the places of their errors."""
 
 import copy
 
@@ -49,7 +49,7 @@ FILE = read_document({
 
 @pytest.fixture
 def settings():
-    """What the API answers of the file."""
+    """The settings of the file as the API answers them."""
     answer = FILE.model_dump(mode="json") | {"version": 3, "source": "saved", "problem": ""}
     for channel in answer["channels"].values():
         del channel["url"]
@@ -59,12 +59,12 @@ def settings():
 
 
 def read(sent):
-    """Read what a form sends as the collector does, with the secrets that it keeps."""
+    """Read the values of a form as the collector does, with the secrets that it keeps."""
     return read_document({"version": 1} | with_kept_secrets(sent, FILE))
 
 
 def test_forms_that_are_filled_and_saved_change_nothing(settings):
-    """Every channel, every route and the delivery, with all that no form shows; what was read stays as it is."""
+    """This covers every channel, every route and the delivery; fields that no form shows stay unchanged."""
     before = copy.deepcopy(settings)
     for name in settings["channels"]:
         fields = channel_fields(settings, name)
@@ -81,14 +81,14 @@ def test_forms_that_are_filled_and_saved_change_nothing(settings):
 
 
 def test_a_form_of_a_channel_that_is_opened_has_the_fields_of_its_kind():
-    """Those of a webhook, which is the first kind, so that nothing below moves when the page is there."""
+    """The fields are those of a webhook, the first kind, so that nothing below moves when the page is there."""
     parts = {part.id: part.hidden for part in channel_form(is_open=True)._traverse() if hasattr(part, "hidden")}
     hidden = {name for name in CHANNEL_FIELDS if parts[form_ids.part("channel", name)]}
     assert hidden == {"format", "picture"} == {name for name, shown in fields_of_kind("webhook").items() if not shown}
 
 
 def test_the_first_channel_is_sent_what_is_a_warning_or_worse(settings):
-    """Without a route nobody would be notified; fields of the other kind are not sent."""
+    """Without a route nobody would be notified. Fields of the other kind are not sent."""
     fields = {"name": " new ", "type": "webhook", "url": "https://y.org", "secret": "s" * 16, "format": "text"}
     sent = with_channel(settings | {"channels": {}, "routes": [], "fallback": None}, fields)
     assert sent["routes"] == [{"channels": ["new"], "severity": "warning"}]
@@ -114,14 +114,15 @@ def test_routes_are_added_moved_and_removed(settings):
         settings, None, {"channels": ["team"], "projects": " x ,, y", "after_minutes": 5, "escalate": []}
     )
     assert (added["routes"][3]["projects"], added["routes"][3]["severity"]) == (["x", "y"], "warning")
-    assert added["routes"][3]["escalate"] == [{"after_minutes": 5, "channels": []}]  # the collector says what lacks
+    # the collector names the missing part
+    assert added["routes"][3]["escalate"] == [{"after_minutes": 5, "channels": []}]
     assert [route["channels"] for route in moved_route(settings, 2)["routes"]] == [["team", "hook"], ["team"], ["hook"]]
     assert moved_route(settings, 0)["routes"] == moved_route(settings, 9)["routes"]
     assert [route["channels"] for route in without_route(settings, 0)["routes"]] == [["hook"], ["team"]]
 
 
 def test_what_is_wrong_stands_at_its_field():
-    """Without its place; what concerns no field of the form is left over."""
+    """The message omits its place; messages without a field in the form are returned separately."""
     detail = (
         "The collector answered 422: channels.team.url must be set; routes[0].hours must look like it; "
         "routes[0].channels[1] must be the name of a channel; routes[0].escalate[0].channels must hold; "
@@ -140,14 +141,14 @@ def test_what_is_wrong_stands_at_its_field():
 
 @pytest.mark.parametrize("bad", [None, 5, ["x"], {"a": 1}, "", True])
 def test_values_that_no_form_sends_end_no_callback(settings, bad):
-    """They are what the collector refuses, or nothing."""
+    """The collector refuses these values, or they are empty."""
     for change, fields in ((with_channel, CHANNEL_FIELDS), (with_delivery, DELIVERY_FIELDS)):
         assert change(settings, dict.fromkeys(fields, bad))["routes"]
     assert len(with_route(settings, None, dict.fromkeys(ROUTE_FIELDS, bad))["routes"]) == 4
 
 
 def test_a_route_is_stated_in_words(settings):
-    """All of it, so that nobody has to open the form to know it."""
+    """The sentence contains the whole route, so that nobody has to open the form to know it."""
     assert [stated_route(route) for route in settings["routes"]] == [
         "critical, of a, b, of the kinds k"
         + "".join(f", and to {name} if nobody acknowledges within {minutes} min" for name, minutes in LEVELS),

@@ -114,7 +114,7 @@ def test_the_newest_runs_that_match_a_text_are_read(start_collector):
 
 
 def test_runs_are_read_in_the_order_of_their_ids_and_those_that_are_gone_are_left_out(collector, run_name):
-    """An id that nothing can have is that of a run that is gone."""
+    """An id that nothing can have is treated as that of a deleted run."""
     ids = [collector.run(run=f"{run_name}-{n}", records=[{"step": 0, "scalars": {"a": n}}]) for n in range(2)]
     runs = ask(collector.url, lambda api: api.runs.some([ids[1], "0000", "../keys", ids[0]]))
     assert [run["id"] for run in runs] == [ids[1], ids[0]]
@@ -135,7 +135,7 @@ ESCAPED = r"\x1b[2J\nforged\u202e\u2028\x9b31m\ud800"
 
 
 def test_texts_of_answers_are_escaped(serve):
-    """Direction marks and control characters of a person's note cannot change what is read beside it."""
+    """Direction marks and control characters of a person's note cannot change the text beside it."""
     answer = json.dumps({"by": HOSTILE, "evidence": {HOSTILE: [1.5, HOSTILE, "réward 奖励"]}, "text": "a\nb\tc\u202e"})
     app = FastAPI()
     app.add_api_route("/api/v1/alerts/a", lambda: Response(answer, media_type="application/json"))
@@ -155,7 +155,7 @@ def test_lines_that_people_write_stay_lines(collector, run_name):
 
 
 def test_an_unknown_run_is_not_found(collector):
-    """With the collector's own words."""
+    """The message is the collector's own."""
     with pytest.raises(NotFoundError, match="no run has the id"):
         ask(collector.url, lambda api: api.runs.get("0000"))
 
@@ -211,7 +211,7 @@ def test_numbers_are_restored_wherever_they_stand():
     "identity", ["", ".", "..", "../ingest", "a/b", "a?b", "a#b", "a b", "a%2fb", "a\r\nb", "\x00", "é"]
 )
 def test_no_id_leads_to_another_route(collector, identity):
-    """It is not found before anything is asked."""
+    """It is not found before a request is sent."""
     for call in (
         lambda api: api.runs.get(identity),
         lambda api: api.runs.series(identity, ["a"]),

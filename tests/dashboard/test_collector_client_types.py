@@ -50,7 +50,7 @@ def allowed(hint):
         return {"array"} | {f"of {item}" for item in allowed(arguments[0])}
     if origin is dict or typing.is_typeddict(hint):
         return {"object"}
-    if hint is float:  # one that is not finite is a string in JSON, which the client turns into a float
+    if hint is float:  # a value that is not finite is a string in JSON, which the client turns into a float
         return {"number", "integer", "string"}
     return {KINDS[hint]}
 

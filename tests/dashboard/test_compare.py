@@ -65,7 +65,7 @@ def test_a_short_run_is_seen_beside_a_long_one():
 
 
 def test_twenty_runs_look_different():
-    """By colour and dash pattern."""
+    """They differ by colour and dash pattern."""
     assert len({style_of(place) for place in range(20)}) == 20
 
 
@@ -80,21 +80,21 @@ def test_twenty_runs_look_different():
     ],
 )
 def test_runs_are_aligned_as_asked(align, where):
-    """By step, share of the run, hours, or the step at which phase III or the collapse began."""
+    """They are aligned by step, share of the run, hours, or the step at which phase III or the collapse began."""
     run = compared("a", [1.0] * 4, phases=DYING)
     (line,) = overlay_figure("reward/mean", [run], **OPTIONS | {"align": align})["data"]
     assert line["x"] == pytest.approx(where)
 
 
 def test_a_run_that_never_accelerated_is_not_aligned_by_that():
-    """Neither drawn nor given a step."""
+    """The run is not drawn and gets no step."""
     run = compared("a", [1.0] * 4)
     assert overlay_figure("reward/mean", [run], **OPTIONS | {"align": "acceleration"})["data"] == []
     assert origin_step([], "acceleration") is None
 
 
 def test_a_zoom_shows_the_points_of_its_interval():
-    """The average there is that of the whole curve; the steps to be read reach the points beside the interval."""
+    """The average there is that of the whole curve; the requested steps reach the points beside the interval."""
     run = compared("a", [0.0, 3.0, 3.0, 3.0, 9.0], phases=DYING)
     (line,) = overlay_figure("reward/mean", [run], **OPTIONS | {"smoothing": 0.5, "zoom": (1, 2)})["data"]
     assert (line["x"], line["y"][0]) == ([1, 2], pytest.approx(2.0))  # (0 × 0.5 + 3) / 1.5
@@ -106,7 +106,7 @@ def test_a_zoom_shows_the_points_of_its_interval():
 
 
 def test_seeds_of_a_setting_are_their_median_and_range():
-    """Three seeds are one curve with a band; another setting is a curve of its own."""
+    """Three seeds are one curve with a band; another setting has its own curve."""
     runs = [compared(f"grpo-seed{seed}", [float(seed)] * 4, place=seed) for seed in range(3)]
     runs.append(compared("llds-seed0", [9.0] * 4, place=3))
     traces = overlay_figure("reward/mean", runs, **OPTIONS | {"is_grouped": True})["data"]
@@ -131,7 +131,7 @@ def test_the_seeds_of_a_setting_are_smoothed_before_they_are_joined():
 
 
 def test_a_setting_has_one_colour_in_every_chart_and_in_the_legend():
-    """Also in the chart of a signal that an earlier setting does not have; the legend names it, with its seeds."""
+    """This holds for a signal that an earlier setting does not have; the legend names the setting and its seeds."""
     bare = Compared({"id": "0", "name": "bare-seed0", "phase": "healthy", "last_step": 3}, [], {}, 0)
     runs = [bare, *(compared(f"grpo-seed{seed}", [1.0] * 4, place=seed) for seed in (1, 2))]
     traces = overlay_figure("reward/mean", runs, **OPTIONS | {"is_grouped": True})["data"]
@@ -151,12 +151,12 @@ def test_a_setting_has_one_colour_in_every_chart_and_in_the_legend():
 
 @pytest.mark.parametrize("name", ["grpo-seed3", "grpo_seed=3", "grpo/seed 3"])
 def test_a_setting_is_a_name_without_its_seed(name):
-    """Whatever stands between."""
+    """Any separator may stand between the name and the seed."""
     assert setting_of({"name": name}) == "grpo"
 
 
 def test_settings_that_differ_are_found_in_any_depth():
-    """Equal ones are left out; one that a run lacks is a dash."""
+    """Equal settings are left out; a setting that a run lacks is a dash."""
     found = differences(
         [{"lr": 1e-3, "seed": 1, "kl": {"beta": 0.0}}, {"lr": 1e-3, "seed": 2, "kl": {"beta": 0.1}}, {}]
     )
@@ -171,7 +171,7 @@ def test_no_configuration_is_not_an_equal_one(texts):
 
 
 def test_the_outcomes_name_first_warning_and_first_critical_alert(texts):
-    """By the step since which the alert had that severity."""
+    """The step is the one since which the alert had that severity."""
     alerts = {
         "a": [
             {"severity": "warning", "severity_step": 5},

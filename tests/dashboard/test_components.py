@@ -67,7 +67,7 @@ def test_a_sparkline_states_gaps_as_null():
 
 
 def test_numbers_keep_their_precision_and_their_names():
-    """The browser rounds; what it is given is exact."""
+    """The browser rounds the numbers; the numbers that it receives are exact."""
     stated = [tree(number(value))["props"]["data-number"] for value in (0.1, math.nan, -math.inf, None)]
     assert stated == ["0.1", "NaN", "-Infinity", ""]
 
@@ -151,7 +151,7 @@ def test_a_run_without_alerts_says_so(texts):
 
 @pytest.mark.parametrize("level", ["L0", "L1", "L2", "L3", "L4"])
 def test_the_header_says_how_much_the_adapter_sees(level, texts):
-    """The level that the run's records announce, with what it means."""
+    """The header shows the level that the run's records announce, and its meaning."""
     (stated,) = [text for text in texts(run_header(run("a", capability=level), [], {})[2]) if text.startswith(level)]
     assert len(stated) > len("L0: ")
 
@@ -179,7 +179,7 @@ def test_the_phase_of_a_run_that_sends_nothing_more_ends_with_its_last_step(stat
 
 
 def test_each_way_to_connect_a_trainer_has_the_address_and_a_page():
-    """With the address that the reader sees; the page named below it is there, and names the same hook."""
+    """Each tab has the address that the reader sees; the page named below it exists, and names the same hook."""
     root = Path(__file__).parents[2]
     for way in WAYS:
         assert "http://collector:8600" in way.lines("http://collector:8600")
@@ -191,7 +191,7 @@ def test_each_way_to_connect_a_trainer_has_the_address_and_a_page():
 
 
 def test_an_alert_of_a_rule_has_the_name_of_the_rule(texts):
-    """As its author wrote it; kinds of detectors are words. Steps are spelled as everywhere."""
+    """The name is the one that its author wrote; kinds of detectors are words. Steps are spelled as everywhere."""
     shown = texts(alert_list([alert("r", kind="rule:kl_high", opened_step=12_000, severity_step=12_000)]))
     assert "Rule kl_high" in shown
     assert "since step 12,000 in decay" in shown
@@ -248,7 +248,7 @@ def test_what_a_limit_would_remove_is_asked_in_words():
     [("records", "at least 7 raw records of"), ("responses", "at least 7 responses of"), ("runs", "7 steps or more")],
 )
 def test_a_count_that_was_ended_early_is_asked_as_the_least(removes, stated, runs):
-    """Also where nothing was counted yet: that is not nothing."""
+    """A count that ended before it found a row is stated as "at least" too, because it is not zero."""
     removals = [{"name": "run_days", "removes": removes, "runs": runs, "rows": 7, "is_complete": False}]
     question = stated_removals({"run_days": 7}, {"run_days": None}, removals)
     assert stated in question

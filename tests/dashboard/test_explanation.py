@@ -1,4 +1,4 @@
-"""What explains an alert, from hand-written answers."""
+"""The explanation of an alert, from hand-written answers."""
 
 import json
 import math
@@ -54,7 +54,7 @@ def response(**given):
 
 
 def described(strip):
-    """Return what the browser draws a strip from."""
+    """Return the data from which the browser draws a strip."""
     return json.loads(getattr(strip, "data-tokens"))
 
 
@@ -107,7 +107,7 @@ def test_an_answer_is_marked_and_its_card_says_how_it_is_known():
 
 
 def test_the_line_of_facts_has_the_advantage_and_says_what_was_cut_off():
-    """Beside the reward, on every page; what the trainer did not send is not mentioned."""
+    """The line stands beside the reward on every page; values that the trainer did not send are not mentioned."""
     facts = response_card(response(advantage=-0.25, truncated=True)).children[0].children
     assert "reward 1 · advantage −0.25 · 3 tokens · cut off at the length limit" in facts
     plain_facts = response_card(response(truncated=False)).children[0].children
@@ -115,7 +115,7 @@ def test_the_line_of_facts_has_the_advantage_and_says_what_was_cut_off():
 
 
 def test_without_texts_ids_stand_and_without_ids_dots():
-    """A strip never pretends to know a word."""
+    """A strip never shows a word that is not known."""
     assert [text for _, text, _ in chips(token_strip(response(pieces=None)))] == ["7", "8", "9", "7"]
     assert [text for _, text, _ in chips(token_strip(response(pieces=None, token_ids=None)))] == ["·"] * 4
 
@@ -143,7 +143,7 @@ def test_tokens_are_coloured_by_mismatch_on_a_scale_of_its_own():
 
 @pytest.mark.parametrize("lacking", [{}, {"mismatches": None}])
 def test_tokens_without_a_measure_say_so_and_have_no_colour(lacking):
-    """Also where an older collector does not know the measure."""
+    """The message also stands where an older collector does not have the measure."""
     tokens = described(token_strip(response(**lacking), measure="mismatch"))["tokens"]
     assert [(state.split()[0], heat) for state, _, heat, _ in tokens] == [
         ("unmeasured", 0),
@@ -155,7 +155,7 @@ def test_tokens_without_a_measure_say_so_and_have_no_colour(lacking):
 
 
 def test_a_long_response_shows_where_trainer_and_sampler_differ_most():
-    """On either side: a token that the trainer finds likelier is as bad as one that it finds less likely."""
+    """A token that the trainer finds likelier is as bad as one that it finds less likely."""
     count = 3 * MOST_TOKENS
     gaps = [-0.1] * count
     gaps[2 * MOST_TOKENS] = 3.0
@@ -165,7 +165,7 @@ def test_a_long_response_shows_where_trainer_and_sampler_differ_most():
 
 
 def test_the_note_says_what_colours_mean_and_what_sends_a_measure_that_is_missing(texts):
-    """For all responses, for some, and for none."""
+    """The note differs for a measure of all responses, of some, and of none."""
     seen, unseen = response(mismatches=[0.0, 0.0, 0.0]), response(mismatches=None)
     assert texts(measure_note([seen, seen], "mismatch")) == [MEASURES["mismatch"].colours]
     some = texts(measure_note([seen, unseen], "mismatch"))
@@ -180,12 +180,12 @@ def test_the_note_says_what_colours_mean_and_what_sends_a_measure_that_is_missin
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_token_without_a_number_is_marked(bad):
-    """It is outlined, not coloured as if it were small."""
+    """It is outlined, and not coloured as a small value would be."""
     assert chips(token_strip(response(displacements=[bad, 0.0, 0.0])))[0][0] == "broken"
 
 
 def test_a_long_response_shows_where_it_fell_most_and_what_was_left_out():
-    """The window that is drawn holds the worst token, and so does what a browser has; the rest is counted."""
+    """The drawn window and the data of the browser hold the worst token; the other tokens are counted."""
     count = 2 * MOST_SENT
     changes = [0.0] * count
     changes[2000] = -1.0
@@ -203,7 +203,7 @@ def test_a_long_response_shows_where_it_fell_most_and_what_was_left_out():
 
 
 def test_a_long_shared_beginning_is_folded_up_to_its_last_tokens():
-    """What differs stands at the front, and the tokens before it can be unfolded."""
+    """The differing tokens stand at the front, and the tokens before them can be unfolded."""
     count = 100
     long = response(
         actions=[[0, count]],
@@ -219,7 +219,7 @@ def test_a_long_shared_beginning_is_folded_up_to_its_last_tokens():
 
 
 def test_nothing_observed_is_reported_and_nothing_is_made_up(texts):
-    """Four cards: no signal stood clear, nothing is on record, what was missing, and the numbers of the alert."""
+    """Four cards: no signal stood clear, no record exists, the missing inputs, and the numbers of the alert."""
     found = texts(explanation(NOTHING, html.Div("the numbers"), opened_step=9))
     assert any("No signal had clearly left" in text for text in found)
     assert any("No remedy is known" in text for text in found)

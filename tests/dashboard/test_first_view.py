@@ -1,4 +1,4 @@
-"""The first view of a page: what the server writes into the document before any script runs."""
+"""The first view of a page: the elements that the server writes into the document before any script runs."""
 
 import re
 
@@ -40,7 +40,7 @@ def test_the_fleet_is_drawn_before_any_script_runs(mounted, run_name):
 
 
 def test_a_name_is_text_in_the_first_view(mounted):
-    """Whatever the trainer calls its run."""
+    """A trainer can give its run any name."""
     mounted.run(run="<img onerror=alert(1)>", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
     view = view_of(mounted, "/")
     assert "<img" not in view
@@ -56,7 +56,7 @@ def test_a_fleet_of_archived_runs_has_no_first_view(mounted, run_name):
 
 @pytest.mark.parametrize("path", ["/", "/runs/9fb8fbff657cd163", "/settings", "/?group=project"])
 def test_a_page_without_a_first_view_comes_at_once(mounted, path):
-    """There is no run, or the browser alone knows what is shown."""
+    """There is no run, or only the browser knows the view that is shown."""
     assert view_of(mounted, path) is None
 
 
@@ -75,12 +75,12 @@ def test_a_page_without_a_first_view_comes_at_once(mounted, path):
     ],
 )
 def test_numbers_look_as_the_browser_draws_them(value, shown):
-    """As assets/draw_elements.js does."""
+    """The numbers look like those of assets/draw_elements.js."""
     assert f">{shown}</span>" in html_text(number(value))
 
 
 def test_elements_are_written_without_ids_and_controls():
-    """Ids are those of the page that replaces the view."""
+    """Ids belong to the page that replaces the view."""
     page = html.Div(
         [html.B("a < b", id="one"), dcc.Link("All", href="/"), dcc.Input(id="two"), since(None)],
         style={"maxWidth": "3px"},

@@ -50,7 +50,7 @@ def test_one_run_needs_no_filters():
 
 
 def test_the_menu_of_projects_has_the_one_that_is_chosen():
-    """Also where it is not among those that are read."""
+    """The chosen project is listed also where it is not among those that are read."""
     counts = FleetCounts([], [group("q", 1), group("p", 1)], 2)
     assert (counts.projects(), counts.projects("other"), counts.projects("p")) == (
         ["p", "q"],
@@ -68,7 +68,7 @@ def test_a_group_without_a_name_is_named():
 
 
 def test_as_many_groups_are_closed_as_the_collector_takes():
-    """The newest ones: by their number, and by what their names take in an address."""
+    """The newest groups are closed, limited by their number and by the length of their names in an address."""
     assert asked_closed([str(place) for place in range(300)]) == [str(place) for place in range(299, 199, -1)]
     assert asked_closed(["a" * 200, "", "b" * 201, 5, None]) == ["", "a" * 200]
     long = [f"{'🔥' * 198}{place:02}" for place in range(90)]
@@ -78,7 +78,7 @@ def test_as_many_groups_are_closed_as_the_collector_takes():
 
 
 def test_a_group_whose_name_has_a_character_that_is_shown_as_an_escape_is_closed():
-    """The browser knows what is shown alone, so that both texts are sent."""
+    """The browser knows only the shown text, so both texts are sent."""
     shown = printable_tree("\U0001f469\u200d\U0001f4bb")
     assert shown == "\U0001f469\\u200d\U0001f4bb"
     assert asked_closed([shown]) == [shown, "\U0001f469\u200d\U0001f4bb"]
@@ -93,7 +93,7 @@ def test_the_order_is_that_of_the_headings_by_the_names_of_the_api():
 
 
 def test_controls_and_headings_are_filters_of_the_api():
-    """What is not set is not asked for; more words than the collector takes are left out."""
+    """Filters that are not set are not sent; words beyond the limit of the collector are left out."""
     assert wanted_runs({}, controls()) == {"archived": "false"}
     asked = controls(text=" ".join("abcdefghijklm"), project="p", state="silent", archived=["archived"])
     model = {
@@ -155,7 +155,7 @@ def test_numbers_beyond_those_of_the_api_and_cells_of_several_values_are_asked_f
 
 @pytest.mark.parametrize("text", ["=1+1", "+p", "-2+3", "@SUM(1)", "\t=1"])
 def test_a_text_is_no_formula_in_a_spreadsheet(text):
-    """Whoever may send runs must not reach the computer of somebody who opens the file."""
+    """A sender of runs must not reach the computer of a person who opens the file."""
     assert csv_cell(text) == f"'{text}"
     assert csv_cell([text, "b"]) == f"'{text}, b"
     assert (csv_cell(-0.5), csv_cell("plain")) == (-0.5, "plain")

@@ -34,7 +34,7 @@ def test_a_raised_probability_stands_beside_its_base_rate_and_its_drivers(texts)
     ("model", "why"), [("likelihood", "No evidence raises"), ("metrics", "no signal of the likelihood side")]
 )
 def test_a_forecast_that_is_only_the_base_rate_says_so(model, why, texts):
-    """Without drivers; a run without likelihood signals can have no other."""
+    """It has no drivers; a run without likelihood signals can have no other forecast."""
     shown = " ".join(texts(forecast_parts(forecast(model, 0.0048))))
     assert why in shown
     assert "base rate" in shown

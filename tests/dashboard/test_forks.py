@@ -48,5 +48,5 @@ def test_forks_stand_side_by_side_with_their_differences_to_the_unchanged_one(te
 
 
 def test_an_action_without_forks_has_no_card():
-    """As nearly all of them."""
+    """Nearly all actions have no forks."""
     assert fork_cards([ACTION | {"forks": []}]) == []

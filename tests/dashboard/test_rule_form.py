@@ -1,4 +1,4 @@
-"""The form of a rule: what it sends for each condition, and what it holds for a rule that is edited."""
+"""The form of a rule: the fields that it sends for each condition, and those that it holds for an edited rule."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_rule_that_is_edited_and_saved_stays_as_it_is(rule):
     ],
 )
 def test_what_the_collector_refuses_is_said_at_its_field(detail, expected, left):
-    """Without the name of the field, which stands above it; what concerns none stays together."""
+    """The message omits the name of the field, which stands above it; messages without a field stay together."""
     said = detail.partition(": ")[2]
     found, other = problems_by_field(f"The collector answered {detail}")
     assert {name: text for name, text in found.items() if text} == {
@@ -78,13 +78,13 @@ def test_every_refusal_of_the_collectors_own_rules_has_a_field(changed, field):
 
 
 def test_fields_that_a_condition_does_not_have_are_not_sent():
-    """What was typed for another condition stays in the form alone."""
+    """Text that was typed for another condition stays in the form alone."""
     fields = fields_of(RULES[2]) | {"condition": "absence", "for": 5, "other_run_id": "b"}
     assert rule_of(fields) == COMMON | {"condition": "absence", "for_steps": 5}
 
 
 def test_a_form_that_is_opened_shows_what_its_condition_has():
-    """So that nothing below moves when the page is there."""
+    """Nothing below the form moves when the page is there."""
     form = rule_form([])
     hidden = {name for name in shown_parts("threshold", ">") if _by_id(form, rule_ids.part(name)).hidden}
     assert hidden == {"measure", "before", "other"}

@@ -56,13 +56,13 @@ def test_a_run_that_no_rule_concerns_shows_none():
     ],
 )
 def test_each_state_is_named_with_what_is_missing(fields, label, explanation, texts):
-    """In words, not by colour alone; what is not observed is never called ok."""
+    """Words name the state, not colour alone; a state that is not observed is never called ok."""
     found = texts(rule_states([RULE | fields]))
     assert found == ["Rules", "All rules", "kl-high", label, "kl > 1 for 3 steps", explanation]
 
 
 def test_what_fires_comes_first(texts):
-    """Then what is pending and what is not observed."""
+    """Pending rules and rules that are not observed follow."""
     rules = [RULE | {"name": state, "state": state} for state in ("ok", "waiting", "no_data", "pending", "firing")]
     found = texts(rule_states(rules))
     names = ["firing", "pending", "no_data", "waiting", "ok"]
@@ -70,7 +70,7 @@ def test_what_fires_comes_first(texts):
 
 
 def test_the_run_page_reads_the_states_of_its_rules(start_collector, texts):
-    """Those of the collector's API, of the newest step."""
+    """The states are those of the collector's API at the newest step."""
     live = start_collector(tick_seconds=0.05)
     run_id = live.run(run="r", project="p", records=[{"step": 1, "scalars": {"kl": 0.5}}])
     rule = {"name": "kl-high", "condition": "threshold", "signal": "kl", "operator": ">", "value": 1.0}
@@ -83,7 +83,7 @@ def test_the_run_page_reads_the_states_of_its_rules(start_collector, texts):
 
 
 def test_the_page_of_an_alert_of_a_rule_shows_the_state_of_that_rule(start_collector, texts):
-    """And of no other; where the rule is deleted, the page shows none."""
+    """Other rules are not shown; where the rule is deleted, the page shows none."""
     live = start_collector(tick_seconds=0.05)
     run_id = live.run(run="r", project="p", records=[{"step": 1, "scalars": {"kl": 0.5}}])
     rule = {"condition": "threshold", "signal": "kl", "operator": ">", "value": 1.0}

@@ -70,7 +70,7 @@ def test_each_band_stands_pale_behind_the_panels_and_solid_in_the_strip():
 
 
 def test_non_finite_values_are_gaps_in_the_line_and_marks_beside_it():
-    """The line breaks; marks stand at the height of the last value before, 0.5 and 0.7, and name what was there."""
+    """The line breaks; marks stand at the height of the last value before, 0.5 and 0.7, and name the value."""
     values = [0.5, math.nan, 0.7, math.inf, -math.inf]
     figure = draw(series("reward/mean", values, first=10))
     assert lines_of(figure)["reward/mean"]["y"] == [0.5, None, 0.7, None, None]
@@ -130,7 +130,7 @@ def test_every_panel_shares_the_one_step_axis():
 
 
 def test_rows_lie_below_each_other_inside_the_figure():
-    """From the top, no two rows overlap, and the lowest stays above the bottom."""
+    """No two rows overlap from the top on, and the lowest stays above the bottom."""
     rows, height = rows_of(PANELS, {"reward/mean": series("reward/mean", [1.0])})
     edges = [edge for row in rows for edge in (row.top, row.bottom)]
     assert edges == sorted(edges, reverse=True)
@@ -151,7 +151,7 @@ def test_alerts_are_lines_across_and_marks_with_their_summary():
 
 
 def test_a_page_lies_over_the_warning_of_its_step():
-    """Both are at step 75: the page is drawn last, whatever order the collector gives them in."""
+    """Both are at step 75: the page is drawn last, in whatever order the collector returns them."""
     warning = ALERT | {"id": "b", "kind": "likelihood_drift", "severity": "warning"}
     for alerts in ([ALERT, warning], [warning, ALERT]):
         figure = draw(series("reward/mean", [0.1] * 80), alerts=alerts)
@@ -200,7 +200,7 @@ def test_vital_signs_are_smoothed_and_a_running_sum_is_not():
 
 
 def test_of_many_alerts_the_gravest_have_lines_and_all_have_marks():
-    """Those that fire come first, and of those that are resolved the most severe and the newest."""
+    """Alerts that fire come first, then the most severe and the newest of those that are resolved."""
     resolved = [
         ALERT | {"state": "resolved", "severity": "info", "opened_step": step, "severity_step": step}
         for step in range(40)
@@ -226,7 +226,7 @@ def test_a_running_sum_goes_on_after_a_nan():
     st.sampled_from(signals_of(PANELS)),
 )
 def test_any_values_make_a_figure_of_plain_json(values, signal):
-    """No NaN reaches the browser as a number, whatever was measured, and every step is a point or a mark."""
+    """No NaN reaches the browser as a number, and every step is a point or a mark."""
     held = [series(signal, values)] if values else []
     figure = draw(*held, phases=PHASE_SPANS, alerts=[ALERT])
     json.dumps(figure, allow_nan=False)
@@ -237,7 +237,7 @@ def test_any_values_make_a_figure_of_plain_json(values, signal):
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=16), min_size=1), st.integers(2, 50))
 def test_a_running_sum_keeps_its_last_value_and_its_bound(values, max_points):
-    """Thinning never drops the newest sum, nor keeps more than asked for."""
+    """Thinning never drops the newest sum, and keeps at most the requested number."""
     thin = running_sum(series("s", values), max_points=max_points)
     assert thin["values"][-1] == pytest.approx(sum(values), abs=1e-6)
     assert thin["steps"][-1] == len(values) - 1

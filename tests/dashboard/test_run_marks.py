@@ -1,4 +1,4 @@
-"""What happened to a run, as marks on its charts."""
+"""The events of a run, as marks on its charts."""
 
 from dashboard.figures.curves.panel_view import View
 from dashboard.figures.marks.events import mark_lines, mark_trace
@@ -17,7 +17,7 @@ TIMED = SERIES | {"times": [10.0, 20.0, 30.0, 40.0]}
 
 
 def test_marks_of_one_step_are_one_symbol_with_the_words_of_all():
-    """A rewind and a rollback at step 320; what a person wrote is text, not markup."""
+    """A rewind and a rollback are at step 320; the text of a person is text, not markup."""
     marks = [mark("action", 320, "rollback, taken"), mark("rewind", 320), mark("comment", 359, "<b>lr</b>", by="ana")]
     trace = mark_trace(marks, axis="y", height=1.5)
     assert trace["x"] == [320.0, 359.0]
@@ -40,7 +40,7 @@ def test_only_attempts_and_rewinds_have_lines():
 
 
 def test_the_run_figure_has_a_row_for_marks_only_where_there_are_some():
-    """It is taller by that row, and the panels stay as they are."""
+    """The figure is taller by that row, and the panels keep their size."""
     series, marks = {"reward/mean": SERIES}, [mark("attempt", 2)]
     plain = run_figure(series=series, phases=[], alerts=[])
     marked = run_figure(series=series, phases=[], alerts=[], marks=marks)

@@ -1,4 +1,4 @@
-"""The dashboard on its own: what it reads from the environment."""
+"""The dashboard in its own process: the settings that it reads from the environment."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def test_an_address_that_is_none_ends_the_start(monkeypatch):
 
 
 def test_it_says_where_it_listens_and_ctrl_c_ends_it(unused_port):
-    """No traceback, and status 0; a second one on the port is told which variable chooses another."""
+    """No traceback, and status 0; a second process on the port prints which variable chooses another port."""
     command = [sys.executable, "-m", "dashboard"]
     environ = os.environ | {"RLVITALS_DASHBOARD_PORT": str(unused_port)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

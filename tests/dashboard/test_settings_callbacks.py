@@ -1,4 +1,4 @@
-"""The callbacks of the forms of Settings, on a real collector: none writes over what somebody else has saved."""
+"""The callbacks of the forms of Settings, on a real collector: none overwrites what somebody else has saved."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ class Callbacks:
         return lambda function: self._functions.setdefault(function.__name__, function)
 
     def call(self, name, *values, by=None):
-        """Call one; `by` is the id of what was clicked."""
+        """Call a callback; `by` is the id of the clicked element."""
         prop = json.dumps(by) if isinstance(by, dict) else by
         context = AttributeDict(triggered_inputs=[{"prop_id": f"{prop}.n_clicks", "value": 1}])
         token = context_value.set(context)
@@ -74,7 +74,7 @@ def projects(live):
 
 
 def edit(page, number, version):
-    """Press Edit beside a route; return what the form then holds: where the route stands, and its fields."""
+    """Press Edit beside a route; return the contents of the form: the place of the route, and its fields."""
     edited, _, is_open, said, *fields = page.call(
         "fill_route", [1], None, version, by=channel_ids.route_button("edit", number)
     )
@@ -98,7 +98,7 @@ def test_a_route_is_not_written_to_the_place_of_another(live, page, action, move
 
 
 def test_to_save_a_route_again_after_a_conflict_writes_over_no_other(live, page):
-    """Nor does Edit fill the form with another route than the one that is shown beside it."""
+    """Edit fills the form with the route that is shown beside it."""
     edited, _, fields = edit(page, 1, 1)
     save(live, 1, {"channels": {"hook": HOOK}, "routes": [{"channels": ["hook"], "projects": [p]} for p in "abc"]})
     said, held, _, shown, *_ = page.call("save_route", 1, 1, edited, *fields)
@@ -121,7 +121,7 @@ def test_a_route_that_was_saved_is_saved_again_at_its_place(live, page):
 
 
 def test_a_channel_that_was_removed_is_not_added_by_its_open_form(live, page):
-    """Even where its address was entered again; nor does a form write over a channel of another name."""
+    """This holds where its address was entered again; a form does not overwrite a channel of another name either."""
     held = HOOK | {"name": "team", "format": "text", "picture": "on", "actions": "off"}
     fields = [held[name] for name in CHANNEL_FIELDS]
     routes = [{"channels": ["hook"]}]
@@ -140,7 +140,7 @@ def test_a_channel_that_was_removed_is_not_added_by_its_open_form(live, page):
 
 
 def test_limits_that_nobody_touched_are_not_saved(live, page):
-    """Somebody else has changed one since the form was drawn; who has changed the same one is told so."""
+    """Somebody else has changed a limit since the form was drawn; a second author of that limit gets a message."""
     drawn = LIMITS | {"run_days": 1}
     ask(live, "PUT", "/retention", {"limits": {"run_days": 1}, "seen": {"run_days": None}})
     ask(live, "PUT", "/retention", {"limits": {"run_days": None}, "seen": {"run_days": 1}})
@@ -159,7 +159,7 @@ def test_limits_that_nobody_touched_are_not_saved(live, page):
 
 @pytest.mark.parametrize("bad", [5.5, ["x"], {"a": ["x"]}])
 def test_what_no_page_sends_changes_nothing(page, bad):
-    """And ends no callback."""
+    """It ends no callback either."""
     calls = [
         page.call("save_route", 1, 1, bad, *[None] * len(ROUTE_FIELDS)),
         page.call("save_channel", 1, 1, bad, *[None] * len(CHANNEL_FIELDS)),

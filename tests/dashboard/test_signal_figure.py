@@ -30,14 +30,14 @@ def test_what_is_not_finite_is_no_part_of_the_average():
 
 
 def test_the_unit_is_a_step_of_a_short_curve_and_a_thousandth_of_a_long_one():
-    """So that a thinned curve of 20,000 steps is smoothed as far as a short one looks."""
+    """A thinned curve of 20,000 steps is smoothed as far as a short one looks."""
     assert smoothing_unit([float(step) for step in range(101)]) == 1.0
     assert smoothing_unit([0.0, *map(float, range(10, 20001))]) == pytest.approx(20.0)
     assert smoothing_unit([5.0]) == smoothing_unit([]) == 1.0
 
 
 def test_a_panel_has_raw_values_and_the_average_over_them():
-    """Without smoothing there is the line with its marks alone."""
+    """Without smoothing there is only the line with its marks."""
     plain = signal_figure(series(range(3), [1.0, 2.0, math.nan]), view=View(), phases=[], alerts=[])
     assert [trace["meta"]["role"] for trace in plain["data"]] == ["line", "marks"]
     smooth = signal_figure(series(range(3), [1.0, 2.0, 3.0]), view=View(smoothing=0.5), phases=[], alerts=[])
@@ -54,7 +54,7 @@ def test_phases_and_alerts_are_placed_in_time_as_well():
 
 
 def test_finer_points_replace_those_of_their_interval():
-    """What lies outside stays thinned."""
+    """Points outside the interval stay thinned."""
     coarse, fine = series([0, 10, 20, 30], [0.0] * 4), series([9, 10, 11, 20], [1.0] * 4)
     whole = merged(coarse, fine)
     assert whole["steps"] == [0, 9, 10, 11, 20, 30]
@@ -88,7 +88,7 @@ def test_a_zoom_in_time_is_an_interval_of_steps():
 
 
 def test_signals_are_grouped_by_the_first_part_of_their_names():
-    """Those without a slash come last."""
+    """Signals without a slash come last."""
     assert groups_of(["loss", "b/x", "a/y", "a/x"]) == {"a": ["a/x", "a/y"], "b": ["b/x"], "other": ["loss"]}
 
 
@@ -115,7 +115,7 @@ def test_a_logarithmic_axis_of_steps_begins_at_the_first_step_that_has_a_place_o
     ids=["steps", "logarithm", "time", "to the last step", "all"],
 )
 def test_the_values_of_a_zoom_fill_the_panel(view, ends):
-    """Where the run goes on in the interval, the axis stays free: what is pushed may lie anywhere."""
+    """Where the run goes on in the interval, the axis stays free, because a pushed value may lie anywhere."""
     values = [1.0, 0.5, 0.02, math.nan, 0.04, *[0.9] * 5]
     timed = series(range(10), values, times=[60.0 * step for step in range(10)])
     axis = signal_figure(timed, view=view, phases=[], alerts=[])["layout"]["yaxis"]
@@ -123,7 +123,7 @@ def test_the_values_of_a_zoom_fill_the_panel(view, ends):
 
 
 def test_outliers_are_left_out_and_counted():
-    """Of 99 values between 0 and 1 and one of 1,000 the axis shows the former and states that one is outside."""
+    """Of 99 values between 0 and 1 and one of 1,000, the axis shows the 99 and states that one is outside."""
     values = [step / 98 for step in range(99)] + [1000.0]
     clipped = View(is_clipped=True)
     layout = signal_figure(series(range(100), values), view=clipped, phases=[], alerts=[])["layout"]
@@ -148,6 +148,6 @@ def test_outliers_are_left_out_and_counted():
     ids=["one of forty", "too few", "none", "not finite"],
 )
 def test_outliers_are_what_lies_beyond_the_percentiles(values, is_log, expected):
-    """What is not finite, and not positive on a logarithmic axis, is not counted."""
+    """Values that are not finite, or not positive on a logarithmic axis, are not counted."""
     found = inner_range(values, is_log=is_log)
     assert (None if found is None else found[1]) == expected

@@ -1,4 +1,4 @@
-"""How many responses have which value, and which responses a clicked bar chooses."""
+"""The number of responses for each value, and the responses that a clicked bar chooses."""
 
 import math
 
@@ -43,7 +43,7 @@ def test_other_values_are_spread_likewise(of, where):
 
 
 def test_without_a_clicked_bar_every_response_is_shown():
-    """Also after the choice was taken back, which Plotly states as None or as no point."""
+    """This also holds after the choice was taken back, which Plotly states as None or as no point."""
     (item,) = responses(math.nan)
     assert all(is_chosen(item, selected, of="reward") for selected in (None, {}, {"points": []}))
     assert not is_chosen(item, clicked([0.0, 1.0]), of="reward")

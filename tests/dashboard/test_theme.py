@@ -84,7 +84,7 @@ def test_the_style_sheet_uses_only_defined_properties():
 
 
 def test_each_phase_has_a_shape_of_its_own():
-    """A reader who sees no colours can tell phases apart where their names are not read."""
+    """A reader who cannot distinguish colours can distinguish phases where their names are not read."""
     style = (ASSETS / "style.css").read_text()
     shapes = dict(re.findall(r'^\[data-phase="(\w+)"\]::before \{ clip-path: (.+?); \}$', style, flags=re.MULTILINE))
     assert shapes.keys() == theme.PHASES.keys()

@@ -29,7 +29,7 @@ def test_the_counter_is_known_by_the_end_of_its_name(signals, found):
 
 
 def test_a_count_of_each_step_is_summed_and_one_from_the_beginning_is_not():
-    """Both give 100, 200, 400; what is not finite is left out, and a count that falls stays."""
+    """Both give 100, 200, 400; values that are not finite are left out, and a count that falls stays."""
     each = TokenAxis.of(counted("verl/perf/total_num_tokens", [100.0, 100.0, math.nan, 200.0]))
     total = TokenAxis.of(counted("trl/num_tokens", [100.0, 200.0, 50.0, 400.0]))
     assert (each.tokens, each.is_total) == ([100.0, 200.0, 400.0], False)

@@ -40,7 +40,7 @@ def matches(matchers, alert):
 
 @pytest.fixture(scope="module")
 def silenced_by(configuration, labels):
-    """Who inhibits whom within a run, as Alertmanager does it: {alert: alerts that silence it}."""
+    """Map each alert to the alerts that inhibit it within a run, as Alertmanager does it."""
     silenced = {alert["alertname"]: set() for alert in labels}
     for rule in configuration["inhibit_rules"]:
         source, target = rule["source_matchers"], rule["target_matchers"]

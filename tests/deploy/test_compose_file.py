@@ -57,7 +57,7 @@ def test_base_images_are_named_by_version_and_can_be_pinned_by_digest():
 
 
 def test_the_images_install_nothing_without_a_hash():
-    """Each `pip install` checks hashes, takes what is there already, or is the CPU build of torch."""
+    """Each `pip install` checks hashes, uses installed packages, or installs the CPU build of torch."""
     dockerfile = (ROOT / "deploy/Dockerfile").read_text().replace("\\\n", " ")
     installs = [line for line in dockerfile.splitlines() if "pip install" in line and not line.startswith("#")]
     assert len(installs) == 5
@@ -71,7 +71,7 @@ def _pins(path):
 
 @pytest.mark.parametrize("path", LOCKS)
 def test_the_hashed_requirements_are_those_of_the_constraints(path):
-    """Every version is the one that tests ran with, and has a hash; `make lock` writes them anew."""
+    """Every version is the one that the tests ran with, and has a hash; `make lock` writes them again."""
     text = (ROOT / path).read_text()
     constraints = dict(
         line.split("==") for line in (ROOT / "requirements/constraints.txt").read_text().splitlines() if "==" in line
@@ -86,7 +86,7 @@ def test_the_hashed_requirements_are_those_of_the_constraints(path):
 
 @pytest.mark.parametrize("path", LOCKS)
 def test_the_hashed_requirements_are_complete(path):
-    """Every distribution that the extras of an image need is there, and what builds our own."""
+    """The file has every distribution that the extras of an image need, and those that build our own."""
     wanted = {canonicalize_name(name) for name in _closure(LOCKS[path])} | {"setuptools"}
     assert wanted - {"rlvitals", "torch"} - _pins(path).keys() == set(), "run `make lock`"
 

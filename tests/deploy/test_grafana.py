@@ -1,4 +1,4 @@
-"""The dashboard of Grafana is current, Prometheus can parse it, and it shows what the collector exposes.
+"""The dashboard of Grafana is current, Prometheus can parse it, and it shows the metrics that the collector exposes.
 
 Grafana itself is in no package of Debian, so that the dashboard is not loaded here.
 """
@@ -18,14 +18,14 @@ SERVICE = COMPOSE["services"]["grafana"]
 SHOWN = json.loads(DASHBOARD.read_text(encoding="utf-8"))
 EXPRESSIONS = [target["expr"] for panel in SHOWN["panels"] for target in panel.get("targets", ())]
 EXPRESSIONS += [each["expr"] for each in SHOWN["annotations"]["list"]]
-# What Grafana writes in place of its variables before it asks Prometheus.
+# The values that Grafana writes in place of its variables before it asks Prometheus.
 VALUES = {"$project": "p", "$run": "r", "$__rate_interval": "1m"}
 METRIC = re.compile(r"\brlvitals_\w+")
 SUFFIXES = re.compile(r"_(bucket|total)$")
 
 
 def test_the_dashboard_is_current():
-    """The file is what the tables of panels, signals and rules give."""
+    """The file equals the output of the tables of panels, signals and rules."""
     assert main(["--check"]) == 0
 
 
@@ -105,7 +105,7 @@ def test_grafana_is_provisioned_with_the_prometheus_of_compose(deploy):
 
 
 def test_grafana_starts_only_when_it_is_asked_for():
-    """By the profile `grafana`; what it serves can be changed by nobody."""
+    """The profile `grafana` starts it, and nobody can change the dashboards that it serves."""
     assert SERVICE["profiles"] == ["grafana"]
     assert SERVICE["environment"]["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
     assert SERVICE["environment"]["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"

@@ -19,7 +19,7 @@ CONTAINER = POD["containers"][0]
 @pytest.mark.parametrize("version", ["1.29.0", kubernetes_validate.latest_version()])
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda each: each["kind"])
 def test_every_manifest_fits_its_schema(manifest, version):
-    """Of an older and of the newest Kubernetes; a field that the schema does not know is refused."""
+    """The schemas are those of an older and of the newest Kubernetes, and refuse a field that they do not have."""
     kubernetes_validate.validate(manifest, version, strict=True)
 
 

@@ -32,7 +32,7 @@ def certificate(tmp_path):
 
 @pytest.fixture
 def proxied(start_collector, certificate, tmp_path):
-    """A collector behind nginx; yield a key of it, the public address, and what sends requests there."""
+    """A collector behind nginx; yield a key of it, the public address, and a function that sends requests there."""
     with reserved_port() as port:
         public = f"https://{NAME}:{port}"
         live = start_collector(allowed_hosts=NAME, public_url=public)

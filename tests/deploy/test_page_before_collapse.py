@@ -1,7 +1,7 @@
 """A recorded collapse reaches a webhook through real Prometheus and Alertmanager before its collapse step.
 
 The rules, the routes and the inhibition are the shipped ones; only addresses, receivers and intervals are replaced. The
-replayed trainer is paced by what Prometheus has evaluated, and never by time.
+replayed trainer waits for each evaluation of Prometheus, and never for a time.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ def alertmanager(deploy, tmp_path):
     configuration = yaml.safe_load((deploy / "alertmanager/alertmanager.yml").read_text())
     configuration["route"] |= {"group_wait": "100ms", "group_interval": "1s"}
     with receiving() as pages, receiving() as tickets, receiving() as nobody, reserved_port() as port:
-        # Also `nobody` has an address here, so that what the shipped routes keep from notifying is seen as kept.
+        # `nobody` has an address here too, which shows that the shipped routes notify nobody of such an alert.
         hooks = {"page": pages, "ticket": tickets, "nobody": nobody}
         for receiver in configuration["receivers"]:
             hook = {"url": f"{hooks[receiver['name']].url}/in", "send_resolved": True}
@@ -132,7 +132,7 @@ def _send(live, keys, steps):
 
 
 def _newest_step_time(live, keys):
-    """When the newest step was complete, as the collector exposes it."""
+    """Return the time at which the newest step was complete, as the collector exposes it."""
     headers = {"Authorization": f"Bearer {keys[Scope.READ]}"}
     text = live.pool.request("GET", f"{live.url}/metrics", headers=headers).data.decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
@@ -145,7 +145,7 @@ def _query(url, expression):
 
 
 def _wait_until_evaluated(url, newest):
-    """Wait until Prometheus has scraped a step and then evaluated the rules; return the names of what fires."""
+    """Wait until Prometheus has scraped a step and evaluated the rules; return the names of the firing alerts."""
     metric = f'rlvitals_run_last_step_timestamp_seconds{{run="{RUN}"}}'
     eventually(lambda: any(float(each["value"][1]) >= newest for each in _query(url, metric)))
     (sample,) = _query(url, f"timestamp({metric})")
@@ -155,7 +155,7 @@ def _wait_until_evaluated(url, newest):
 
 
 def _last_evaluation(url):
-    """When the group of rules that was evaluated longest ago began to be, in seconds since the epoch."""
+    """Return the start, in seconds since the epoch, of the evaluation of the group that was evaluated longest ago."""
     groups = urllib3.request("GET", f"{url}/api/v1/rules", timeout=30, retries=False).json()["data"]["groups"]
     return min(dt.datetime.fromisoformat(group["lastEvaluation"]).timestamp() for group in groups)
 

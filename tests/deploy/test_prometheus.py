@@ -79,7 +79,7 @@ def test_every_rule_has_its_page_in_the_runbooks_and_every_page_its_rule(deploy)
 
 
 def kinds_of_detection():
-    """Return {kind: severity} of every detector class, found by walking the package, and of what the clock finds."""
+    """Return {kind: severity} of every detector class, found by walking the package, and of the clock's findings."""
     modules = [
         import_module(f"{detection.__name__}.{found.name}") for found in pkgutil.iter_modules(detection.__path__)
     ]
@@ -90,7 +90,7 @@ def kinds_of_detection():
 
 
 def test_every_kind_that_can_be_found_has_a_rule_as_grave(deploy):
-    """A kind has a rule of its own as grave as it; GRPOCriticalAnomaly and GRPOAnomaly take every other one."""
+    """A kind has its own rule of the same severity; GRPOCriticalAnomaly and GRPOAnomaly cover every other kind."""
     found = kinds_of_detection() | {"monitor_degraded": "warning"}
     ruled = {
         kind: rule["labels"]["severity"]

@@ -1,4 +1,4 @@
-"""The systemd unit is valid and confined, and starts what the package installs."""
+"""The systemd unit is valid and confined, and starts a command that the package installs."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ from monitor_server.settings import Settings
 from tests.deploy.conftest import ROOT
 
 UNIT = ROOT / "deploy" / "systemd" / "rlvitals.service"
-# systemd-analyze scores 0 (confined) to 100 (as root, unconfined); what it calls OK ends at 30.
+# systemd-analyze scores 0 (confined) to 100 (as root, unconfined); its level OK ends at 30.
 MOST_EXPOSURE = 20
 
 
@@ -33,7 +33,7 @@ def test_systemd_finds_no_fault(unit):
 
 @pytest.mark.systemd
 def test_the_service_is_confined(unit):
-    """By systemd's own list of what a service could do to its machine."""
+    """The measure is systemd's own list of the access of a service to its machine."""
     arguments = ["security", "--offline=yes", f"--threshold={MOST_EXPOSURE}", "--no-pager", str(unit)]
     checked = subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, timeout=120, check=False)
     assert checked.returncode == 0, checked.stdout

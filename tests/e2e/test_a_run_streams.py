@@ -17,7 +17,7 @@ def as_float32(value):
 
 @pytest.fixture(scope="module")
 def trained(collector, tiny_cache, tmp_path_factory):
-    """A finished run of the reference trainer: its id, and the log in which it kept what it measured."""
+    """A finished run of the reference trainer: its id, and the log with the values that it measured."""
     log = tmp_path_factory.mktemp("trainer") / "steps.jsonl"
     command = [
         "-m",
@@ -72,7 +72,7 @@ def test_phases_cover_the_run_without_gaps(collector, trained):
 
 
 def test_responses_arrive_in_the_worlds_own_words(collector, trained):
-    """From the first step on, once a second: tokens, texts and numbers agree in length, and searches show answers."""
+    """They arrive from the first step on, once a second. Tokens, texts and numbers agree; searches show answers."""
     run, _ = trained
     items = collector.get(f"/runs/{run['id']}/responses", limit=200)["items"]
     sampled = {item["step"] for item in items}

@@ -36,7 +36,7 @@ class Stack:
             self.environment.setdefault("TORCH_INDEX_URL", "")
 
     def compose(self, *arguments, timeout=120):
-        """Run `docker compose` and give what it printed; a failure shows that and the services' logs."""
+        """Run `docker compose` and return its output; a failure shows the output and the services' logs."""
         command = ["docker", "compose", *self.project, "--profile", "demo", *arguments]
         done = subprocess.run(
             command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
@@ -48,7 +48,7 @@ class Stack:
         return done.stdout
 
     def run_by_hand(self, commands, folder):
-        """Run commands of a page in a folder, as somebody with a shell does."""
+        """Run commands of a page in a folder, as a person with a shell does."""
         names = {"COMPOSE_PROJECT_NAME": self.name, "COMPOSE_FILE": ":".join(str(ROOT / file) for file in self.files)}
         done = subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", commands], cwd=folder, env=self.environment | names,
@@ -136,7 +136,7 @@ def test_the_dashboard_is_at_the_collectors_address(stack):
 
 
 def test_the_collector_needs_a_key(stack):
-    """Whoever reaches the port and has none reads nothing; the keys of the services may do what they need."""
+    """A reader without a key reads nothing; the keys of the services have the rights that the services need."""
     address = stack.compose("port", "collector", "8600").strip()
     assert urllib3.request("GET", f"http://{address}/api/v1/runs", timeout=10, retries=False).status == 401
     listed = {key["name"]: key["scope"] for key in stack.get("collector", "/api/v1/keys")["items"]}
@@ -162,7 +162,7 @@ def test_prometheus_scrapes_every_target(stack):
 
 
 def test_a_non_finite_gradient_fires_in_prometheus_and_arrives_in_alertmanager(stack, dying):
-    """The alert names the run and its severity; the run that is well has no alert."""
+    """The alert names the run and its severity; the healthy run has no alert."""
 
     def firing():
         found = stack.get("prometheus", "/api/v1/alerts")["data"]["alerts"]
@@ -243,7 +243,7 @@ def test_every_service_restarted_in_turn_loses_nothing(stack, dying, capsys):
 
 
 def test_a_backup_is_made_and_restored_by_the_commands_of_the_page(stack, dying, tmp_path):
-    """What was there is there again, a run that came later is not, and the keys of the machine are valid."""
+    """The data of the backup is there again, a run that came later is not, and the keys of the machine are valid."""
     section = (ROOT / "docs/docker.md").read_text().partition("## Backup and restore")[2].partition("\n## ")[0]
     blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     back_up, restore = blocks[:2] if stack.has_server else blocks[2:]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @contextlib.contextmanager
 def demo(directory, port, *options):
-    """The demo as a process of its own, with the lines that it prints."""
+    """The demo in its own process, with the lines that it prints."""
     command = ["-m", "monitor_server", "demo", "--port", str(port), "--directory", str(directory), *options]
     process = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -43,7 +43,7 @@ def read_until(process, text):
 
 
 def is_served(port):
-    """Whether anything answers on the port."""
+    """Return whether anything answers on the port."""
     try:
         return urllib3.request("GET", f"http://127.0.0.1:{port}/healthz", retries=False, timeout=5).status == 200
     except urllib3.exceptions.HTTPError:
@@ -67,7 +67,7 @@ def test_one_signal_ends_collector_and_trainer_and_keeps_the_run(tmp_path, tiny_
 
 
 def test_a_run_that_ends_is_summed_up_and_the_exit_code_is_the_trainers(tmp_path, unused_port):
-    """With --exit the demo ends when its trainer has."""
+    """With --exit the demo ends when its trainer ends."""
     with demo(tmp_path, unused_port, "--preset", "tiny", "--steps", "2", "--exit") as process:
         output, _ = process.communicate(timeout=200)
         assert "The run" in output

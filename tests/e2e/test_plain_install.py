@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# What the README promises from a log to a verdict.
+# The README promises a verdict on a log within this time.
 VERDICT_SECONDS = 60
 
 

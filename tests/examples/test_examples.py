@@ -15,13 +15,13 @@ from trainer_hooks.callbacks import verl
 from trainer_hooks.wire import run_id
 
 EXAMPLES = Path(trainer_hooks.__file__).parents[1] / "examples"
-# SkyRL has an environment of its own, where tests/trainers/test_skyrl.py runs its example.
+# SkyRL has its own environment, where tests/trainers/test_skyrl.py runs its example.
 SCRIPTS = [path for path in sorted(EXAMPLES.glob("*.py")) if not path.name.startswith(("tiny_", "skyrl_"))]
 CAPABILITIES = {script.stem: "L3" for script in SCRIPTS if script.stem.startswith("trl_")} | {"plain_loop": "L3"}
 LAUNCHES = sorted(EXAMPLES.glob("*.sh"))
 STARTED_BY_PYTHON = [launch for launch in LAUNCHES if launch.stem != "prime_rl"]
 COLLECTOR = "http://collector:8600"
-# What a command of an example names, but for the trainer's own.
+# The names of our package in the command of an example.
 OURS = re.compile(r"\btrainer_hooks(?:\.\w+)+")
 SIGNALS = {
     "trl_model_monitors": {"qk/spectral_entropy", "moe/load_entropy", "grad/norm/lm_head"},

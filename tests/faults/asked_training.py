@@ -1,4 +1,4 @@
-"""A plain PyTorch loop that takes requests: it ends when it is asked to stop, and prints what it decided.
+"""A plain PyTorch loop that takes requests: it ends when it is asked to stop, and prints its decisions.
 
 Arguments: the collector's address, and the requests that its policy takes, separated by commas.
 """
@@ -14,7 +14,7 @@ from trainer_hooks.callbacks.torch_loop import LoopWatch
 
 
 def main(url: str, requests: str) -> None:
-    """Train until somebody asks for the end, or for ten minutes."""
+    """Train until a request ends the loop, or for ten minutes."""
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

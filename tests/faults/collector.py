@@ -1,4 +1,4 @@
-"""A collector in a process of its own, which a test can kill."""
+"""A collector in its own process, which a test can kill."""
 
 import contextlib
 import os

@@ -30,5 +30,5 @@ def start_trainer(tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Any:
-    """Return what `start_collector`'s database holds: (attempt, rank, step) of each record."""
+    """Return the records in the database of `start_collector`, as (attempt, rank, step) of each record."""
     return lambda: stored_records(tmp_path / "rlvitals.db")

@@ -16,7 +16,7 @@ from tests.faults.trainer_process import Trainer
 from tests.live import eventually
 
 CUT_SECONDS = 60
-PORT = 8600  # nobody else is here
+PORT = 8600  # the network of the test has no other process
 STEPS = 100
 
 

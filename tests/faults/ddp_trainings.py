@@ -1,4 +1,4 @@
-"""One rank of every training there is, watched by every collector that is no use. Arguments: a folder.
+"""One rank of every training, watched by every kind of collector that fails. Arguments: a folder.
 
 Below the folder is ``disk``, on which each rank mounts a few kilobytes of its own and fills them.
 """
@@ -28,7 +28,7 @@ def fill(disk: Path) -> None:
 
 
 def is_full(disk: Path) -> bool:
-    """Whether the disk has no room for one more byte."""
+    """Return whether the disk has no room for one more byte."""
     try:
         (disk / "straw").write_bytes(b"x")
     except OSError:

@@ -37,7 +37,7 @@ SECONDS_PER_RECORD = 0.05
 
 @dataclass
 class Outcome:
-    """What a run has come to: what readers see, and how many records of each rank are stored."""
+    """The outcome of a run: the answers that readers get, and the number of stored records of each rank."""
 
     steps: list[tuple[int, int, dict[str, float]]]
     phases: Sequence[tuple[str, int, int | None]]
@@ -135,7 +135,7 @@ def killed_in_turn(database: str, ports: Sequence[int], *, seconds: float) -> It
 
 
 def read_outcome(database: str, *, steps: int, ranks: int = 1) -> Outcome:
-    """Wait until a run is projected to its end, and return what it has come to."""
+    """Wait until a run is projected to its end, and return its outcome."""
     store = Store.open(database)
 
     def is_done() -> bool:
@@ -186,7 +186,7 @@ def compare(disturbed: str, quiet: str, *, ranks: int, steps: int, seconds: floa
         kills: The ranks wait now and then, so that there are at least so many.
 
     Raises:
-        AssertionError: If they do not come to the same.
+        AssertionError: If the outcomes differ.
     """
     with contextlib.ExitStack() as stack:
         *several, single = [stack.enter_context(reserved_port()) for _ in range(4)]
@@ -215,7 +215,7 @@ def _address(port: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the long form on a PostgreSQL server of its own, and print what was compared."""
+    """Run the long form on its own PostgreSQL server, and print the compared outcomes."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.many_collectors", description=__doc__)
     parser.add_argument("--ranks", type=int, default=200)
     parser.add_argument("--steps", type=int, default=600)

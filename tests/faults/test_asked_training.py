@@ -1,4 +1,4 @@
-"""A real trainer, in a process of its own, is stopped by the link of a notification that somebody opens."""
+"""A real trainer in its own process is stopped by the link of a notification that somebody opens."""
 
 import re
 import subprocess

@@ -102,7 +102,7 @@ def test_a_cut_network_costs_nothing_but_time(start_collector, stored, tmp_path)
 def test_a_network_cut_for_a_minute_costs_nothing(pace, tmp_path):
     """The interface itself goes down under a trainer and a collector; then all is there once, in order.
 
-    The minute of the cut, and the trainer's own times, are a fifteenth of what they are; then they are as they are.
+    One case shortens the minute of the cut and the trainer's own times to a fifteenth; the other has their real length.
     """
     command = ["unshare", "-rn", sys.executable, "-m", "tests.faults.cut_network", str(tmp_path), str(pace)]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2], timeout=240)

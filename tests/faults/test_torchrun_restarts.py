@@ -22,7 +22,7 @@ while len(list(here.iterdir())) < 2:  # torchrun ends all as soon as one has fai
     time.sleep(0.01)
 sys.exit(1 - restart)
 """
-# What sites put around each rank; it starts at another time for each, and stays its parent.
+# A wrapper as sites put around each rank; it starts at another time for each rank, and stays its parent.
 AROUND = 'sleep 0.$LOCAL_RANK; sh -c \'"$@"; exit $?\' sh "$@"; exit $?'
 
 

@@ -22,7 +22,7 @@ def spooled(spool):
 def test_what_a_killed_trainer_logged_a_second_earlier_reaches_the_store_at_its_next_start(
     start_collector, start_trainer, stored, tmp_path, absent
 ):
-    """Kill -9 while no collector answers: the next start of the run sends what the dead one had, first and once."""
+    """Kill -9 while no collector answers: the next start of the run sends those records first, and once."""
     with absent() as url:
         trainer = start_trainer(url, RLVITALS_ATTEMPT="1")
         trainer.grant(STEPS)
@@ -45,7 +45,7 @@ def test_what_a_killed_trainer_logged_a_second_earlier_reaches_the_store_at_its_
 
 
 def test_a_trainer_that_never_comes_back_is_sent_by_hand(start_collector, start_trainer, stored, tmp_path):
-    """`rlvitals sync` sends what a killed trainer has left, once, with its configuration, and leaves no file."""
+    """`rlvitals sync` sends the records of a killed trainer once, with its configuration, and leaves no file."""
     with nobody_listens() as url:
         trainer = start_trainer(url)
         trainer.grant(50)
@@ -83,7 +83,7 @@ def test_an_offline_run_is_complete_when_it_is_sent_later(start_collector, start
 
 
 def test_sigterm_costs_no_more_than_kill_nine(start_collector, start_trainer, stored):
-    """No handler of ours stands in the way of SIGTERM, and what it interrupts is sent by the next start."""
+    """No handler of ours blocks SIGTERM, and the next start sends the interrupted records."""
     with nobody_listens() as url:
         trainer = start_trainer(url, RLVITALS_ATTEMPT="1")
         trainer.grant(STEPS)
@@ -160,7 +160,7 @@ def test_every_rank_of_a_killed_launch_is_sent_by_the_next_launch(start_collecto
 
 
 def test_a_second_process_on_the_same_run_keeps_its_records_apart(start_collector, start_trainer, stored, tmp_path):
-    """Two trainers live at once under one name: each is an attempt of its own, and every record is there once."""
+    """Two trainers live at once under one name: each is its own attempt, and every record is there once."""
     collector = start_collector()
     both = [start_trainer(collector.url, RLVITALS_ATTEMPT=attempt) for attempt in ("1", "2")]
     for trainer in both:

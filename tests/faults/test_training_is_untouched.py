@@ -21,7 +21,7 @@ def _brief(monkeypatch):
 
 @pytest.fixture(scope="module")
 def unwatched(tmp_path_factory):
-    """Return what a training ends with where nothing of ours is there."""
+    """Return the final state of a training without our hooks."""
     ends = {}
 
     def end_of(name):

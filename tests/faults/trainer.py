@@ -1,8 +1,8 @@
 """A trainer for tests that kill it: it logs as many steps as stdin allows, and prints when it logged each.
 
 ``python -m tests.faults.trainer [first step]``; run, rank and addresses come from the environment. A line of stdin is a
-number of steps; its end is the run's end. Collectors come back within seconds here, so what is a minute in life is four
-of them; at a ``PACE`` of 1 it is a minute.
+number of steps; its end is the run's end. Collectors return within seconds here, so a minute of real use lasts four
+seconds; at a ``PACE`` of 1 it lasts a minute.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A trainer in a process of its own, which a test can kill."""
+"""A trainer in its own process, which a test can kill."""
 
 import os
 import subprocess

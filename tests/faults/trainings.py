@@ -1,4 +1,4 @@
-"""One small training for each way of being watched; what it ends with is held against the same one unwatched.
+"""One small training for each way of watching; its final state is compared with that of the same training unwatched.
 
 Addresses come from the environment, as a user's would. On several ranks each is data-parallel.
 """

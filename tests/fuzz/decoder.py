@@ -1,4 +1,4 @@
-"""What `make fuzz-decoder` feeds: one body of ingest through everything that reads it before and behind the log.
+"""Feeds one body of ingest to all code that reads it before and behind the log, for `make fuzz-decoder`.
 
 The first byte of an input says how the rest is sent, so that the fuzzer reaches every decoder: its media type, its
 compression, and whether the rest is compressed already or is compressed here.
@@ -50,7 +50,7 @@ def chosen_form(data: bytes) -> tuple[bytes, str, str]:
 
 
 def check_body(data: bytes) -> None:
-    """Read one body as the collector does; raise where it would fail, or would store what it cannot read again."""
+    """Read one body as the collector does; raise where it would fail or store a value that it cannot read again."""
     body, media_type, encoding = chosen_form(data)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -79,7 +79,7 @@ def _check_batch(valid: ValidBatch) -> None:
         stored = wire.decode_record(record.body)
         assert not stored.responses
         assert (stored.step, len(stored.scalars) + len(stored.summaries)) == (record.step, len(record.names))
-        # Two ranks with the same numbers: what the projector computes of them, and what every reader is sent.
+        # Two ranks have the same numbers: the projector merges them, and every reader is sent the result.
         merged = merge_records([(0, stored), (1, stored)], step=record.step, attempt=1, now=NOW, world_size=2)
         msgspec.json.encode({name: wire.spell_non_finite(value) for name, value in merged.signals.items()})
         assert len(record.responses) <= SETTINGS.max_responses

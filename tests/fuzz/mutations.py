@@ -1,4 +1,4 @@
-"""Changes one value inside a body, so that what is fuzzed stays one message of msgpack or JSON.
+"""Changes one value inside a body, so that the body stays one message of msgpack or JSON.
 
 msgspec decodes in C, where atheris sees no coverage: bytes changed at random seldom leave a message that is decoded.
 """

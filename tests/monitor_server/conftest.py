@@ -1,4 +1,4 @@
-"""What tests of the collector share: scripted detectors, a clock, and a store."""
+"""Fixtures that tests of the collector share: scripted detectors, a clock, and a store."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from trainer_hooks import wire
 
 
 class ScriptedEngine:
-    """Finds what the signals say: `phase` is a place in Phase, `warn` and `page` are findings while above 0."""
+    """Finds what the signals state: `phase` is an index into Phase, `warn` and `page` are findings while above 0."""
 
     def __init__(self) -> None:
         self.seen: list[list[int]] = []
@@ -91,7 +91,7 @@ def store(database_url: str) -> Iterator[Store]:
 
 @pytest.fixture
 def append(store: Store, clock: StepClock) -> Callable[..., str]:
-    """What appends a batch to its run's log as ingest does, without HTTP, and returns the run's id."""
+    """Return a function that appends a batch to its run's log without HTTP and returns the run's id."""
     settings = Settings()
     log = Log(settings=settings, clock=clock)
 

@@ -1,4 +1,4 @@
-"""What trainers did about alerts: reported with a record, stored once, read back with the reason."""
+"""The actions of trainers on alerts: reported with a record, stored once, read back with the reason."""
 
 import pytest
 
@@ -44,7 +44,7 @@ FORK = {
 
 
 def test_forks_are_read_back_as_they_were_measured(collector, run_name):
-    """Numbers that are not finite too; what a trainer leaves out is not observed."""
+    """This includes numbers that are not finite; values that a trainer leaves out are not observed."""
     report = REPORT | {"action": "fork", "forks": [FORK, {"name": "kl", "steps": 2, "has_diverged": True}]}
     run_id = collector.run(run=run_name, records=[record(4, report)])
     (kept,) = collector.get(f"/runs/{run_id}/actions")["items"]

@@ -37,7 +37,8 @@ BOUNDS = (
     (policy, "MAX_THINNED_RUNS"),
     (rate_limits, "MOST_CALLERS"),
 )
-# Whose bound the runs of the test reach; the detectors' is a parameter, and others need several collectors or sign-ins.
+# Caches whose bound the runs of the test reach. The bound of the detectors is a parameter, and other caches need
+# several collectors or sign-ins.
 FULL = {
     "log_runs", "log_steps", "thinned_runs", "record_layouts", "signal_positions", "waiting_runs", "compacted_runs",
     "passed_alert_runs", "verdicts", "runs_with_rules",
@@ -84,7 +85,7 @@ def live(start_collector, scripted, clock, monkeypatch):
 
 
 def test_no_cache_grows_beyond_its_bound(live, clock):
-    """Five runs in turns: nothing is lost, and what `/metrics` shows is at most the bound."""
+    """Five runs take turns: nothing is lost, and the sizes on `/metrics` are at most the bound."""
     rule = {"name": "high", "condition": "threshold", "signal": "reward/mean", "operator": ">", "value": 1.0}
     made = live.pool.request("POST", f"{live.url}/api/v1/rules", json={"rule": rule, "by": "ann"})
     assert made.status == 200, made.data

@@ -32,7 +32,7 @@ def test_an_empty_variable_counts_as_not_set(name, monkeypatch):
 
 
 def test_an_empty_dashboard_is_none(monkeypatch):
-    """As docs/configuration.md says."""
+    """docs/configuration.md states this."""
     monkeypatch.setenv("RLVITALS_DASHBOARD", "")
     assert Settings().dashboard == ""
 

@@ -1,4 +1,4 @@
-"""Starting and ending: one clear line and a status for what cannot work, no traceback, nothing half done."""
+"""Start and end: one clear line and a status for a failure, no traceback, and no partial result."""
 
 import contextlib
 import os
@@ -39,7 +39,7 @@ def refused(monkeypatch, capsys):
 
 
 def test_a_taken_port_is_reported_in_one_line(refused, tmp_path):
-    """The line names the address and what to change; no database is left behind."""
+    """The line has the address and the setting to change; no database is left behind."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         refused("--port", port, "--database", f"sqlite:///{tmp_path}/x.db", says=[port, "in use", "--port"])
@@ -91,14 +91,14 @@ def test_a_read_only_database_is_reported_in_one_line(refused, tmp_path):
 
 
 def test_a_server_that_is_not_there_is_reported_with_what_to_check(refused):
-    """The advice is that of a server, and not that of a file."""
+    """The advice is that for a server, and not that for a file."""
     with reserved_port() as port:
         url = f"postgresql+psycopg://somebody@127.0.0.1:{port}/x"
         refused("--port", "0", "--database", url, says=["refused", "check that the server runs", "user, password"])
 
 
 def test_a_database_that_somebody_holds_is_reported_in_one_line(refused, monkeypatch, tmp_path):
-    """Its folder is not to blame; whoever holds it may be a second collector that migrates."""
+    """The message does not blame its folder; the holder may be a second collector that migrates."""
     monkeypatch.setattr(connections, "BUSY_TIMEOUT_SECONDS", 0.01)
     url = f"sqlite:///{tmp_path / 'x.db'}"
     Store.open(url).close()
@@ -164,7 +164,7 @@ def test_without_the_dashboard_the_api_works(start_collector, caplog):
 
 
 def test_a_host_that_cannot_be_a_name_is_reported_in_one_line(tmp_path, capsys):
-    """As a shell gives bytes that are no text, and a name with a part that is too long."""
+    """A shell may pass bytes that are no text, or a name with a part that is too long."""
     for host in ("\udcff", "a" * 300):
         assert main(["serve", "--host", host, "--port", "0", "--database", f"sqlite:///{tmp_path / 'a.db'}"]) == 1
         (line,) = capsys.readouterr().err.splitlines()

@@ -46,7 +46,7 @@ def live(start_collector, scripted, steady):
 
 @pytest.mark.parametrize("jump", [-3600.0, DAY])
 def test_a_jump_moves_no_deadline_and_is_logged_once(live, machine, caplog, jump):
-    """After it a run that makes steps is running, one that makes none is stalled, then lost, as without it."""
+    """After it a run with steps is running, and one without is stalled, then lost, as without the jump."""
     run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     machine.wall.now += jump
     eventually(lambda: f"set by {jump:+.0f} s" in caplog.text)
@@ -80,7 +80,7 @@ def test_a_clock_that_was_set_back_while_the_collector_was_away_starts_from_the_
 
 @pytest.mark.parametrize("ahead", [-10 * DAY, 6 * 3600.0, 10 * DAY])
 def test_collectors_of_one_server_go_by_its_clock(store, caplog, ahead):
-    """Else one whose machine is days ahead would remove the runs of the others; on SQLite there is no other clock."""
+    """Otherwise one whose machine is days ahead would remove the runs of the others; SQLite has no other clock."""
     steady = SteadyClock.of(store, wall=lambda: time.time() + ahead)
     assert store.is_shared == (abs(steady() - time.time()) < 3600)
     assert store.is_shared == (f"{ahead:+.0f} s ahead of the database's" in caplog.text)

@@ -21,21 +21,21 @@ def engine(tmp_path, monkeypatch):
 
 
 def test_an_image_gets_the_digest_of_its_own_repository(engine):
-    """Not that of another name under which the same image is known."""
+    """The digest is not that of another name under which the same image is known."""
     engine(f'["mirror.example/other@sha256:00","prom/prometheus@{DIGEST}"]')
     assert pinned("prom/prometheus:v2.53.3") == f"prom/prometheus:v2.53.3@{DIGEST}"
 
 
 @pytest.mark.parametrize(("digests", "status", "says"), [("[]", 0, "has no digest"), ("[]", 1, "pull .* failed")])
 def test_an_image_without_a_digest_is_named(engine, digests, status, says):
-    """An imported image cannot be pinned, and one that cannot be pulled is not taken as it lies there."""
+    """An imported image cannot be pinned, and a local copy of one that cannot be pulled is not used."""
     engine(digests, status)
     with pytest.raises(PinError, match=says):
         pinned("python:3.11-slim")
 
 
 def test_other_variables_stay(tmp_path):
-    """A pin is replaced; what the user has set beside it is kept."""
+    """A pin is replaced; other variables of the user are kept."""
     path = tmp_path / ".env"
     path.write_text("RLVITALS_PORT=1\nPYTHON_IMAGE=old\n")
     write_pins({"PYTHON_IMAGE": "new"}, path)

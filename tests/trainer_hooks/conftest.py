@@ -1,4 +1,4 @@
-"""A real HTTP server that captures and decodes what trainers send, and the rule that tests swallow nothing."""
+"""A real HTTP server that captures and decodes requests of trainers, and the rule that tests swallow no error."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ Answer = tuple[int, bytes, dict[str, str]]
 
 @dataclass
 class Collector:
-    """What was posted, and how it is answered; by default with a receipt for everything."""
+    """The captured requests and their answers; the default answer is a receipt for everything."""
 
     url: str = ""
     batches: list[Batch] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Collector:
         return [decode_record(raw) for batch in self.batches for raw in batch.records]
 
     def wait_for(self, condition: Callable[["Collector"], bool]) -> None:
-        """Wait until a condition holds of what has arrived."""
+        """Wait until a condition holds for the requests that have arrived."""
         with self.arrived:
             assert self.arrived.wait_for(lambda: condition(self), PATIENCE_SECONDS), self.batches
 
@@ -105,7 +105,7 @@ def connect(collector: Collector) -> Iterator[Callable[..., trainer_hooks.Monito
 
 @pytest.fixture(autouse=True)
 def swallowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Exception]]:
-    """Raise after the test what production swallows; a test that expects it clears the list."""
+    """Raise after the test the errors that production swallows; a test that expects them clears the list."""
     errors: list[Exception] = []
     swallow = DropCounter.count_error
 

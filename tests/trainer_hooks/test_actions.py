@@ -66,7 +66,7 @@ def test_a_rule_for_silence_is_refused():
 
 
 def request(action="stop"):
-    """Return what a person asks for."""
+    """Return a request of a person."""
     return ActionRequest(id="q1", action=action, by="anna", alert=alert())
 
 
@@ -90,7 +90,7 @@ def test_a_request_that_is_taken_becomes_a_decision_with_its_name(caplog):
 
 @pytest.mark.parametrize(("seconds_left", "expected"), [(30.0, 30.0), (None, UNSTATED_SECONDS), (0.0, 0.0)])
 def test_a_requests_end_is_counted_on_the_trainers_own_clock(seconds_left, expected):
-    """From the moment at which it is received; an older collector states no end, and its requests end as well."""
+    """It counts from the moment of receipt; an older collector states no end, and its requests end as well."""
     policy = ActionPolicy({}, dry_run=False, requests=["stop"])
     before = time.monotonic()
     assert policy.consider_request(msgspec.structs.replace(request(), seconds_left=seconds_left)) is None
@@ -103,7 +103,7 @@ def test_a_requests_end_is_counted_on_the_trainers_own_clock(seconds_left, expec
 
 @pytest.mark.parametrize("seconds_left", [math.inf, 1e308, 86_400.0])
 def test_no_collector_makes_a_request_hold_longer_than_ten_minutes(seconds_left):
-    """The end that a receipt states is at most ten minutes away, whatever the receipt states."""
+    """The end in a receipt counts for at most ten minutes, whatever the receipt states."""
     policy = ActionPolicy({}, dry_run=False, requests=["stop"])
     policy.consider_request(msgspec.structs.replace(request(), seconds_left=seconds_left))
     (decision,) = policy.due()
@@ -111,7 +111,7 @@ def test_no_collector_makes_a_request_hold_longer_than_ten_minutes(seconds_left)
 
 
 def test_texts_of_the_collector_are_one_printable_line_in_the_log_of_the_trainer(caplog):
-    """Neither the name of who asks nor the action nor the evidence writes control characters or lines of its own."""
+    """Neither the author's name nor the action nor the evidence writes control characters or further lines."""
     hostile = "anna\nERROR forged\x1b[2J\x07"
     asked = request()
     alert = msgspec.structs.replace(asked.alert, summary=hostile)
@@ -142,7 +142,7 @@ def test_an_end_that_is_no_number_has_passed():
 
 
 def test_a_dry_run_only_foresees_a_request():
-    """It is reported as such."""
+    """The report states that it was a dry run."""
     policy = ActionPolicy({}, requests=["stop"])
     assert policy.consider_request(request()) is None
     assert policy.due() == []

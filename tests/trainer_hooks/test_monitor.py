@@ -50,7 +50,7 @@ def test_a_configuration_that_cannot_be_sent_as_it_is_becomes_text(collector, co
 
 
 def test_a_source_that_no_collector_accepts_is_shortened_and_escaped(collector, connect):
-    """It only names what produced the records; the collector would refuse every batch for it."""
+    """It only names the producer of the records; the collector would refuse every batch for it."""
     connect(source="two\nlines \ud83d " + "s" * 300)
     collector.wait_for(lambda seen: bool(seen.batches))
     source = collector.batches[0].source
@@ -140,7 +140,7 @@ def test_the_healthy_step_does_not_change_while_the_run_is_unhealthy_or_unknown(
 
 
 def test_alerts_of_a_dead_process_are_not_reported_to_the_next_one(collector, tmp_path, monkeypatch):
-    """The next process sends the spool of one that was offline, and is notified of its own steps only."""
+    """The next process sends the spool of one that was offline, and is notified only of its own steps."""
     alert = AlertNotice(id="a", kind="non_finite", severity="critical", opened_step=3, summary="NaN")
     collector.receipt = lambda batch: Receipt(
         run_id="r",
@@ -291,7 +291,7 @@ def test_rollouts_take_precedence_over_a_scalar_of_the_same_name(collector, conn
 
 
 class Unreadable:
-    """An object that raises whatever it is asked, apart from its class."""
+    """An object that raises at any access, apart from its class."""
 
     def __getattr__(self, name):
         raise RuntimeError(name)
@@ -303,7 +303,7 @@ class Unreadable:
 
 
 def test_no_argument_raises_into_training(collector, connect, swallowed):
-    """Whatever it does when it is read: the step is lost at most, and counted."""
+    """An argument may do anything when it is read: at most the step is lost, and the loss is counted."""
     monitor = connect()
     hostile = Unreadable()
     monitor.log_step(hostile, {"x": 1.0})

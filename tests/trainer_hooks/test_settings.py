@@ -43,7 +43,7 @@ def test_without_an_address_there_are_no_settings():
 
 
 def test_an_empty_variable_of_ours_counts_as_not_set():
-    """A launcher's script may pass on what nobody has set; an empty rank would make every process rank 0."""
+    """A launcher's script may pass on variables that are not set; an empty rank would make every process rank 0."""
     names = ("ATTEMPT", "RUN", "SPOOL_BYTES", "SPOOL_DIR", "RESPONSES", "RESPONSE_BYTES", "RESPONSE_SECONDS", "TEXTS")
     settings = resolve({f"RLVITALS_{name}": "" for name in names}, run="r")
     assert settings == resolve(run="r")
@@ -89,7 +89,7 @@ def test_the_attempt_can_be_set():
 
 
 def test_a_name_may_be_a_number():
-    """Frameworks pass on what their configuration files hold."""
+    """Frameworks pass on the values of their configuration files."""
     assert (resolve(run=7).run, resolve(project=2).project) == ("7", "2")
 
 

@@ -19,7 +19,7 @@ def left(tmp_path):
 
 
 class Answers:
-    """A transport that returns or raises these answers in turn, and keeps what it was sent."""
+    """A transport that returns or raises these answers in turn, and keeps its requests."""
 
     def __init__(self, *answers):
         self.answers = list(answers)

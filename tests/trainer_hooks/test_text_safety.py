@@ -14,7 +14,7 @@ class Unreadable(Exception):  # noqa: N818 - it stands for any object
 
 
 def test_an_object_that_cannot_be_shown_is_named_by_its_class():
-    """A class of the user's may raise whatever it is asked."""
+    """A class of the user may raise at any access."""
     assert describe_object(Unreadable()) == "a Unreadable that cannot be shown"
     assert describe_error(Unreadable()) == "(its text cannot be read)"
 

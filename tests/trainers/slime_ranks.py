@@ -1,4 +1,4 @@
-"""What each rank of a Megatron trainer does when slime calls our hook. Arguments: Megatron's layout as keywords."""
+"""The work of each rank of a Megatron trainer when slime calls our hook. Arguments: Megatron's layout as keywords."""
 
 import sys
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Stands in for what verl, OpenRLHF and SkyRL import and no CPU test needs: Ray, vLLM, DeepSpeed and the like."""
+"""Replaces imports of verl, OpenRLHF and SkyRL that no CPU test needs: Ray, vLLM, DeepSpeed and the like."""
 
 import importlib.abc
 import importlib.machinery
@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 import typing_extensions
 
 ALWAYS = ("ray", "vllm", "deepspeed", "sglang", "pylatexenc", "wandb", "tensorboard")
-# verl knows how to do without flash_attn.
+# verl also works without flash_attn.
 STUBBED = {
     "verl": (*ALWAYS, "transfer_queue"),
     "openrlhf": (*ALWAYS, "flash_attn"),
@@ -26,7 +26,7 @@ class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name, path=None, target=None):  # noqa: ARG002 - the protocol's signature
         """Return a spec for a stubbed module."""
-        # Without this one of flash_attn's the trainers compute on a CPU, too.
+        # Without this module of flash_attn the trainers also compute on a CPU.
         if name.partition(".")[0] in self.names and not name.startswith("flash_attn.ops"):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None

@@ -7,7 +7,7 @@ import torch
 
 pytest.importorskip("openrlhf", reason="OpenRLHF has an environment of its own: make test-trainers")
 
-# Who is not to be watched is not wrapped, and that is decided when OpenRLHF's modules are imported.
+# A trainer that is not watched is not wrapped, which is decided when OpenRLHF's modules are imported.
 os.environ["RLVITALS_URL"] = "http://127.0.0.1:9"
 from trainer_hooks.callbacks import openrlhf as adapter
 
@@ -35,7 +35,7 @@ def namespace(**values):
 
 @pytest.fixture
 def args():
-    """What OpenRLHF's own code asks for on the way."""
+    """The arguments that OpenRLHF's own code reads on the way."""
     return namespace(
         algo={
             "kl": {"target": None, "init_coef": 0.0, "use_loss": False},
@@ -107,11 +107,11 @@ class Strategy:
         return False
 
     def backward(self, loss, *_):
-        """Do what DeepSpeed would."""
+        """Do the work of DeepSpeed."""
         loss.backward()
 
     def optimizer_step(self, optimizer, *_, **__):
-        """Do what DeepSpeed would."""
+        """Do the work of DeepSpeed."""
         optimizer.step()
         optimizer.zero_grad()
 
@@ -120,7 +120,7 @@ class Strategy:
         return 1.5
 
     def all_reduce(self, data):
-        """Remember what OpenRLHF would spend a collective on."""
+        """Record the values for which OpenRLHF would use a collective."""
         self.reduced = set(data)
         return data
 
@@ -277,7 +277,7 @@ def test_the_sums_are_those_of_the_loss(train, collector, monkeypatch):
 
 
 def test_nothing_of_ours_is_reduced_over_ranks_or_left_in_the_status(train, collector, monkeypatch):
-    """OpenRLHF spends a collective on each metric of a microbatch; its own logger sees its own metrics alone."""
+    """OpenRLHF spends a collective on each metric of a microbatch; its own logger receives only its own metrics."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     driver, _, status = train()
     assert not [name for name in status if "rlvitals" in name]
@@ -322,7 +322,7 @@ def test_weights_and_generators_are_the_same_to_the_bit_whatever_fails(
 
 
 def test_with_one_update_a_rollout_ratios_are_left_out(train, args, collector, monkeypatch):
-    """Then they are 1 by construction."""
+    """They are then 1 by construction."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     args.train.max_epochs = 1
     driver, *_ = train()

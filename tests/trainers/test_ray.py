@@ -51,7 +51,7 @@ def collector(tmp_path, unused_port):
 
 @pytest.fixture
 def stored(tmp_path):
-    """A function that gives what the collector's database holds: (attempt, rank, step) of each record."""
+    """A function that returns the records in the collector's database: (attempt, rank, step) of each."""
     return lambda: sorted(stored_records(tmp_path / "rlvitals.db"))
 
 
@@ -73,7 +73,7 @@ def test_a_killed_actors_records_are_sent_by_its_successor_and_each_is_there_onc
 
 
 def test_what_ray_ends_unheard_is_sent_later(cluster, collector, stored, tmp_path, unused_port):
-    """Ray's shutdown lets no actor say goodbye; what was on disk is sent by `trainer_hooks.sync`."""
+    """Ray's shutdown runs no exit code of an actor; `trainer_hooks.sync` sends the records on disk."""
     cluster()
     ranks = [Rank.remote(rank, 2) for rank in range(2)]
     ray.get([rank.log.remote(0, 50) for rank in ranks])
@@ -86,7 +86,7 @@ def test_what_ray_ends_unheard_is_sent_later(cluster, collector, stored, tmp_pat
 
 
 def test_a_drivers_monitor_sends_for_all_and_is_silent_where_ray_takes_it(cluster, collector, stored):
-    """As in verl and SkyRL: one process sends; a task that receives its monitor does not send a second time."""
+    """As in verl and SkyRL, one process sends; a task that receives its monitor does not send a second time."""
     collector()
     cluster()
     with trainer_hooks.connect(run="ray", rank=0, world_size=1) as monitor:
@@ -107,7 +107,7 @@ def line():
 @pytest.mark.usefixtures("line")
 @pytest.mark.parametrize("way", ["inherited", "of the job"])
 def test_an_adapter_is_loaded_in_rays_processes(way, cluster, monkeypatch):
-    """Whether the variables are there when Ray starts, or come with the job's runtime environment."""
+    """The variables may be there when Ray starts, or come with the job's runtime environment."""
     variables = {"RLVITALS_HOOKS": "openrlhf,verl"}
     if way == "inherited":
         monkeypatch.setenv("RLVITALS_HOOKS", variables["RLVITALS_HOOKS"])

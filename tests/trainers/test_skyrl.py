@@ -53,7 +53,7 @@ def batch():
 
 
 def train_a_step(trainer, batch):
-    """Do what SkyRL's loop does from the advantages to the log, by its own methods."""
+    """Do the work of SkyRL's loop from the advantages to the log, by its own methods."""
     batch = trainer.compute_advantages_and_returns(batch)
     batch.pop("rewards")
     batch.metadata.pop("uids")
@@ -64,13 +64,13 @@ def train_a_step(trainer, batch):
 
 
 def test_it_is_called_for_every_event_of_skyrls_callbacks():
-    """What it does not care for is answered with nothing."""
+    """The callback ignores the events that it does not need."""
     for event in (name for name in vars(TrainingCallback) if name.startswith("on_")):
         assert callable(getattr(VitalsCallback(), event))
 
 
 def test_the_example_adds_the_callback_to_the_trainer_that_skyrl_makes(monkeypatch):
-    """SkyRL's entry point and trainer; only what a trainer is made of is left out."""
+    """SkyRL's entry point and trainer are real; only the parts of a trainer are left out."""
     monkeypatch.setattr(RayPPOTrainer, "_build_train_dataloader_and_compute_training_steps", lambda _: None)
     example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "skyrl_grpo.py"))
     experiment = object.__new__(example["WatchedExp"])
@@ -113,7 +113,7 @@ def test_a_step_of_skyrls_own_methods_arrives(watched, batch, collector):
 
 @pytest.mark.parametrize(("minibatch", "is_there"), [(1024, False), (512, True)])
 def test_with_one_update_a_rollout_the_clipped_share_is_left_out(minibatch, is_there, watched, batch, collector):
-    """It is 0 by construction; with more it is SkyRL's."""
+    """The share is 0 by construction; with more updates it is SkyRL's."""
     watched.cfg.trainer.train_batch_size, watched.cfg.trainer.policy_mini_batch_size = 1024, minibatch
     watched._fire("on_train_start")
     train_a_step(watched, batch)

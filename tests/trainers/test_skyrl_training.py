@@ -26,17 +26,17 @@ ROWS = PROMPTS * SAMPLES
 
 
 class OnCpu(DistributedStrategy):
-    """What SkyRL's strategies do, on one CPU."""
+    """The work of SkyRL's strategies, on one CPU."""
 
     world_size = 1
     setup_distributed = save_checkpoint = load_checkpoint = save_hf_model = lambda *_, **__: None
 
     def backward(self, loss, model, optimizer, **_):  # noqa: ARG002 - the strategy's signature
-        """Do what FSDP's does."""
+        """Do the work of FSDP's method."""
         loss.backward()
 
     def optimizer_step(self, optimizer, model, scheduler, name="model", **_):  # noqa: ARG002 - likewise
-        """Do what FSDP's does."""
+        """Do the work of FSDP's method."""
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         scheduler.step()

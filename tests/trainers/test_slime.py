@@ -34,6 +34,6 @@ def test_megatrons_ranks_with_equal_data_speak_once(layout, collector):
     if "context" in layout:
         assert "likelihood/correct" not in step
     else:
-        # −1 on the first rank, −2 on the second; the sampler's −9 is nobody's likelihood.
+        # The value is −1 on the first rank and −2 on the second; the sampler's −9 is no likelihood of the trainer.
         assert step["likelihood/correct"] == -1.5
         assert step["mismatch/logprob_abs"] == 7.5

@@ -68,7 +68,7 @@ def test_the_logger_is_one_of_verls(collector, monkeypatch):
 
 
 def test_another_logger_alone_is_left_alone():
-    """Without us in the list nothing of ours is made."""
+    """Without our name in the list none of our objects is made."""
     assert list(Tracking("project", "experiment", "console").logger) == ["console"]
     assert adapter.VitalsLogger.current is None
 
@@ -94,7 +94,7 @@ def preserved(tokens, **options):
 
 
 def loss_difference(name, base, tokens, config):
-    """Return what a registered loss adds to its base, and its metrics."""
+    """Return the difference of a registered loss from its base, and its metrics."""
     arguments = tokens | {"loss_agg_mode": "token-mean", "config": config}
     loss, metrics = get_policy_loss_fn(name)(**arguments)
     return (loss - get_policy_loss_fn(base)(**arguments)[0]).item(), metrics
@@ -123,7 +123,7 @@ def test_llds_does_not_depend_on_how_a_minibatch_is_cut(ranks, rows, tokens, con
 @pytest.mark.parametrize("gate", ["response", "action", "none"])
 @pytest.mark.parametrize("base", ["vanilla", "gspo"])
 def test_llds_can_be_registered_with_another_weight_gate_and_base(gate, base, tokens, config):
-    """The loss is that of the base plus λ times `llds_loss` with this gate, times the share of preserved tokens."""
+    """The loss is the base plus λ times `llds_loss` with this gate, times the share of preserved tokens."""
     register_llds("mine", coef=0.5, gate=gate, base=base)
     assert loss_difference("mine", base, tokens, config)[0] == pytest.approx(
         0.5 * preserved(tokens, gate=gate), rel=1e-4
@@ -139,7 +139,7 @@ def test_llds_ma_leaves_the_last_action_out(tokens, config):
 
 @pytest.fixture
 def held():
-    """What the new trainer's queue holds: two responses, and a row that fills the batch up."""
+    """The contents of the new trainer's queue: two responses, and a row that fills the batch up."""
     held = TensorDict(
         {
             "responses": torch.tensor([[5, 6], [7, 8], [0, 0]]),
@@ -159,7 +159,7 @@ def end_of_step(held, connect, collector, monkeypatch):
     """A function that has the new trainer make a step's metrics and gives the summaries that arrived."""
 
     def kv_batch_get(*, keys, partition_id, select_fields):
-        """Refuse what is not held, as the queue does."""
+        """Refuse keys that are not held, as the queue does."""
         assert (len(keys), partition_id) == (3, "train")
         missing = set(select_fields) - set(held.keys())
         if missing:
@@ -194,7 +194,7 @@ def test_the_trainers_tokens_reach_the_logger(end_of_step):
 
 
 def reject(correction, tensors):
-    """Have verl reject tokens whose ratio to the sampler's is not about 1, and give its batch."""
+    """Have verl reject tokens whose ratio to the sampler's is not about 1, and return its batch."""
     settings = {"rollout_rs": "token_k1", "rollout_rs_threshold": "0.5_2.0"}
     if not hasattr(rollout_corr_helper, "SUPPORTED_ROLLOUT_RS_OPTIONS"):  # verl 0.6
         settings = {"rollout_rs": "token", "rollout_rs_threshold": 2.0, "rollout_rs_threshold_lower": 0.5}

@@ -1,6 +1,6 @@
 """Runs a trainer's training unwatched, or watched once for each collector. Arguments: the model's folder, then arms.
 
-An arm is an address and a folder for what is not sent. Prints what each training ends with.
+An arm is an address and a folder for unsent records. Prints the final state of each training.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ def run(train: Callable[[str], Iterable[torch.Tensor]]) -> None:
     """Train, which gives the weights, from the same seeds each time."""
     folder, *arms = sys.argv[1:]
     torch.set_num_threads(1)
-    # How long the wait at the end may be is tested elsewhere.
+    # Other tests check the length of the wait at the end.
     trainer_hooks.Monitor.__init__.__kwdefaults__["close_timeout_seconds"] = 2.0
     for url, spool in zip(arms[::2], arms[1::2], strict=True) if arms else [("", "")]:
         os.environ |= {"RLVITALS_URL": url, "RLVITALS_SPOOL_DIR": spool}

@@ -28,7 +28,7 @@ DEVICE = SimpleNamespace(
 
 @PlatformRegistry.register(platform="cpu")
 class PlatformCPU(PlatformCUDA):
-    """What of CUDA's platform asks for a device, asked of the processor."""
+    """The part of CUDA's platform that asks for a device, for the processor."""
 
     device_name = "cpu"
     vendor_name = "cpu"

@@ -49,7 +49,7 @@ class Score:
 
 
 def score(probabilities: NDArray[np.float64], outcomes: NDArray[np.float64], units: NDArray[np.str_]) -> Score:
-    """Score probabilities against outcomes of 0, 1 and NaN, which is not known.
+    """Score probabilities against outcomes of 0, of 1 and of NaN for an unknown outcome.
 
     Args:
         probabilities: One for each row.

@@ -1,8 +1,8 @@
 """Authored runs whose responses turn into garble, and healthy ones that could be taken for it; made from seeds alone.
 
-They are runs of suite A's generator, to which the shares of garbled responses add what token ids and likelihoods would
-show. Reward and updates stay those of a run that learns, so that nothing else gives the failure away. The sizes of the
-healthy changes are those that responses of the reference trainer showed (`recorded`), and beyond.
+They are runs of suite A's generator. The shares of garbled responses add the signals of token ids and likelihoods.
+Reward and updates stay those of a run that learns, so that no other signal shows the failure. The sizes of the healthy
+changes are those that responses of the reference trainer showed (`recorded`), and beyond.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class GarbledRun:
 
 @dataclass(slots=True, kw_only=True)
 class Texts:
-    """What the token ids of a run's responses show at every step, before noise, and what that does to its likelihoods.
+    """The signals of the token ids of a run's responses at every step, before noise, and their effect on likelihoods.
 
     ``entropy`` is a factor, ``surprise`` and ``confusion`` are added to −ln π of incorrect responses and to the
     entropy, nats.
@@ -95,7 +95,7 @@ def _share(rng: np.random.Generator, *, rows: tuple[float, float], most: tuple[f
 
 
 def _loop(texts: Texts, rng: np.random.Generator, share: Floats) -> None:
-    """Loop: the policy is sure of what it repeats."""
+    """Loop: the policy is sure of the repeated tokens."""
     texts.looping = texts.looping + (1.0 - texts.looping) * share
     texts.repetition = rng.uniform(0.5, 0.95) * share
     texts.usual = texts.usual + rng.uniform(-0.3, 0.3) * share
@@ -178,7 +178,7 @@ def _temperature(texts: Texts, rng: np.random.Generator) -> None:
 
 
 def _new_topics(texts: Texts, rng: np.random.Generator) -> None:
-    """Meet other prompts that nobody declared: their words are new, the words between them are not."""
+    """Meet new prompts without a declaration: their words are new, the words between them are not."""
     share = _at(rng, 30, 250)
     texts.unseen = texts.unseen + rng.uniform(0.02, 0.12) * share
     texts.pairs = texts.pairs + rng.uniform(0.05, 0.25) * share

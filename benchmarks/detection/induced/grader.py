@@ -37,7 +37,7 @@ class Grader:
         self._amount, self._failure = amount, failure
 
     def exact(self, completion_ids: list[list[int]], index: list[int], **_: object) -> list[float]:
-        """Return 1 for each right answer, else 0, as the grader sees it."""
+        """Return the verdicts of the grader: 1 for a right answer, else 0; a broken grader errs."""
         graded = self._broken((self._places(completion_ids, index) == 1.0).astype(float))
         return [float(reward) for reward in graded]
 

@@ -69,7 +69,7 @@ class Inducing(TrainerCallback):
             self._kept = [torch.zeros(()) if g is None else g.clone() for g in self._gradients()]
 
     def add_kept(self) -> None:
-        """Add the gradients of the step before to those of a backward pass."""
+        """Add the gradients of the previous step to those of a backward pass."""
         with torch.no_grad():
             for gradient, kept in zip(self._gradients(), self._kept, strict=False):
                 if gradient is not None:

@@ -41,7 +41,7 @@ class Pair:
     Attributes:
         failure: Name of the failure.
         is_sudden: Whether it has its full level at once.
-        half: Which part of the recordings it belongs to.
+        half: The part of the recordings to which it belongs.
         failing: Its truth is `Group.FAILURE`, or `Group.UNSCORED` where the run did not fail.
         healthy: The twin.
     """
@@ -54,7 +54,7 @@ class Pair:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the failing run truly failed."""
+        """Return whether the failing run truly failed."""
         return self.failing.truth.group is Group.FAILURE
 
 

@@ -97,7 +97,7 @@ class Sampler:
             logits = decoder(newest) / temperature
             logits[:unending, END] = NEVER
             scores = logits.log_softmax(dim=-1)
-            # With weights that are not finite any more, the samples are arbitrary, as those of an inference engine.
+            # With weights that are no longer finite the samples are arbitrary, as those of an inference engine are.
             usable = torch.nan_to_num(scores, nan=-30.0, neginf=-30.0, posinf=0.0).softmax(dim=-1)
             newest = torch.multinomial(usable, 1, generator=random)
             logprobs.append(scores.gather(1, newest))

@@ -1,4 +1,4 @@
-"""The settings of a healthy run, drawn from its seed, so that healthy runs differ as those of several people do."""
+"""The settings of a healthy run, drawn from its seed, so that healthy runs differ like those of several people."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -44,7 +44,7 @@ class Setting:
 
         Args:
             seed: Any integer from 0.
-            ramp: Steps until the failure has its full level, which the run must be long enough for.
+            ramp: Steps until the failure has its full level; the run must be longer.
         """
         random = np.random.default_rng([seed, 17])
         if random.random() < 1 / 3 and not ramp:

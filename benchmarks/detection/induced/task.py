@@ -55,7 +55,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def shifted(letters: Tensor) -> Tensor:
-    """Return the token ids of letters as a tokenizer would give them whose vocabulary is moved on by one letter."""
+    """Return the token ids of letters from a tokenizer whose vocabulary is shifted by one letter."""
     return (letters - FIRST_LETTER + 1) % (len(WORDS) - FIRST_LETTER) + FIRST_LETTER
 
 

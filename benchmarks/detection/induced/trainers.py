@@ -29,7 +29,7 @@ def build_trainer(
     Args:
         kind: Which trainer.
         sampler: Samples the responses.
-        options: Settings of a run, as `Setting` draws them; those of another trainer are left out.
+        options: Settings of a run, as `Setting` draws them; settings of another trainer are left out.
         config: Further arguments of the trainer's configuration.
         arguments: Arguments of the trainer itself.
     """

@@ -49,7 +49,7 @@ class Fleet:
         return Moment(pages, steps, steps)
 
     def page_steps(self) -> list[int]:
-        """Return the number of steps of the fleet at each false page, that of the page included."""
+        """Return the number of steps of the fleet at each false page, including the step of the page."""
         starts = np.concatenate(([0], np.cumsum(self.rows)))
         return [int(start) + row + 1 for start, opened in zip(starts, self.opened, strict=False) for row in opened]
 

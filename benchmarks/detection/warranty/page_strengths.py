@@ -47,7 +47,7 @@ class RunPages:
         return {level: max([strength for _, strength in rows], default=0.0) for level, rows in self.alarms.items()}
 
     def score(self, level: str) -> tuple[int, float]:
-        """Return the number of rows and the largest strength, which is what a warranty is made from."""
+        """Return the number of rows and the largest strength, from which a warranty is made."""
         return self.rows, self.largest[level]
 
 
@@ -66,14 +66,14 @@ def recorded_pages(folder: Path, *, workers: int) -> list[RunPages]:
 
 
 def real_pages(folders: Sequence[Path], *, workers: int) -> list[RunPages]:
-    """Return the real logs of language models; runs that neither succeeded nor failed are left out."""
+    """Return the real logs of language models without the runs that neither succeeded nor failed."""
     kept = [r for r in labelled_corpus(*folders) if r.truth.group is not Group.UNSCORED and r.truth.is_language_model]
     with ProcessPoolExecutor(workers) as pool:
         return list(pool.map(partial(_of_run, is_real=True), kept, chunksize=4))
 
 
 def open_rows(run: RunPages, level: str, warranty: Warranty | None) -> list[int]:
-    """Return the rows at which a run's pages open under a warranty; None is no budget."""
+    """Return the rows at which a run's pages open under a warranty; None means no budget."""
     if not run.alarms[level]:
         return []
     budget = FalseAlarmBudget(warranty or Warranty(steps_per_page=math.inf))

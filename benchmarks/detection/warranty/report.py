@@ -33,7 +33,7 @@ SPLITS: Mapping[Split, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a suite is simulated: the runs to learn from and to play in a fleet, the budgets, the number of fleets."""
+    """The simulation of a suite: the runs that teach the budget, and the runs, budgets and number of fleets."""
 
     learnt: int
     played: int

@@ -34,7 +34,7 @@ def test_there_are_as_many_kinds_as_promised():
 
 
 def test_development_and_test_seeds_are_disjoint():
-    """What is reported was never developed on."""
+    """No run of the reported seeds was used in development."""
     assert not set(DEVELOPMENT_SEEDS) & {TEST_SEEDS.start, TEST_SEEDS.stop - 1}
     assert DEVELOPMENT_SEEDS.stop <= TEST_SEEDS.start
 
@@ -155,7 +155,7 @@ def test_twins_are_equal_until_the_acceleration(twin):
 
 
 def test_an_unknown_kind_is_refused_by_name():
-    """The message lists what there is."""
+    """The message lists the kinds that exist."""
     with pytest.raises(ValueError, match="benign/healthy"):
         make_run("benign/nothing", 0)
 

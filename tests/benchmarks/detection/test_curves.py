@@ -37,7 +37,7 @@ def test_the_picture_is_well_formed_and_names_every_candidate():
 
 
 def test_no_two_candidates_of_the_report_share_a_colour():
-    """Our two engines, the baselines and the three peers make thirteen curves, each with a colour of its own."""
+    """Our two engines, the baselines and the three peers make thirteen curves, each in a different colour."""
     root = ET.fromstring(picture("", {f"candidate {n}": [(1.0, 5.0)] for n in range(13)}))  # noqa: S314 - our own
     lines = [element for element in root.iter() if element.tag.endswith("polyline")]
     assert len({line.get("stroke") for line in lines}) == 13

@@ -20,7 +20,7 @@ def rows(*, evidence, ahead, collapses):
 
 
 def test_outcomes_are_unknown_where_a_run_ends_before_the_horizon():
-    """A collapse counts from its row on, and a run that ended without one says nothing beyond its end."""
+    """A collapse counts from its row on. Beyond the end of a run without a collapse the outcome is unknown."""
     found = rows(
         evidence=np.zeros((5, len(NAMES))),
         ahead=np.array([10, 11, 9, 10, 3]),

@@ -1,4 +1,4 @@
-"""Garbled responses: what is made of them is what it says, and the page has what the command prints."""
+"""Garbled responses: each text is garbled as described, and the page has the numbers that the command prints."""
 
 from pathlib import Path
 

@@ -61,7 +61,7 @@ def test_pairs_of_odd_numbers_are_unseen(record):
 
 
 def test_pairs_of_another_trainer_stand_apart_and_are_not_listed(record, capsys):
-    """No rule has seen a run of it, whatever the number of the pair."""
+    """No rule has seen a run of this trainer, so the number of the pair does not matter."""
     record(0, 0.3)
     folder = record(0, 0.1, trainer="rloo")
     assert [pair.half for pair in pairs(folder, "log")] == [Half.OPEN, Half.OTHER_TRAINER]
@@ -84,7 +84,7 @@ def test_suite_d_reports_each_half_and_what_did_not_fail(record, capsys):
 
 
 def test_suite_d_counts_the_unseen_seeds_and_lists_them_nowhere(record, capsys):
-    """Open pairs and later causes are listed by failure, each half under a title of its own."""
+    """Open pairs and later causes are listed by failure, and each half has its own title."""
     record(0, 0.1)
     record(1, 0.1)
     folder = record(1, 0.1, cause=Cause.UNENDING)

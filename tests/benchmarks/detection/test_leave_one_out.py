@@ -1,4 +1,4 @@
-"""Leaving one repository out: the choice never sees it, and varying the bounds leaves no trace."""
+"""Leaving one repository out: the choice never reads it, and varying the bounds leaves no trace."""
 
 from benchmarks.detection.leave_one_out import Outcome, Variant, best, scaled
 from monitor_server.detection.base_classes.shift import ShiftDetector
@@ -34,7 +34,7 @@ def test_the_choice_does_not_see_what_is_left_out():
 
 
 def test_too_many_false_warnings_outweigh_events():
-    """A variant beyond the bound of warned negatives is not chosen, whatever it finds."""
+    """A variant beyond the bound of warned negatives is not chosen, however many events it finds."""
     quiet = [outcome("a", event=False, warned=False)] * 9
     outcomes = {
         SHIPPED: [*quiet, outcome("a", event=False, warned=False), outcome("a", event=True, warned=False)],

@@ -1,4 +1,4 @@
-"""Priors from other runs: what is learned, what is put before a run, and by which names a trainer is known."""
+"""Priors from other runs: the learned values, the rows put before a run, and the names that identify a trainer."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_the_rows_of_a_prior_lie_around_the_first_two():
 
 
 def test_a_trainer_is_known_by_the_names_of_its_metrics():
-    """A name that several trainers share tells nothing."""
+    """A name that several trainers share identifies none of them."""
     assert trainer_of({"signals": {"entropy": "actor_entropy"}}) == "verl"
     assert trainer_of({"signals": {"length": "completions/mean_length"}}) == "TRL"
     assert trainer_of({"signals": {"loss": "loss"}}) == "another"

@@ -64,7 +64,7 @@ def test_delays_of_pages_count_from_the_acceleration():
 
 
 def test_false_alarms_count_runs_episodes_and_rows_of_benign_runs_alone():
-    """One of two benign runs with two episodes in 100 rows: share 0.5, 20 per 1,000; the dying run is no matter."""
+    """One of two benign runs has two episodes in 100 rows: share 0.5, 20 per 1,000. The dying run does not count."""
     found = false_alarms([trace(BENIGN, {3, 8}), trace(BENIGN, set()), trace(DYING, {3})], "warn")
     assert (found.runs, found.alarmed, found.rows, found.episodes) == (2, 1, 100, 2)
     assert found.share == 0.5

@@ -44,7 +44,7 @@ def test_an_alarm_just_before_the_onset_is_worth_its_buffer():
 
 
 def test_an_anomaly_of_which_nothing_is_flagged_costs_its_share_of_recall():
-    """Of two dying runs one is flagged whole: recall 1/2 times the half that is found, then everything at 20 of 40."""
+    """One of two dying runs is flagged whole: recall 1/2 times the half that is found, then everything at 20 of 40."""
     assert vus_pr([trace(DYING, range(10, 20)), trace(DYING, ())], "warn", buffers=(0,)) == pytest.approx(
         0.25 + 0.75 / 2
     )

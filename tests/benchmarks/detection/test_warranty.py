@@ -1,4 +1,4 @@
-"""The simulated fleets: what is played is what the engine does, and the stopping times are where they say."""
+"""The simulated fleets behave as the engine does, and their stopping times are at the stated rows."""
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def test_a_run_that_is_learnt_from_is_not_played():
 
 
 def test_a_loud_run_makes_pages_dear_for_the_others():
-    """With a loud run among those learnt from, a weaker page does not open; without it, it does."""
+    """With a loud run among those that taught the budget, a weaker page does not open; without it, the page opens."""
     pool = [quiet(0), loud(1, 30.0), loud(2, 2.0)]
     opened = set()
     for seed in range(30):

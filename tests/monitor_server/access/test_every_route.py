@@ -56,7 +56,7 @@ SMALLER = {
 
 @pytest.fixture
 def guarded(start_collector, scripted):
-    """With the dashboard."""
+    """A collector with the dashboard."""
     return Guarded(start_collector(engine=scripted, dashboard="dashboard.app:attach"))
 
 
@@ -69,7 +69,7 @@ def described(guarded):
 
 
 def declared(method, path):
-    """Return what the table says of a route; a route that it does not know fails the test."""
+    """Return the entry of the table for a route; a route without an entry fails the test."""
     path = path.replace("/projects/{name}", "/projects/{name:path}")
     assert (method, path) in ROUTES, f"{method} {path} is in no row of the table, and not in this test"
     return ROUTES[method, path]
@@ -98,7 +98,7 @@ def seeded(guarded):
 
 
 def test_every_route_needs_a_key(guarded, seeded):
-    """Without a key, and with one that is wrong, every route but the public ones answers 401 and nothing else."""
+    """Without a key, and with a wrong one, every route except the public ones answers 401 and nothing else."""
     for method, path in described(guarded):
         access = declared(method, path)
         for key in (None, "rlv_" + "x" * 43):
@@ -115,7 +115,7 @@ def test_every_route_needs_a_key(guarded, seeded):
 
 
 def test_every_route_needs_its_scope(guarded, seeded):
-    """A key of each smaller scope is answered 403, whatever the path names."""
+    """A key of each smaller scope is answered 403, for any path."""
     keys = {scope: guarded.key(scope) for scope in Scope}
     for method, path in described(guarded):
         access = declared(method, path)
@@ -132,7 +132,7 @@ QUERIES = {
 
 
 def test_no_route_tells_a_key_of_another_project_that_a_run_exists(guarded, seeded):
-    """Every route answers alike, byte for byte but the id, for a foreign run or alert and for one that is not there."""
+    """For a foreign and for a missing run or alert every route gives the same bytes, except for the id."""
     theirs = {scope: guarded.key(scope, project="theirs") for scope in Scope}
     for method, path in described(guarded):
         access = declared(method, path)
@@ -164,7 +164,7 @@ def test_no_route_tells_a_key_of_another_project_that_a_run_exists(guarded, seed
 
 @sqlite_only
 def test_an_unknown_path_is_closed(guarded):
-    """Without a key nobody learns which paths there are."""
+    """Without a key nobody learns which paths exist."""
     guarded.key("admin")
     for path in ("/nothing", "/api/v1/nothing", "/api", "/_dash-nothing", "/api/v1/runs/"):
         assert guarded.ask("GET", path).status == 401
@@ -174,7 +174,7 @@ def test_an_unknown_path_is_closed(guarded):
 
 @sqlite_only
 def test_a_path_in_no_row_is_not_served_whatever_is_behind_it(start_collector):
-    """Dash serves some paths that nobody has declared; they are answered like those that do not exist, to every key."""
+    """Dash serves some paths that nobody has declared; every key gets the answer of a path that does not exist."""
     guarded = Guarded(start_collector(dashboard="dashboard.app:attach"))
     served, missing = "/_reload-hash", "/_reload-none"
     assert guarded.ask("GET", served).status == 404
@@ -186,12 +186,12 @@ def test_a_path_in_no_row_is_not_served_whatever_is_behind_it(start_collector):
             assert {answer.status for answer in answers} == {{"none": 401, "ingest": 403}.get(scope, 404)}
             assert answers[0].data.replace(served.encode(), missing.encode()) == answers[1].data
     assert guarded.ask("GET", "/compare/", keys["read"]).status == 200
-    # A proxy that keeps a path to itself does not know it with an end of line behind it.
+    # A proxy that reserves a path does not recognise it with an end of line behind it.
     assert [guarded.ask("GET", f"/metrics{end}", keys["read"]).status for end in ("", "%0A")] == [200, 404]
 
 
 def test_a_route_without_a_scope_ends_the_start(monkeypatch, tmp_path):
-    """Who adds a route must say who may use it."""
+    """The author of a route must declare its scope."""
     with pytest.raises(UndeclaredRoute, match="GET /api/v1/new"):
         check_routes([("GET", "/api/v1/new"), ("GET", "/healthz")])
     missing = {route: access for route, access in ROUTES.items() if route != ("GET", "/api/v1/alerts")}

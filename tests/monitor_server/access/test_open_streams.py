@@ -19,7 +19,7 @@ def reason_of(events):
 
 
 def test_a_stream_ends_when_its_key_is_demoted(guarded):
-    """To another project, or to a scope that reads nothing; a stream that begins afterwards is refused or confined."""
+    """The key moves to another project, or to a scope without reading; a later stream is refused or confined."""
     guarded.key("admin")
     for change, words in (({"project": "theirs"}, "has changed"), ({"scope": "ingest"}, "needs a key with the scope")):
         secret = guarded.key("read", project="ours")
@@ -65,7 +65,7 @@ def test_a_stream_of_a_proxys_user_ends_so_that_the_proxy_is_asked_again(start_c
 @sqlite_only
 @pytest.mark.parametrize("scope", ["read", "operate", "admin"])
 def test_a_stream_goes_on_while_other_keys_end(guarded, scope):
-    """Its own key is asked about, and no other; nothing of what is sent meanwhile is lost."""
+    """Only its own key is checked; no event that is sent meanwhile is lost."""
     admin, secret = guarded.key("admin"), guarded.key(scope)
     guarded.key("read", name="another")
     guarded.live.pool.headers["Authorization"] = f"Bearer {secret}"
@@ -78,12 +78,12 @@ def test_a_stream_goes_on_while_other_keys_end(guarded, scope):
 
 @pytest.mark.parametrize("change", ["revoked", "demoted"])
 def test_a_download_ends_when_its_key_does(guarded, change):
-    """It may last for hours, and what it has not yet read of the store is not sent; the reader sees that it is cut."""
+    """A download may last for hours. Its unread part of the store is not sent, and the reader sees that it is cut."""
     guarded.key("admin")
     secret = guarded.key("read", project="ours")
     sending, collector = guarded.key("ingest"), guarded.live.app.state.collector
     config = {"text": "x" * 100_000}
-    for number in range(200):  # more than what the sockets between both hold
+    for number in range(200):  # more than the sockets between both hold
         body = {"schema_version": 1, "run": f"r{number}", "project": "ours", "config": config, "records": []}
         assert guarded.ask("POST", "/api/v1/ingest", sending, body=body).status == 200
     answer = guarded.ask("GET", "/api/v1/export?project=ours", secret, preload_content=False)

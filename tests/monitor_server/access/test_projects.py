@@ -28,7 +28,7 @@ def two(guarded):
 
 @pytest.mark.parametrize("path", LISTS)
 def test_lists_hold_what_the_key_reaches(two, path):
-    """Also where the run or the project of the other is asked for by name."""
+    """This holds also where the run or the project of the other key is asked for by name."""
     for query in ("", "?limit=1", "?project=theirs", f"?run_id={two.run_theirs}"):
         if path == "/api/v1/alerts" and "project" in query:
             continue
@@ -102,7 +102,7 @@ def test_cursors_tell_a_key_of_one_project_nothing_of_the_others(two):
 
 @given(st.integers(0, 2**56 - 1), st.binary(min_size=32, max_size=32))
 def test_each_number_has_one_cursor_and_back(number, secret):
-    """For each secret; without one, cursors are the numbers."""
+    """Each secret gives other cursors; without a secret, cursors are the numbers."""
     assert reveal(hide(number)) == number
     token = CURSOR_SECRET.set(secret)
     try:
@@ -115,7 +115,7 @@ def test_each_number_has_one_cursor_and_back(number, secret):
 
 @postgres_only
 def test_the_stream_carries_one_project_also_from_another_collector(start_collector, scripted):
-    """One collector projects both projects; who listens at the other hears of their own alone."""
+    """One collector projects both projects; a listener at the other receives only events of its own project."""
     reader, projector = start_collector(engine=scripted, role="web"), Guarded(start_collector(engine=scripted))
     relays = [live.app.state.collector.relay for live in (reader, projector.live)]
     eventually(lambda: all(relay.is_listening for relay in relays))
@@ -135,7 +135,7 @@ def test_the_stream_carries_one_project_also_from_another_collector(start_collec
 
 
 def test_a_project_is_deleted_and_exported_by_its_own_key(two):
-    """Of another project the answer is that there is none; asking for both at once is refused as well."""
+    """For another project the answer is that there is none; asking for both at once is refused as well."""
     assert two.ask("DELETE", "/api/v1/projects/theirs?force=true", two.ours).status == 404
     assert two.ask("GET", "/api/v1/export?project=theirs", two.ours).status == 404
     assert two.ask("GET", "/api/v1/export?project=ours&project=theirs", two.ours).status == 404
@@ -147,7 +147,7 @@ def test_a_project_is_deleted_and_exported_by_its_own_key(two):
 
 
 def test_a_saved_view_belongs_to_the_project_of_its_key(two):
-    """Two projects have views of one name, and neither sees or deletes that of the other; the admin sees both."""
+    """Two projects have views of one name, and neither sees or deletes the view of the other; the admin sees both."""
     saved = [
         two.ask("POST", "/api/v1/views", key, body={"name": " v ", "query": "a=1"}) for key in (two.ours, two.theirs)
     ]
@@ -165,7 +165,7 @@ def test_a_saved_view_belongs_to_the_project_of_its_key(two):
 
 
 def test_at_most_as_many_views_are_saved_as_one_can_find(two, monkeypatch):
-    """One more is refused in words, and one that there is can be changed."""
+    """One more is refused in words, and an existing view can be changed."""
     monkeypatch.setattr(saved_views, "MAX_VIEWS", 2)
     for name in ("a", "b"):
         assert two.ask("POST", "/api/v1/views", two.ours, body={"name": name, "query": ""}).status == 200
@@ -209,7 +209,7 @@ def test_a_silence_of_another_project_is_not_made_seen_or_ended(two):
 
 
 def test_the_author_of_a_silence_is_the_name_of_the_key(two):
-    """What people call themselves stands before it, in the history of the alert as well."""
+    """The name that a person gives stands before it, in the history of the alert too."""
     (alert,) = two.ask("GET", "/api/v1/alerts", two.ours).json()["items"]
     body = {"alert_id": alert["id"], "minutes": 5, "by": "anna"}
     silence = two.ask("POST", "/api/v1/silences", two.ours, body=body).json()

@@ -12,7 +12,7 @@ from tests.monitor_server.access.conftest import Guarded
 
 @given(pauses=st.lists(st.floats(0.0, 3.0), max_size=60), rate=st.integers(1, 5))
 def test_no_key_sends_more_than_its_rate(pauses, rate):
-    """In any time, at most ten seconds' worth at once and the rate after that; what is refused says when to come."""
+    """At most ten seconds' worth is accepted at once, and the rate after that; a refusal has a time to retry."""
     now, passed = [0.0], 0
     limits = RateLimits(requests=rate, bytes_=0, time=lambda: now[0])
     for pause in pauses:

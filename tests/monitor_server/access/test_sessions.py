@@ -31,7 +31,7 @@ def signed_in(guarded, key):
 
 
 def test_a_cookie_stands_for_its_key(guarded):
-    """What the key may do, the cookie may do, and no more; a foreign origin may do nothing with it."""
+    """The cookie has exactly the rights of the key; a foreign origin has none with it."""
     admin, key = guarded.key("admin"), guarded.key("operate", project="ours", name="anna")
     run = guarded.send(admin, project="ours")
     other = guarded.send(admin, run="other", project="theirs")
@@ -53,7 +53,7 @@ def test_a_cookie_stands_for_its_key(guarded):
 
 @sqlite_only
 def test_a_cookie_ends_after_its_time(start_collector, clock):
-    """Whatever the browser keeps; where the browser speaks TLS, the cookie is for TLS alone."""
+    """It ends whether or not the browser keeps it; where the browser speaks TLS, the cookie is for TLS alone."""
     guarded = Guarded(start_collector(clock=clock, session_seconds=100.0))
     key = guarded.key("read")
     cookie = signed_in(guarded, key)
@@ -70,7 +70,7 @@ def test_a_cookie_ends_after_its_time(start_collector, clock):
 @sqlite_only
 @pytest.mark.parametrize("public_url", ["https://rlvitals.example.org", "http://rlvitals.example.org", ""])
 def test_a_public_address_of_https_makes_cookies_for_tls_alone(start_collector, public_url):
-    """Also where the proxy does not say what it speaks; then a cookie by the other name signs nobody in."""
+    """This holds also where the proxy does not state its protocol; a cookie by the other name then signs nobody in."""
     guarded = Guarded(start_collector(public_url=public_url))
     answer = guarded.ask("POST", "/api/v1/session", body={"key": guarded.key("read")})
     name, _, value = answer.headers["Set-Cookie"].partition(";")[0].partition("=")
@@ -94,7 +94,7 @@ def test_cookies_of_other_programs_sign_nobody_out(start_collector, foreign):
 
 @given(value=st.text(), place=st.integers(0, 200), replacement=st.characters())
 def test_no_other_text_is_a_cookie(value, place, replacement):
-    """Neither any text nor a signed one with a character that is another."""
+    """Neither an arbitrary text nor a signed one with one changed character is a cookie."""
     signed = sign_session(KEY, until=1000.0)
 
     def read(text, now=0.0):
@@ -110,7 +110,7 @@ def test_no_other_text_is_a_cookie(value, place, replacement):
 
 @given(text=st.text())
 def test_no_other_text_is_a_delegation(text):
-    """What stands for a caller holds for a minute in the process that has signed it."""
+    """The token of a caller is valid for a minute in the process that has signed it."""
     now = [0.0]
     delegation = Delegation(lambda: now[0])
     caller = Caller(name="anna", scope=Scope.OPERATE, project="ours", key_id="k")
@@ -124,7 +124,7 @@ def test_no_other_text_is_a_delegation(text):
 
 @sqlite_only
 def test_a_proxy_that_is_trusted_names_the_user(start_collector, scripted):
-    """Its header counts from its address alone; the user may do what the setting says, also on the dashboard."""
+    """Its header counts from its address alone; the user has the rights of the setting, on the dashboard too."""
     proxy = {"trusted_header": "X-User", "trusted_proxies": "127.0.0.1", "trusted_scope": "operate"}
     guarded = Guarded(start_collector(engine=scripted, dashboard="dashboard.app:attach", **proxy))
     user = {"X-User": "anna"}
@@ -153,7 +153,7 @@ def test_a_proxy_that_is_trusted_names_the_user(start_collector, scripted):
 
 @sqlite_only
 def test_what_follows_a_body_names_no_user(start_collector):
-    """A proxy removes its header from what clients send, and may pass on the same name behind a body in chunks."""
+    """A proxy removes its header from clients' requests, and may forward the same name behind a body in chunks."""
     live = start_collector(trusted_header="X-User", trusted_proxies="127.0.0.1")
     host, port = live.url.removeprefix("http://").split(":")
     head = b"GET /api/v1/session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
@@ -164,7 +164,7 @@ def test_what_follows_a_body_names_no_user(start_collector):
 
 @sqlite_only
 def test_a_header_from_elsewhere_is_not_believed(start_collector):
-    """Neither from another address, nor from one that a header claims."""
+    """It is believed neither from another address nor from an address that a header claims."""
     proxy = {"trusted_header": "X-User", "trusted_proxies": "10.1.2.0/24"}
     guarded = Guarded(start_collector(**proxy))
     for forwarded in ({}, {"X-Forwarded-For": "10.1.2.3"}, {"Forwarded": "for=10.1.2.3"}):

@@ -1,4 +1,4 @@
-"""Somebody shows a view: a page of this dashboard, and only those hear of it whose key reaches what it tells of."""
+"""Somebody shows a view: a page of this dashboard. It reaches only streams whose key reaches its run or project."""
 
 import json
 
@@ -76,13 +76,13 @@ def heard(guarded, key, shown, **query):
 
 @pytest.fixture
 def unbounded(two):
-    """Without the limit of views, which has a test of its own."""
+    """A collector without the limit of views, which has its own test."""
     two.live.app.state.collector.shown_views.count = lambda _: None
     return two
 
 
 def test_a_view_that_is_shown_comes_to_every_stream_that_is_open(unbounded):
-    """Also to that of another run; the answer has the whole address, and the audit log the page and the author."""
+    """Streams of other runs get it too; the answer has the whole address, and the audit log the page and the author."""
     address = f"/runs/{unbounded.run_ours}?signals=entropy&smoothing=0.9"
 
     def shown():
@@ -102,7 +102,7 @@ def test_a_view_that_is_shown_comes_to_every_stream_that_is_open(unbounded):
 
 
 def test_only_those_whose_key_reaches_a_view_hear_of_it(unbounded):
-    """A view of a run belongs to its project, of no run to that of the key, of two projects to who reads all."""
+    """A view of a run belongs to its project, without a run to that of the key, of two projects to keys of all."""
     alert = {
         item["run_id"]: item["id"]
         for item in unbounded.ask("GET", "/api/v1/alerts", unbounded.everything).json()["items"]
@@ -159,7 +159,7 @@ def test_a_view_of_what_the_key_does_not_reach_is_answered_as_one_that_is_not_th
 @sqlite_only
 @pytest.mark.parametrize("address", ELSEWHERE)
 def test_an_address_that_is_no_page_of_the_dashboard_is_refused(unbounded, address):
-    """Other sites, scripts, paths that change or download something, and whatever a browser would change."""
+    """Refused are other sites, scripts, paths that change or download, and any text that a browser would change."""
     answer = show(unbounded, address, unbounded.everything)
     assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
     assert "address" in answer.json()["detail"]
@@ -168,7 +168,7 @@ def test_an_address_that_is_no_page_of_the_dashboard_is_refused(unbounded, addre
 
 @sqlite_only
 def test_what_is_too_long_or_hidden_is_refused(unbounded):
-    """The address and the note are bounded, and neither the note nor the name can turn what stands beside it around."""
+    """Address and note are bounded, and neither the note nor the name can reverse the text beside it."""
     assert show(unbounded, "/?a=" + "b" * 3996, unbounded.everything).status == 200
     assert show(unbounded, "/?a=" + "b" * 3997, unbounded.everything).status == 422
     assert show(unbounded, "/", unbounded.everything, note="n" * 301).status == 422
@@ -183,7 +183,7 @@ def test_what_is_too_long_or_hidden_is_refused(unbounded):
 
 @sqlite_only
 def test_a_key_cannot_flood_pages(two):
-    """12 a minute of a key and 60 of all keys, each with ten seconds' worth at once; the next is told when to come."""
+    """A key has 12 a minute and all keys 60, each with ten seconds' worth at once; the next gets a time to retry."""
     statuses = [show(two, "/", two.ours).status for _ in range(3)]
     assert statuses == [200, 200, 429]
     refused = show(two, "/", two.ours)
@@ -195,7 +195,7 @@ def test_a_key_cannot_flood_pages(two):
 
 @sqlite_only
 def test_the_whole_address_is_that_of_the_settings(start_collector, scripted):
-    """Behind a proxy the collector is told how people reach it; else it is as whoever asks has reached it."""
+    """Behind a proxy the setting has the public address; otherwise it is the address that the request used."""
     guarded = Guarded(start_collector(engine=scripted, public_url="https://rl.example.org/"))
     assert show(guarded, "/compare").json()["url"] == "https://rl.example.org/compare"
 
@@ -209,7 +209,7 @@ def test_who_comes_later_hears_of_no_earlier_view(unbounded):
 
 @postgres_only
 def test_a_view_crosses_collectors_and_keeps_to_its_project(start_collector, scripted):
-    """It is shown at one collector; who listens at another hears what their key reaches."""
+    """It is shown at one collector; a listener at another receives the views that its key reaches."""
     reader, other = start_collector(engine=scripted, role="web"), Guarded(start_collector(engine=scripted))
     relays = [live.app.state.collector.relay for live in (reader, other.live)]
     eventually(lambda: all(relay.is_listening for relay in relays))
@@ -228,7 +228,7 @@ def test_a_view_crosses_collectors_and_keeps_to_its_project(start_collector, scr
 
 @given(st.from_regex(PAGE_ADDRESS, fullmatch=True))
 def test_every_address_that_is_accepted_is_a_page_of_the_dashboard(address):
-    """The collector does not import the dashboard, which states the paths of its pages by itself."""
+    """The collector does not import the dashboard, which has its own list of the paths of its pages."""
     try:
         page = read_page_address(address)
     except ValueError as error:
@@ -255,7 +255,7 @@ def test_every_address_that_is_accepted_is_a_page_of_the_dashboard(address):
     ],
 )
 def test_every_page_of_the_dashboard_can_be_shown(path):
-    """With any query that a browser writes."""
+    """A page may have any query that a browser writes."""
     assert PAGES.fullmatch(path)
     query = "?signals=a%2Fb&view=1&text=x+y&where=reward:above:0.5&re=%5Ba%7Cb%5D(c)*'$!;@"
     assert read_page_address(path + query).path == path

@@ -1,4 +1,4 @@
-"""A collector whose channel `hook` gets links, on a database of each kind, and what people do with them."""
+"""A collector whose channel `hook` gets links, on a database of each kind, and the actions of people with them."""
 
 import html
 import re
@@ -53,7 +53,7 @@ class Reader:
 
 
 def confirmation_of(page: Any) -> str:
-    """Return what the form of a page sends along; nothing where it has none."""
+    """Return the confirmation that the form of a page sends; nothing for a page without a form."""
     found = re.search(r'name="confirmation" value="([^"]+)"', page.data.decode())
     return html.unescape(found[1]) if found else ""
 

@@ -1,4 +1,4 @@
-"""Links of notifications: what they do, that they do it once, and that nothing else acts."""
+"""Links of notifications: their actions, that each acts once, and that nothing else acts."""
 
 import io
 import itertools
@@ -20,13 +20,13 @@ from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.action_links.conftest import FORM, REST, Reader, channel, confirmation_of
 from tests.monitor_server.notifications.receivers import written
 
-# What a page shows of the run of `reader` and of its alert.
+# The texts that a page shows of the run of `reader` and of its alert.
 LIVE = ("project p", "scripted", "page is 1", "since step", "firing", "acknowledged by", "silenced until")
 GUESS = "A" * 43  # of the form of a token
 
 
 def test_a_link_acknowledges_its_alert_and_names_the_channel(reader):
-    """The page says what will happen to which run; the button does it, and alert, history and audit log name who."""
+    """The page states run and action; the button performs it, and alert, history and audit log name the person."""
     token = reader.links()["acknowledge"]
     page = reader.open(token)
     text = page.data.decode()
@@ -45,7 +45,7 @@ def test_a_link_acknowledges_its_alert_and_names_the_channel(reader):
 
 
 def test_a_link_silences_its_alert_for_an_hour(reader):
-    """The alert alone, and the silence ends by itself."""
+    """Only this alert is silenced, and the silence ends without a further request."""
     assert reader.press(reader.links()["silence_hour"]).status == 200
     alert = reader.alert()
     assert alert["stage"] == "silenced"
@@ -55,7 +55,7 @@ def test_a_link_silences_its_alert_for_an_hour(reader):
 
 
 def test_opening_a_link_never_acts_however_often_a_scanner_does_it(reader):
-    """Nor does a form without what the page holds, or with that of another link."""
+    """A form without the confirmation of the page, or with that of another link, does not act either."""
     links = reader.links()
     for agent in ("Slackbot-LinkExpanding 1.0", "Mozilla/5.0 (mail scanner)"):
         assert reader.open(links["acknowledge"], **{"User-Agent": agent}).status == 200
@@ -67,7 +67,7 @@ def test_opening_a_link_never_acts_however_often_a_scanner_does_it(reader):
 
 
 def test_a_used_link_says_what_it_did_and_shows_nothing_of_the_run(reader):
-    """By GET and by a replay of the very form; who finds an old message learns nothing of a run that goes on."""
+    """This holds for GET and for a replay of the form; an old message reveals nothing of a run that goes on."""
     token = reader.links()["acknowledge"]
     confirmation = confirmation_of(reader.open(token))
     assert reader.press(token, confirmation).status == 200
@@ -95,7 +95,7 @@ def test_of_two_clicks_at_once_on_two_collectors_one_acts(reader, start_collecto
 
 
 def test_a_link_that_is_over_says_until_when_it_held(reading, clock, database_url):
-    """Its end is part of what is signed, so that a row that is changed holds no longer at all."""
+    """Its end is part of the signed text, so a changed row makes the link invalid."""
     reader = reading(clock=clock)
     reader.live.send(run="r", project="p", records=[{"step": 7, "scalars": {"page": 1.0}}])
     token = reader.links()["acknowledge"]
@@ -109,7 +109,7 @@ def test_a_link_that_is_over_says_until_when_it_held(reading, clock, database_ur
 
 
 def test_a_row_that_is_changed_does_nothing_else(reader, database_url):
-    """Who can write to the database cannot make an acknowledgement a silence without the secret."""
+    """Without the secret, a writer to the database cannot turn an acknowledgement into a silence."""
     token = reader.links()["acknowledge"]
     changed = "UPDATE action_links SET action = 'silence_hour' WHERE action = 'acknowledge'"
     execute(database_url, {"sqlite": changed, "postgresql": changed})
@@ -118,7 +118,7 @@ def test_a_row_that_is_changed_does_nothing_else(reader, database_url):
 
 
 def test_a_forged_link_is_not_valid_and_tells_nothing(reader):
-    """Whatever is wrong with it, the page is the same."""
+    """The page is the same for every defect of the link."""
     token = reader.links()["acknowledge"]
     forged = [token[:-1] + ("A" if token[-1] != "A" else "B"), token[:-1], "x", "é", token.swapcase()]
     pages = {(page.status, page.data) for page in map(reader.open, forged)}
@@ -171,7 +171,7 @@ def test_the_page_runs_no_script_and_sends_no_referrer(reader):
 
 
 def test_a_form_of_another_site_is_refused(reader):
-    """Its origin is neither this server's nor unnamed."""
+    """Its origin is another site, or null in a cross-site request."""
     token = reader.links()["acknowledge"]
     for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site", "Origin": "null"}):
         sent = {"Content-Type": "application/x-www-form-urlencoded"} | headers
@@ -184,7 +184,7 @@ def test_a_form_of_another_site_is_refused(reader):
 
 @sqlite_only
 def test_a_stranger_who_guesses_is_refused_and_costs_nobody_a_place(reader):
-    """Behind a proxy all have one address: a genuine link, also one that is over, opens and acts all the same."""
+    """Behind a proxy all have one address: a genuine link, also one that is over, still opens and acts."""
     tokens = reader.links()
     statuses = {reader.open(f"guess-{number}").status for number in range(200)}
     assert statuses == {404, 429}
@@ -231,7 +231,7 @@ def test_the_form_of_a_link_is_small(reader):
 
 @sqlite_only
 def test_a_failure_after_the_press_does_not_claim_that_nothing_was_changed(reader, monkeypatch):
-    """The commit may have succeeded although nobody could confirm it, as here; the page leads to the alert."""
+    """The commit may have succeeded though nobody could confirm it, as here; the page leads to the alert."""
     token = reader.links()["acknowledge"]
     confirmation = confirmation_of(reader.open(token))
     collector = reader.live.app.state.collector
@@ -279,7 +279,7 @@ def test_a_failure_before_the_press_is_said_to_have_changed_nothing(reader, monk
 
 @sqlite_only
 def test_a_press_whose_page_cannot_be_read_afterwards_is_still_done(reader, monkeypatch):
-    """What was committed is said, without the state of the alert, which is not known."""
+    """The page states the committed action, without the state of the alert, which is unknown."""
     token = reader.links()["silence_hour"]
     confirmation = confirmation_of(reader.open(token))
     collector = reader.live.app.state.collector
@@ -303,7 +303,7 @@ def test_a_press_whose_page_cannot_be_read_afterwards_is_still_done(reader, monk
 
 @sqlite_only
 def test_no_log_line_of_any_format_holds_a_token_whatever_fails(reader, monkeypatch):
-    """Neither a failure of the server, nor another method, nor a slash behind it; and nothing redirects to it."""
+    """Neither a server error, nor another method, nor a slash behind it logs a token; nothing redirects to it."""
     tokens = list(reader.links().values())
     texts, structured = io.StringIO(), io.StringIO()
     handlers = []
@@ -416,7 +416,7 @@ def test_the_secret_may_be_a_file_that_is_exchanged(reading, tmp_path):
 
 
 def test_links_need_an_address_and_a_secret_that_is_long_enough(receiver, tmp_path):
-    """The start ends with what must be set."""
+    """The start ends with a message that names the setting."""
     settings = Settings(
         notifications=written(tmp_path, channel(receiver.url), REST), database_url=f"sqlite:///{tmp_path}/r.db"
     )
@@ -430,7 +430,7 @@ def test_links_need_an_address_and_a_secret_that_is_long_enough(receiver, tmp_pa
 
 
 def test_a_secret_file_is_read_at_the_start_whatever_channels_there_are(tmp_path):
-    """Else the first link would find it missing; a process that only takes batches does not need it."""
+    """Otherwise the first link would find it missing; a process that only takes batches does not need it."""
     settings = Settings(database_url=f"sqlite:///{tmp_path}/r.db", link_secret_file=tmp_path / "missing")
     for role in ("all", "web", "projector"):
         with pytest.raises(StartupError, match=r"RLVITALS_LINK_SECRET_FILE: .*missing cannot be read: No such file"):
@@ -453,7 +453,7 @@ def test_a_link_whose_secret_file_is_gone_costs_no_message(reading, receiver, tm
 
 @sqlite_only
 def test_a_link_works_without_a_key_where_keys_are_in_use(reader):
-    """It is the right to do one thing; every other route stays closed."""
+    """The link is the right to one action; every other route stays closed."""
     tokens = reader.links()
     pool, url = reader.live.pool, reader.live.url
     Guarded(reader.live).key("admin")

@@ -1,4 +1,4 @@
-"""A collector with a run whose alert fires, on a database of each kind, and what its trainer and people do."""
+"""A collector with a run whose alert fires, on a database of each kind, and the acts of its trainer and of people."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Asked:
         return items
 
     def history(self) -> list[tuple[str, str | None, str]]:
-        """Return what was written of requests, the oldest first."""
+        """Return the history of requests, the oldest first."""
         items = reversed(self.live.get(f"/alerts/{self.alert_id}/history")["items"])
         return [(each["change"], each["by"], each["why"]) for each in items if each["change"].startswith("action")]
 

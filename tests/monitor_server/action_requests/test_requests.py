@@ -1,4 +1,4 @@
-"""What people ask trainers for: it reaches the trainer once, is answered, and what came of it is written."""
+"""Requests of people to trainers: each reaches the trainer once, is answered, and has its outcome recorded."""
 
 import itertools
 import threading
@@ -25,7 +25,7 @@ def answer(request, outcome, detail=""):
 
 
 def trained(training, asked, **options):
-    """A trainer that makes steps whose alert fires, until the test ends with it."""
+    """A trainer whose steps make the alert fire, until the test ends the trainer."""
     found = asked()
     monitor = training(found.live, **options)
     steps = itertools.count()
@@ -40,7 +40,7 @@ def trained(training, asked, **options):
 
 
 def test_a_trainer_that_was_not_set_up_for_requests_refuses_and_says_so(training, asked):
-    """It is asked, changes nothing, and the alert and the log say why."""
+    """It is asked and changes nothing; the alert and the log state why."""
     found, make_step = trained(training, asked)
     assert found.ask(note="it burns money").status == 200
     (request,) = found.requests()
@@ -75,7 +75,7 @@ def test_a_policy_takes_only_the_requests_that_it_names(training, asked, request
 
 
 def test_a_trainer_that_takes_requests_decides_once(training, asked):
-    """Receipts repeat the request until it is answered; there is one decision, and its key is that of the request."""
+    """Receipts repeat the request until it is answered; there is one decision, and it has the key of the request."""
     policy = ActionPolicy({}, dry_run=False, requests=["stop"])
     found, make_step = trained(training, asked, actions=policy)
     (request_id,) = [found.ask("stop").json()["id"]]
@@ -147,7 +147,7 @@ def test_several_collectors_deliver_one_request_and_take_one_answer(asked, start
 
 
 def test_a_trainer_that_was_started_again_is_not_asked(asked):
-    """Neither a new attempt, nor another process in the same attempt: a person meant the one that was running."""
+    """Neither a new attempt nor another process of the same attempt is asked: a person meant the running one."""
     found = asked()
     found.ask("stop")
     assert found.step(2, attempt=2) == []
@@ -190,7 +190,7 @@ def shift_request(asked, request_id, seconds):
 
 @sqlite_only
 def test_a_receipt_states_the_seconds_that_are_left(asked):
-    """The trainer counts them on a clock of its own, whatever the clocks of the two machines show."""
+    """The trainer counts them on its own clock, so the clocks of the two machines may differ."""
     found = asked()
     found.ask("stop")
     (request,) = found.step(1)
@@ -202,7 +202,7 @@ def test_a_receipt_states_the_seconds_that_are_left(asked):
 
 @sqlite_only
 def test_a_request_that_the_trainer_has_received_keeps_its_place_until_it_is_answered(asked):
-    """Nobody can ask for a second one that would be carried out as well; after a bound the place is free."""
+    """Nobody can make a second request that would be carried out as well; after a bound the place is free."""
     found = asked()
     found.ask("rollback")
     (request,) = found.step(1)
@@ -221,7 +221,7 @@ def test_a_request_that_the_trainer_has_received_keeps_its_place_until_it_is_ans
 
 
 def test_a_tick_asks_one_question_of_the_database_while_no_request_is_unfinished(asked):
-    """A request is unfinished until it is refused or expired, or until it is written what came of it."""
+    """A request is unfinished until it is refused or expired, or until its outcome is recorded."""
     found = asked()
     collector = found.live.app.state.collector
     outcomes = RequestOutcomes(collector.store, clock=collector.clock, deadlines=collector.settings.deadlines)
@@ -306,7 +306,7 @@ def test_a_trainer_that_starts_again_between_received_and_the_answer_frees_the_p
 
 @sqlite_only
 def test_a_run_that_is_asked_to_stop_is_not_asked_to_go_back(asked):
-    """A stop may follow a rollback that waits: it is what people ask for in an emergency."""
+    """A stop may follow a rollback that waits, because people ask for it in an emergency."""
     found = asked()
     assert found.ask("rollback").status == 200
     assert found.ask("stop").status == 200

@@ -36,7 +36,7 @@ def firing(live):
 
 
 def shown(live, run_id):
-    """Return a run's status, and whether Prometheus sees it."""
+    """Return a run's status, and whether Prometheus has it."""
     metrics = live.pool.request("GET", f"{live.url}/metrics").data.decode()
     return live.get(f"/runs/{run_id}")["status"], 'run="r"' in metrics
 
@@ -73,7 +73,7 @@ def test_detection_hears_it_after_the_newest_step_and_it_is_journaled_there(live
 
 
 def test_an_acknowledgement_of_an_alert_that_is_over_does_not_concern_the_one_that_opened_after_it(live):
-    """The run went back, and what was found again is another alert: the one who acknowledges has not seen it."""
+    """The run went back, and the new finding is another alert, which the author of the acknowledgement has not seen."""
     run_id = step(live, 2, page=1.0)["run_id"]
     left_behind = firing(live)["scripted"]
     live.send(run="r", attempt=2, records=[{"step": 1, "scalars": {"page": 1.0}}])
@@ -118,7 +118,7 @@ def test_a_lost_run_that_is_acknowledged_is_given_up_until_it_is_heard(live, clo
 
 
 def test_a_stalled_run_is_not_given_up_by_acknowledging_it(live, clock):
-    """Its trainer is there and may go on: the alert stays, and somebody knows."""
+    """Its trainer exists and may go on: the alert stays, and a person has seen it."""
     run_id = step(live, 1, a=1.0)["run_id"]
     clock.now += 101
     eventually(lambda: "telemetry_stale" in firing(live))
@@ -139,7 +139,7 @@ def test_a_lost_run_that_nobody_looks_at_expires(live, clock):
 
 
 def test_a_critical_alert_that_is_only_held_ends_with_an_acknowledgement_and_a_replay_agrees(start_collector):
-    """A real engine, live with an acknowledgement between its steps, against a replay from what the API returns."""
+    """A live engine with an acknowledgement between its steps is compared with a replay from the API's answers."""
     live = start_collector()
     run = [*spiral(rows=118), *(o for o in spiral(rows=148, drift_at=999, surge_at=999) if o.step >= 118)]
     for observation in run:

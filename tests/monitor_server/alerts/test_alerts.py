@@ -1,4 +1,4 @@
-"""Alerts: opened, kept, made more severe, resolved; and what the clock finds."""
+"""Alerts: opened, kept, made more severe and resolved, and the alerts of the clock."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def _alerts(live):
 
 
 def test_an_alert_fires_while_it_is_found_and_opens_anew_when_it_comes_back(live):
-    """One alert for each time it holds; the receipt lists the firing alerts for the trainer."""
+    """There is one alert for each period in which it holds; the receipt lists the firing alerts for the trainer."""
     assert "alerts" not in _step(live, 0, warn=0.0)
     notices = _step(live, 1, warn=1.0)["alerts"]
     assert [(notice["kind"], notice["severity"], notice["opened_step"]) for notice in notices] == [
@@ -76,7 +76,7 @@ def test_a_run_without_steps_is_stalled_then_lost_and_recovers(live, clock):
 
 
 def test_a_lost_trainer_is_measured_from_its_last_message(live, clock):
-    """A heartbeat a minute after the last step begins the 1,000 s anew, and what is said is above what was expected."""
+    """A heartbeat a minute after the last step restarts the 1,000 s, and the stated silence exceeds that bound."""
     _step(live, 0, a=1.0)
     clock.now += 60
     live.send(run="r")
@@ -139,7 +139,7 @@ def test_a_trainer_receives_no_alert_about_its_own_silence(live, clock):
 
 
 def test_a_new_attempt_receives_the_alerts_of_its_own_steps(live):
-    """What opened at step 3 does not concern a process that went back; what it finds at step 2 is another alert."""
+    """An alert from step 3 does not concern a process that went back; a finding at step 2 is another alert."""
 
     def digest(receipt):
         opened = [notice["opened_step"] for notice in receipt.get("alerts", [])]

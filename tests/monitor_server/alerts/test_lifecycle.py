@@ -36,7 +36,7 @@ def _reconcile(alerts, findings, *, step, concerns=lambda _: True, rewinds=False
 
 
 def test_an_alert_is_kept_while_it_is_found_and_resolved_when_it_is_not(working):
-    """Steps 1 to 3, each in a transaction of its own: opened, kept, resolved."""
+    """Steps 1 to 3, each in its own transaction: opened, kept, resolved."""
     with working() as alerts:
         assert _reconcile(alerts, [_finding()], step=1) == [("a", "firing", "warning")]
     with working() as alerts:
@@ -114,7 +114,7 @@ def test_a_severity_rises_and_does_not_fall(working):
 
 
 def test_findings_that_do_not_concern_a_kind_leave_its_alert_alone(working):
-    """The findings of detection say nothing about the alerts of the clock."""
+    """The findings of detection do not concern the alerts of the clock."""
     with working() as alerts:
         _reconcile(alerts, [_finding("clock")], step=1)
         assert _reconcile(alerts, [], step=2, concerns=lambda kind: kind != "clock") == []

@@ -18,12 +18,12 @@ def _steps(first, *norms, attempt=1, run="r"):
 
 @pytest.fixture
 def live(start_collector, clock):
-    """A collector with a clock of its own."""
+    """A collector with its own clock."""
     return start_collector(clock=clock)
 
 
 def test_an_alert_that_opens_and_resolves_in_one_batch_stands_in_the_receipts(live, clock):
-    """As after an outage, whose steps are sent together; not for ever."""
+    """This happens after an outage, whose steps are sent together; the receipts do not list the alert for ever."""
     receipt = live.send(**_steps(0, 1.0, NAN, *[1.0] * 10))
     assert "alerts" not in receipt
     (passed,) = receipt["passed"]
@@ -75,7 +75,7 @@ def test_there_is_a_bound_on_what_a_receipt_repeats(live):
 
 
 def test_a_trainer_is_told_once_and_does_not_act(database_url, unused_port, run_name, clock):
-    """Its steps were on disk while the collector was away; a policy acts on what fires only."""
+    """Its steps were on disk while the collector was away; a policy acts only on firing alerts."""
     settings = Settings(database_url=database_url, dashboard="", verdict_wait_seconds=PATIENCE_SECONDS)
     told, policy = [], ActionPolicy({"critical": "stop"}, dry_run=False)
     with trainer_hooks.connect(

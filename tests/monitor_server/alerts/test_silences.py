@@ -28,7 +28,7 @@ def alert(live, **fields):
 
 
 def history(live, alert_id):
-    """Return what has happened, the oldest first."""
+    """Return the events of the history, the oldest first."""
     return live.get(f"/alerts/{alert_id}/history")["items"][::-1]
 
 
@@ -45,7 +45,7 @@ def metric(live, name, **labels):
 
 
 def test_a_whole_life_is_kept_with_who_when_and_why(live, clock):
-    """Opened, acknowledged, commented, raised, resolved and opened anew: the story of the kind is one list."""
+    """Opened, acknowledged, commented, raised, resolved and opened again: the history of the kind is one list."""
     step(live, 1, warn=1.0)
     first = alert(live)
     post(live, f"/alerts/{first['id']}/ack", by="ann", note="on it")
@@ -77,7 +77,7 @@ def test_a_whole_life_is_kept_with_who_when_and_why(live, clock):
 
 
 def test_a_silence_of_an_alert_ends_when_the_alert_is_resolved(live):
-    """It is shown and recorded meanwhile; Prometheus no longer counts it as firing, and says its stage."""
+    """It is shown and recorded meanwhile; Prometheus does not count it as firing, and shows its stage."""
     step(live, 1, warn=1.0)
     found = alert(live)
     silence = post(live, "/silences", alert_id=found["id"], until_resolved=True, by="ann", reason="a known problem")
@@ -108,7 +108,7 @@ def test_a_silence_of_one_alert_does_not_cover_a_greater_severity(live):
 
 
 def test_a_silence_by_kind_and_project_begins_and_ends_by_its_times(live, clock):
-    """Alerts that are open when it begins, and that open meanwhile, are silenced; afterwards what is left fires."""
+    """Alerts that are open when it begins, or that open meanwhile, are silenced; those left at its end fire."""
     step(live, 1, warn=1.0)
     begin, end = clock.now + 100, clock.now + 200
     silence = post(live, "/silences", project="default", kind="scripted", starts_at=begin, ends_at=end, by="ann")
@@ -127,7 +127,7 @@ def test_a_silence_by_kind_and_project_begins_and_ends_by_its_times(live, clock)
 
 
 def test_a_silence_does_not_reach_other_runs_kinds_or_projects(live):
-    """What a silence names restricts it."""
+    """The fields that a silence names restrict it."""
     run_id = step(live, 1, warn=1.0)["run_id"]
     step(live, 1, run="other", warn=1.0)
     post(live, "/silences", run_id=run_id, minutes=60)
@@ -174,7 +174,7 @@ def test_an_alert_of_a_silent_run_has_no_data_until_steps_arrive(live, clock):
 
 
 def test_a_finding_is_pending_for_as_many_steps_as_the_settings_demand(start_collector, scripted):
-    """A warning fires two steps later; what goes before that never fires, and what is critical fires at once."""
+    """A warning fires two steps later. One that ends before that never fires, and a critical one fires at once."""
     live = start_collector(engine=scripted, pending_steps=2)
     step(live, 1, warn=1.0)
     assert (alert(live)["state"], alert(live)["stage"]) == ("pending", "pending")
@@ -226,7 +226,7 @@ def test_a_silence_that_makes_no_sense_is_refused(live, body, message):
 
 @pytest.mark.parametrize("kind", ["entropy_collapse", "telemetry_stale", "trainer_lost", "rule:mine"])
 def test_a_kind_is_silenced_before_an_alert_has_it(live, kind):
-    """Those of detectors, of silent runs and of rules, which may be written later."""
+    """The kinds are those of detectors, of silent runs and of rules, which may be written later."""
     assert post(live, "/silences", kind=kind, minutes=1)["kind"] == kind
 
 
@@ -239,7 +239,7 @@ def test_a_kind_of_another_version_is_silenced_where_an_alert_of_it_fires(live):
 
 @pytest.mark.parametrize("hours", ["1e9", "8785", "0", "-1", "nan"])
 def test_the_command_names_the_bounds_of_hours(hours, live, capsys):
-    """By its own option, and not by a field of the API that nobody has typed; the longest time itself is accepted."""
+    """The message names the option, not a field of the API that nobody has typed; the longest time is accepted."""
     asked = ["silence", "add", "--kind", "plateau", "--url", live.url]
     assert main([*asked, "--hours", hours]) == 1
     assert "--hours must be above 0 and at most 8,784 (366 days), got" in capsys.readouterr().err
@@ -269,7 +269,7 @@ def test_what_a_silence_names_must_exist_and_fit(live):
 
 
 def test_the_command_silences_lists_and_ends(live, capsys):
-    """And the commands of alerts comment and show the history; every change is in the audit log."""
+    """The commands of alerts comment and show the history; every change is in the audit log."""
     step(live, 1, warn=1.0)
     found = alert(live)
     assert main(["silence", "add", "--alert", found["id"], "--hours", "2", "--by", "ann", "--url", live.url]) == 0
@@ -292,7 +292,7 @@ def test_the_command_silences_lists_and_ends(live, capsys):
 
 
 def test_a_project_is_deleted_with_its_silences(live):
-    """Also those that name nothing but the project; those of others stay."""
+    """Silences that name only the project are deleted too; those of other projects stay."""
     step(live, 1, warn=1.0)
     post(live, "/silences", project="default", minutes=5)
     kept = post(live, "/silences", project="another", minutes=5)
@@ -301,7 +301,7 @@ def test_a_project_is_deleted_with_its_silences(live):
 
 
 def test_a_run_is_deleted_with_the_silences_of_its_alerts(live):
-    """They name no run, and would be in force for ever; that of an alert of another run stays."""
+    """They name no run, and would be in force for ever; the silence of another run's alert stays."""
     for run in ("deleted", "kept"):
         step(live, 1, run=run, warn=1.0)
     items = live.get("/alerts")["items"]
@@ -312,7 +312,7 @@ def test_a_run_is_deleted_with_the_silences_of_its_alerts(live):
 
 
 def test_alerts_of_a_run_that_is_being_deleted_are_not_looked_for_again_and_again(live, clock, monkeypatch):
-    """Their silence has ended, and nobody can lock their run: a full slice of them leaves nothing to do."""
+    """Their silence has ended, and nobody can lock their run: a full slice of them leaves no work."""
     monkeypatch.setattr("monitor_server.alerts.silencing.ALERTS_PER_SLICE", 1)
     run_id = step(live, 1, warn=1.0)["run_id"]
     silence = post(live, "/silences", project="default", minutes=5)
@@ -325,7 +325,7 @@ def test_alerts_of_a_run_that_is_being_deleted_are_not_looked_for_again_and_agai
 
 
 def test_comments_are_bounded(live, monkeypatch):
-    """Whoever may comment cannot fill the database."""
+    """A person who may comment cannot fill the database."""
     monkeypatch.setattr("monitor_server.api.routes.alert_history.MAX_COMMENTS", 2)
     step(live, 1, warn=1.0)
     path = f"/alerts/{alert(live)['id']}/comments"

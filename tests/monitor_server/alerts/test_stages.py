@@ -43,7 +43,7 @@ def test_the_table_has_a_cell_for_every_stage_and_every_change():
 
 
 def test_the_state_says_what_readers_of_three_states_know():
-    """Whatever is found and no longer pending is firing."""
+    """Every alert that is found and no longer pending is firing."""
     alert = Alert(
         id="a", run_id="r", kind="k", severity="warning", phase="decay", opened_step=1, severity_step=1, last_step=1,
         opened_at=0.0, summary="", evidence={},

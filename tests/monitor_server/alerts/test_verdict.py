@@ -42,7 +42,7 @@ def _alert(kind="likelihood_drift", *, severity_step=5):
 
 
 def test_a_receipt_has_the_phase_the_step_and_the_firing_alerts():
-    """The attempt of the trainer is the one that detection has seen."""
+    """The attempt of the trainer is the one that detection has processed."""
     fields = read_verdict(_run(), [_alert()]).receipt_fields(2)
     assert (fields["phase"], fields["judged_step"]) == ("decay", 10)
     (notice,) = fields["alerts"]
@@ -69,7 +69,7 @@ def test_alerts_of_the_clock_and_of_later_steps_are_left_out():
 
 
 def test_alerts_that_have_passed_stand_beside_those_that_fire():
-    """By the same rules; a receipt without any has no such field."""
+    """The same rules apply to them; a receipt without any has no such field."""
     passed = [_alert("loss_explosion", severity_step=4), _alert("trainer_lost"), _alert(severity_step=11)]
     fields = read_verdict(_run(), [_alert()], passed).receipt_fields(2)
     assert [notice.id for notice in fields["alerts"]] == ["likelihood_drift-5"]

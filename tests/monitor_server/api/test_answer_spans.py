@@ -1,4 +1,4 @@
-"""Where the answer of a sampled response stands: by its tags, else the last action, else not observed."""
+"""The place of the answer in a sampled response: by its tags, else the last action, else not observed."""
 
 import pytest
 from hypothesis import given
@@ -30,6 +30,6 @@ def test_an_answer_is_found(actions, pieces, is_cut, answers, source):
 
 @given(st.lists(st.sampled_from(["<answer>", "</answer>", "\\boxed{", "}", "{", "a", ""]), min_size=1, max_size=30))
 def test_an_answer_is_a_range_of_its_action(pieces):
-    """Whatever the model writes, also where pieces are empty."""
+    """The model may write any text, also with empty pieces."""
     answers, _ = find_answers([[0, len(pieces)]], pieces, is_cut=False)
     assert all(0 <= first < after <= len(pieces) for first, after in answers)

@@ -37,7 +37,7 @@ def test_an_alert_is_given_alone(explained):
 
 
 def test_an_alert_is_explained(explained):
-    """What moved, which response and token lead, which wrong one resembles it, and what was not observed."""
+    """It has the signals that moved, the leading response and token, the wrong rival, and the missing inputs."""
     live, alert = explained
     attribution = live.get(f"/alerts/{alert['id']}/attribution")
     assert [(m["signal"], m["direction"], m["onset"]) for m in attribution["moved"]] == [
@@ -56,7 +56,7 @@ def test_an_alert_is_explained(explained):
 
 
 def test_an_alert_is_explained_as_before_after_the_run_has_gone_back(explained):
-    """The trainer goes back to step 25 and is well: the steps that it makes again do not explain the alert."""
+    """The trainer goes back to step 25 and is healthy: the repeated steps do not explain the alert."""
     live, alert = explained
     before = live.get(f"/alerts/{alert['id']}/attribution")
     records = [

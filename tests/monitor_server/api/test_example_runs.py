@@ -25,7 +25,7 @@ def _findings(live, run_id):
 
 
 def test_the_sample_opens_the_alerts_that_its_replay_opens(start_collector, tmp_path):
-    """It is played once however often it is asked for, and `rlvitals replay` of its export finds the same."""
+    """It is played once for any number of requests, and `rlvitals replay` of its export finds the same."""
     live = start_collector(sample_batch_seconds=BATCH_SECONDS)
     run_id = _play(live)
     assert _play(live) == run_id

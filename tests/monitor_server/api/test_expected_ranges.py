@@ -1,4 +1,4 @@
-"""Where the values of healthy runs were, over the API."""
+"""The ranges of the values of healthy runs, over the API."""
 
 import json
 
@@ -14,7 +14,7 @@ EXPECTED = {
 
 @pytest.fixture
 def calibrated(tmp_path, start_collector):
-    """A collector that knows the ranges of two signals."""
+    """A collector that has the ranges of two signals."""
     file = tmp_path / "own.json"
     content = {"id": "own-1", "detectors": CALIBRATION, "profiles": {}, "expected": EXPECTED}
     file.write_text(json.dumps(content))

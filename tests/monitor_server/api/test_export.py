@@ -1,4 +1,4 @@
-"""What is exported is read back to the same phases and alerts."""
+"""An export is read back to the same phases and alerts."""
 
 import asyncio
 import contextlib
@@ -101,7 +101,7 @@ def test_a_checked_export_has_the_same_phases(recorded, tmp_path, form):
 
 
 def test_a_project_is_exported_run_by_run(start_collector, tmp_path):
-    """Each run is a log of its own in the one file, with its own signals; others are not there."""
+    """Each run is a separate log in the one file, with its own signals; runs of other projects are not there."""
     live = start_collector()
     for run, signal in (("one", "a"), ("two", "b")):
         live.send(run=run, project="p/q", records=[{"step": 3, "scalars": {signal: 1.5}}])
@@ -148,7 +148,7 @@ def _download(live, run_id):
 
 
 def test_an_export_beyond_those_that_may_be_under_way_is_refused_at_once(start_collector):
-    """Readers that take nothing keep eight; the next is told to come again, and served when one of them has gone."""
+    """Readers that take nothing hold eight; the next gets a time to retry, and is served once one of them has gone."""
     live = start_collector()
     # More than the buffers of a connection hold.
     records = [{"step": step, "scalars": {f"s{name}": 0.1 for name in range(100)}} for step in range(3000)]
@@ -212,7 +212,7 @@ def test_exports_that_take_long_keep_no_other_reader_waiting(start_collector, da
 def test_a_file_whose_run_is_deleted_reset_or_thinned_meanwhile_does_not_end_as_if_it_were_whole(
     start_collector, form, change, monkeypatch
 ):
-    """The download breaks off, so that nobody keeps a part of the history for all of it."""
+    """The download breaks off, so that nobody takes a part of the history for the whole."""
     monkeypatch.setattr(export, "STEPS_PER_PAGE", 10)
     monkeypatch.setattr(export, "VALUES_PER_GROUP", 10)
     live = start_collector()
@@ -278,7 +278,7 @@ def _spelled(value):
 
 
 def test_an_export_of_what_is_not_there_is_refused_in_one_line(collector, tmp_path, capsys):
-    """And no file is left."""
+    """No file is left."""
     for ask in (["nobody"], ["--project", "nobody"], [], ["a", "--project", "b"]):
         assert main(["export", *ask, "-o", str(tmp_path / "x.jsonl"), "--url", collector.url]) == 1
     assert main(["export", "a", "-o", str(tmp_path / "x.csv"), "--url", collector.url]) == 1

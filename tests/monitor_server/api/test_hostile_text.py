@@ -57,7 +57,7 @@ def test_an_address_with_nul_is_refused(collector, method, path):
     ids=ascii,
 )
 def test_a_body_with_text_that_cannot_be_stored_is_a_located_error(collector, body):
-    """Also where the name of a field is such a text, which the error has to spell."""
+    """The name of a field may be such a text too, which the error has to spell."""
     for path in ("/api/v1/alerts/none/ack", "/api/v1/runs/none/reset"):
         status, problem = ask(collector, "POST", path, json.dumps(body).encode())
         assert (status, problem["error"]) == (422, "InvalidField")
@@ -109,7 +109,7 @@ TREES = {
 
 @pytest.mark.parametrize("stored", TREES.values(), ids=TREES)
 def test_a_configuration_or_evidence_that_was_stored_earlier_is_read(start_collector, scripted, database_url, stored):
-    """Whatever an older version has let through: the run's pages answer, and show what can be shown."""
+    """An older version may have stored any text: the run's pages answer, and show the readable part."""
     live = start_collector(engine=scripted)
     alert = _alert(live)
     for table, column in (("runs", "config"), ("alerts", "evidence")):
@@ -199,7 +199,7 @@ def test_a_response_that_cannot_be_decoded_costs_only_itself(start_collector, sc
 
 @pytest.mark.parametrize("stored", TREES.values(), ids=TREES)
 def test_a_run_with_a_damaged_configuration_is_exported(start_collector, database_url, stored):
-    """Both forms have the run's steps, and what can be shown of its configuration."""
+    """Both forms have the run's steps, and the readable part of its configuration."""
     live = start_collector()
     run_id = live.run(run="r", config={"a": 1}, records=[{"step": 0, "scalars": {"a": 1.0}}])
     literals = {"sqlite": f"x'{stored.hex()}'", "postgresql": f"'\\x{stored.hex()}'::bytea"}
@@ -235,7 +235,7 @@ def test_labels_of_metrics_are_printable(start_collector, scripted, database_url
     "name", ["", "  ", "\u200b", "\u2060 \u200d", "\u3164", "a\nb", "a\u202eb", "a\0b", "a\x1b[2Jb"]
 )
 def test_a_view_needs_a_name_that_can_be_seen(collector, name):
-    """Nobody would find it in a list, or its row would read otherwise than it is."""
+    """Otherwise nobody would find it in a list, or its row would look different from its content."""
     status, answer = _post(collector, "/views", {"name": name, "query": "q=1"})
     assert (status, answer["error"]) == (422, "InvalidField")
     assert "body.name: must be one line of characters that can be seen" in answer["detail"] or not name
@@ -262,7 +262,7 @@ ORDINARY = ["👩\u200d💻 run", "نام\u200cها", "שלום world", "تجر�
 
 @pytest.mark.parametrize("mark", TURNING, ids=ascii)
 def test_what_people_write_turns_nothing_around(start_collector, scripted, mark):
-    """Each text is refused with its field, the character and its place; what was there stays."""
+    """Each text is refused with its field, the character and its place; the earlier text stays."""
     live = start_collector(engine=scripted)
     alert, text = _alert(live), f"two\nab{mark}c"
     run, code = alert["run_id"], f"U+{ord(mark):04X}"
@@ -291,7 +291,7 @@ def test_what_people_write_turns_nothing_around(start_collector, scripted, mark)
 
 @pytest.mark.parametrize("text", ORDINARY, ids=ascii)
 def test_every_language_can_be_written(start_collector, scripted, text):
-    """From right to left, and with the characters that join the parts of letters and emoji."""
+    """This includes text from right to left, and the characters that join the parts of letters and emoji."""
     live = start_collector(engine=scripted)
     alert = _alert(live)
     labels = {"title": text, "tags": [text], "notes": f"{text}\n\t{text}"}
@@ -304,7 +304,7 @@ def test_every_language_can_be_written(start_collector, scripted, text):
 
 
 def test_a_stored_rule_is_read_whatever_its_message_has():
-    """What is refused from now on does not switch off what was there before."""
+    """A rule of an earlier version stays in force, though its message would be refused now."""
     rule = {"name": "mine", "condition": "threshold", "signal": "a", "operator": ">", "value": 1, "message": "\u202e"}
     assert read_rule(rule).message == "\u202e"
 

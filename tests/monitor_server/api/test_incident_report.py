@@ -72,7 +72,7 @@ def _bare(data):
 
 
 def test_the_report_opens_alone_and_shows_every_text_as_text(incident):
-    """It is a download, loads nothing, and a hostile name, configuration or token stays text."""
+    """The report is a download, loads nothing, and shows a hostile name, configuration or token as text."""
     live, alert = incident
     answer, html = _read(live, alert)
     assert answer.headers["Content-Type"].startswith("text/html")
@@ -101,7 +101,7 @@ class Elements(HTMLParser):
 
 
 def test_the_report_names_the_tokens_that_fell_and_those_that_differ_most(incident):
-    """The sharpest first; a token of which both are equal is not named."""
+    """The largest difference comes first; a token with two equal values is not named."""
     html = _read(*incident)[1]
     fell = html.split("Tokens of its actions that fell most: ")[1].split("</p>")[0]
     assert [number.strip(" .,") for number in re.split("<code>.*?</code>", fell)] == ["", "-0.5", "-0.125"]
@@ -154,7 +154,7 @@ def test_the_phase_after_a_rewind_ends_at_the_step_that_the_run_has_reached(star
 
 
 def test_texts_can_be_left_out(incident):
-    """Without texts neither the page nor its data holds a token's or a response's text."""
+    """Without texts neither the page nor its data holds the text of a token or a response."""
     live, alert = incident
     assert "&lt;think&gt;" in _read(live, alert)[1]
     _, html = _read(live, alert, "?texts=false")

@@ -1,4 +1,4 @@
-"""Whether alarms were right: over the API, on the command line, and in the replay of the judged runs."""
+"""Judgements of alarms as right or wrong: over the API, on the command line, and in the replay of the judged runs."""
 
 import json
 
@@ -38,7 +38,7 @@ def judge(collector, alert_id, **body):
 
 
 def test_the_newest_judgement_of_an_alert_counts_and_all_are_in_its_history(collector):
-    """Who changes their mind is believed; the history keeps both, and the audit log says what was changed to what."""
+    """The last judgement counts; the history keeps both, and the audit log has the old and the new one."""
     run_id, alert_id = paged_run(collector)
     assert collector.get(f"/runs/{run_id}/judgements")["items"] == []
     assert judge(collector, alert_id, is_right=False, by="ann").json()["is_right"] is False
@@ -96,6 +96,6 @@ def test_a_version_that_loses_a_right_page_is_refused_unless_it_is_accepted(coll
     [["--right", "a", "--wrong", "b"], ["--failed-at", "3"], ["--wrong", "a", "--failed-at", "3"]],
 )
 def test_options_that_do_not_go_together_are_refused(options, capsys):
-    """One line each, and no request."""
+    """Each has one line, and no request is sent."""
     assert main(["alerts", *options]) == 1
     assert "--failed-at needs" in (line := capsys.readouterr().err) or "cannot be given together" in line

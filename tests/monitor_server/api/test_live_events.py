@@ -11,7 +11,7 @@ from tests.live import eventually, listening
 
 
 def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
-    """Who reads the event can read the step; a new run, its step and its alert arrive."""
+    """A reader of the event can read the step; a new run, its step and its alert arrive."""
     live = start_collector(engine=scripted)
     with listening(live) as events:
         run_id = live.run(run="r", records=[{"step": 4, "scalars": {"warn": "Infinity"}}])

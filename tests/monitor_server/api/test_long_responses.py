@@ -1,4 +1,4 @@
-"""Pages of responses with long texts are bounded, and so is what is read for them."""
+"""Pages of responses with long texts are bounded, and so are the reads for them."""
 
 from tests.databases import execute
 from tests.monitor_server.api.test_responses import response

@@ -1,4 +1,4 @@
-"""What happened to a run at a step: attempts, rewinds, actions, acknowledgements and comments."""
+"""The events of a run at its steps: attempts, rewinds, actions, acknowledgements and comments."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_the_marks_of_a_run_stand_at_their_steps(paged):
 
 
 def test_an_acknowledgement_stands_at_the_step_that_detection_had_seen(paged):
-    """With its note and who gave it."""
+    """The mark has the note and the author."""
     live, alert = paged
     answer = live.pool.request(
         "POST", f"{live.url}/api/v1/alerts/{alert['id']}/ack", json={"by": "ben", "note": "seen"}

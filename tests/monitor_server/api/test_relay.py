@@ -99,7 +99,7 @@ def test_nothing_is_sent_where_no_other_collector_has_subscribers(pair):
 
 @postgres_only
 def test_what_is_not_understood_or_incomplete_is_passed_over(database_url):
-    """Foreign payloads and a message without its first part cost themselves; the queue of what is sent is bounded."""
+    """Foreign payloads and a message without its first part are skipped alone; the queue of sent events is bounded."""
     store, other, heard = Store.open(database_url), Store.open(database_url), []
     receiver = store.open_notifications(heard.append, lambda: None)
     sender = other.open_notifications(lambda _: None, lambda: None)
@@ -156,7 +156,7 @@ FORGED = {
 
 @pytest.mark.parametrize("message", FORGED.values(), ids=FORGED)
 def test_a_forged_message_is_passed_over(message, caplog):
-    """Whoever can notify on the database can end no thread, and write no event of their own into the stream."""
+    """A client that can notify on the database ends no thread, and writes no event of its own into the stream."""
     relayed, receivers = [], []
     Relay(
         Broadcast(queue_size=4),

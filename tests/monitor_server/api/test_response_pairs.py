@@ -28,7 +28,7 @@ def paired(collector, run_name):
 
 
 def test_the_most_displaced_response_comes_first_with_the_most_alike(paired):
-    """One pair for each, within its own step and group; a response that nothing incorrect is beside is left out."""
+    """Each has one pair, within its step and group; a response without an incorrect one beside it is left out."""
     live, run_id = paired
     found = live.get(f"/runs/{run_id}/response-pairs")
     by_id = {item["id"]: item for item in found["responses"]}

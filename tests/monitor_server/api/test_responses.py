@@ -41,7 +41,7 @@ def send(live, run, step, *responses, **batch):
 
 
 def test_a_response_comes_back_as_it_was_sent(collector, run_name):
-    """Non-finite numbers by name, what was not given as null, tokens and places as lists."""
+    """Non-finite numbers are named, missing values are null, and tokens and places are lists."""
     run_id = send(
         collector,
         run_name,
@@ -66,7 +66,7 @@ def test_a_response_comes_back_as_it_was_sent(collector, run_name):
 
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_an_older_trainers_responses_have_no_mismatch(collector, run_name, version):
-    """What it cannot know of is not observed, and not 0."""
+    """A measure that it cannot know is not observed, and not 0."""
     run_id = send(collector, run_name, 3, response(), schema_version=version)["run_id"]
     (item,) = collector.get(f"/runs/{run_id}/responses")["items"]
     assert (item["mismatches"], item["advantages"]) == (None, None)
@@ -87,7 +87,7 @@ def test_msgpack_stores_the_same_as_json(collector, run_name):
 
 
 def test_responses_are_asked_for_by_step_kind_and_correctness(collector, run_name):
-    """And come in parts, the newest first."""
+    """They come in parts, the newest first."""
     for step in range(4):
         run_id = send(
             collector,
@@ -151,7 +151,7 @@ def test_a_record_sent_twice_has_its_responses_once(collector, run_name):
 
 
 def test_a_newer_attempt_replaces_the_responses_of_its_steps(collector, run_name):
-    """As in every answer of the API, a step that was repeated has the responses of its newest attempt."""
+    """As in every answer of the API, a repeated step has the responses of its newest attempt."""
     for attempt, reward in ((10, 0.1), (20, 0.2)):
         for step in (1, 2) if attempt == 10 else (2,):
             receipt = send(collector, run_name, step, response(reward=reward), attempt=attempt)
@@ -183,7 +183,7 @@ def test_old_steps_are_thinned_but_not_around_alerts(start_collector, scripted):
 
 @pytest.mark.parametrize(("lengths", "whole"), [([5, 90, 91, 400], 16), ([1, 2, 3], 1), ([300], 40), ([64, 128], 64)])
 def test_thinning_is_bounded_and_does_not_depend_on_when_it_is_done(store, lengths, whole):
-    """However a run grows, at most twice the whole steps are left, and they are those of one last thinning."""
+    """Of any run at most twice the limit of whole steps is left, and the result equals one thinning at the end."""
     with store.write() as repositories:
         once = _left(repositories, "once", lengths[-1:], whole)
         assert _left(repositories, "often", lengths, whole) == once
@@ -203,7 +203,7 @@ def test_thinning_keeps_responses_whatever_the_numbers_of_steps(store, first, di
 
 @pytest.fixture
 def counting(database_url):
-    """What returns a function that counts the stored responses of a run, on one connection."""
+    """Return a function that counts the stored responses of a run, on one connection."""
     engine = sqlalchemy.create_engine(database_url, isolation_level="AUTOCOMMIT")
     count = sqlalchemy.select(sqlalchemy.func.count()).select_from(table)
     with engine.connect() as connection:
@@ -276,7 +276,7 @@ changed = st.dictionaries(
 @given(st.lists(anything | changed.map(lambda given_: response() | given_), max_size=4))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 def test_any_json_in_place_of_a_response_leaves_its_record_accepted(collector, responses):
-    """Any JSON: the step is stored, and what cannot be read is counted."""
+    """The step is stored, and a response that cannot be read is counted."""
     name = f"fuzz-{uuid.uuid4().hex}"
     record = {"step": 0, "scalars": {"a": 1.0}, "responses": wire.spell_non_finite(responses)}
     receipt = collector.send(run=name, records=[record])

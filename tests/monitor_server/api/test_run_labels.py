@@ -1,4 +1,4 @@
-"""What people write about a run: title, tags, notes, archived."""
+"""The labels that people give a run: title, tags, notes, archived."""
 
 import re
 
@@ -16,7 +16,7 @@ def records(last):
 
 
 def test_a_run_has_title_tags_and_notes(collector):
-    """What is sent is stored with the run, what is left out stays, and null removes it."""
+    """Fields that are sent are stored with the run, fields that are left out stay, and null removes one."""
     run_id = collector.run(run="labelled", records=records(3))
     assert collector.get(f"/runs/{run_id}") | {"title": None, "tags": [], "notes": None, "archived": False} == (
         collector.get(f"/runs/{run_id}")
@@ -70,7 +70,7 @@ def test_a_label_that_cannot_be_stored_is_refused(collector, body):
 
 
 def test_the_description_of_the_api_says_which_labels_can_be_stored(collector):
-    """A client that obeys it is not refused: titles and tags are one line, and no text turns what follows around."""
+    """A client that obeys it is not refused: titles and tags are one line, and no text reverses the text after it."""
     labels = collector.pool.request("GET", f"{collector.url}/openapi.json").json()["components"]["schemas"]["RunLabels"]
     tag = labels["properties"]["tags"]["items"]["pattern"]
     title, notes = (labels["properties"][name]["anyOf"][0]["pattern"] for name in ("title", "notes"))

@@ -24,7 +24,7 @@ def project():
 
 @pytest.fixture
 def fleet(collector, project):
-    """Four runs, whose names by id are returned; those of a test before are the same."""
+    """Four runs, whose names by id are returned; runs of an earlier test are reused."""
     ids = {}
     for name, rewards, labels in RUNS:
         records = [{"step": step, "scalars": {"reward/mean": reward}} for step, reward in enumerate(rewards)]
@@ -43,7 +43,7 @@ def names(collector, project, **query):
 
 
 def refusal(collector, **query):
-    """Return what a refused request is told."""
+    """Return the message of a refused request."""
     answer = collector.pool.request("GET", f"{collector.url}/api/v1/runs", fields=query)
     assert answer.status == 422, answer.data
     return answer.json()["detail"]
@@ -91,14 +91,14 @@ def test_every_column_can_be_sorted_by(collector, project, column):
     ids=str,
 )
 def test_runs_are_filtered(collector, project, query, found):
-    """By exact values, by words in any letters, and by what a column holds; `total` counts them."""
+    """Filters are exact values, words in any case, and the values of a column; `total` counts the matches."""
     answer = collector.get("/runs", project=project, **query)
     assert sorted(run["name"] for run in answer["items"]) == found
     assert answer["total"] == len(found)
 
 
 def test_a_part_begins_anywhere_and_a_cursor_goes_on(collector, project, fleet):
-    """In any order; the newest first go on where they ended, although a run was added."""
+    """This holds for any order; a list with the newest first continues at its place although a run was added."""
     assert names(collector, project, sort="name", offset=2, limit=1) == ["ppo_100%"]
     assert names(collector, project, sort="name", offset=9) == []
     for query in ({}, {"sort": "name"}, {"group_by": "owner"}):
@@ -125,7 +125,7 @@ def test_groups_count_their_runs_and_lists_keep_them_together(collector, project
 
 @pytest.mark.usefixtures("fleet")
 def test_groups_are_filtered_and_go_on_by_a_cursor(collector, project):
-    """As a list does."""
+    """The cursor works like that of a list."""
     asked = {"project": project, "by": "setting", "archived": "false"}
     whole = collector.get("/runs/groups", **asked)["items"]
     assert {group["name"]: group["runs"] for group in whole} == {"grpo": 2, "ppo_100%": 1}
@@ -134,7 +134,7 @@ def test_groups_are_filtered_and_go_on_by_a_cursor(collector, project):
 
 
 def test_the_most_urgent_run_is_first(start_collector, scripted, database_url, clock):
-    """Critical alerts, then warnings, then the newest run; ended runs are last whatever they suffer."""
+    """Critical alerts, then warnings, then the newest run; ended runs are last, whatever alerts they have."""
     live = start_collector(database_url=database_url, engine=scripted, clock=clock)
 
     def send(name, end=None, **signals):
@@ -184,7 +184,7 @@ def test_the_most_urgent_run_is_first(start_collector, scripted, database_url, c
     ids=str,
 )
 def test_what_cannot_be_listed_is_refused_in_words(collector, query, told):
-    """The message names the parameter, what must hold and what was given."""
+    """The message names the parameter, the condition and the given value."""
     assert told in refusal(collector, **query)
 
 
@@ -214,7 +214,7 @@ def test_a_tag_is_found_as_a_whole_and_letters_of_every_alphabet_without_case(co
 
 
 def test_a_record_changes_neither_the_order_of_groups_nor_of_equally_urgent_runs(collector):
-    """Else a list that is read in parts would lose some of them and repeat others."""
+    """Otherwise a list that is read in parts would lose some of them and repeat others."""
     for name in ("a", "b", "c"):
         collector.run(run=name, project=f"still-{name}", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
     asked = {"text": "still", "sort": "urgency"}

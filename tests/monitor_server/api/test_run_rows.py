@@ -20,7 +20,7 @@ PROJECT = "rows"
 
 @pytest.fixture
 def fleet(collector):
-    """A collector with five runs; those of a test before are the same."""
+    """A collector with five runs; runs of an earlier test are reused."""
     for name, reward, labels in RUNS:
         run = collector.run(run=name, project=PROJECT, records=[{"step": 0, "scalars": {"reward/mean": reward}}])
         answer = collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{run}", json=labels)
@@ -58,7 +58,7 @@ def test_each_group_has_a_head_above_its_runs(fleet):
 
 
 def test_a_closed_group_is_a_head_alone(fleet):
-    """It still counts its runs; the empty name is that of the runs without a value."""
+    """It still counts its runs; the empty name is the group of runs without a value."""
     answer = part(fleet, group_by="owner", sort="name", closed=["", "bo"])
     assert [told(item) for item in answer["items"]] == ["[None 2]", "[ana 2]", "grpo-seed1", "grpo-seed3", "[bo 1]"]
     assert (answer["rows"], answer["total"]) == (5, 5)
@@ -75,7 +75,7 @@ def test_filters_leave_runs_and_groups_out(fleet):
 
 @pytest.mark.parametrize("by", GROUPED_BY)
 def test_the_rows_are_those_of_the_groups_and_of_the_list(fleet, by):
-    """A head is the item of `GET /runs/groups`, a run that of `GET /runs`, whatever is grouped by."""
+    """A head is the item of `GET /runs/groups` and a run that of `GET /runs`, for every grouping."""
     groups = fleet.get("/runs/groups", project=PROJECT, by=by)["items"]
     listed = fleet.get("/runs", project=PROJECT, group_by=by, sort="name")["items"]
     rows = part(fleet, group_by=by, sort="name")["items"]
@@ -87,7 +87,7 @@ def test_the_rows_are_those_of_the_groups_and_of_the_list(fleet, by):
 
 @pytest.mark.parametrize("closed", [[], ["ana"], ["", "bo"], ["ana", "bo", ""]], ids=str)
 def test_parts_join_to_the_whole_wherever_they_are_cut(fleet, closed):
-    """By an offset or by a cursor; behind the end there are no rows, and the counts are stated all the same."""
+    """They are cut by an offset or by a cursor; behind the end there are no rows, and the counts are still stated."""
     asked = {"group_by": "owner", "sort": "name", "closed": closed}
     whole = part(fleet, **asked)
     for size in (1, 2, 3):

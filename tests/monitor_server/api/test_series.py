@@ -142,7 +142,7 @@ def test_a_client_that_does_not_read_its_answer_holds_no_connection_of_the_store
 
 
 def test_more_readers_at_once_than_connections_of_the_store_are_all_answered(collector, run_name):
-    """None waits with a connection for a thread that waits for a connection."""
+    """No reader holds a connection while it waits for a thread that waits for a connection."""
     records = [{"step": step, "scalars": {"a": 1.0, "b": 2.0}} for step in range(500)]
     run_id = collector.run(run=run_name, records=records)
     asked = f"{collector.url}/api/v1/runs/{run_id}/series"

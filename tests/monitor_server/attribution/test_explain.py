@@ -34,7 +34,7 @@ def sampled(name, ids, *, changes=None, correct=True, actions=None, **given_):
 
 
 def test_correct_responses_that_fell_lead_by_their_mean():
-    """−0.3 over 3 tokens is −0.1 a token; −0.2 over 1 is −0.2, and leads; the wrong one that fell more comes not."""
+    """−0.3 over 3 tokens is −0.1 a token; −0.2 over 1 is −0.2, and leads; the wrong one that fell more is left out."""
     responses = [
         sampled("long", [1, 2, 3], changes=[-0.1] * 3),
         sampled("short", [1], changes=[-0.2]),
@@ -96,7 +96,7 @@ def test_resemblance_is_the_mean_of_prefix_and_overlap():
 
 
 def test_four_grams_do_not_span_feedback():
-    """Two actions of two tokens have none, whatever tokens lie between them."""
+    """Two actions of two tokens have none, for any tokens between them."""
     right = sampled("right", [1, 2, 3, 4, 5], changes=[-0.1] * 5)
     wrong = sampled("wrong", [1, 2, 3, 4, 5], actions=[[0, 2], [3, 5]], correct=False)
     (pair,) = resembling([right], [wrong], most=1)
@@ -122,7 +122,7 @@ def test_only_the_steps_around_the_alert_are_read():
     """The newest eight that were sampled, within 24 before it, none after; of a rarer sampling the newest before."""
 
     def read(sampled_steps, opened_step):
-        # The older the more displaced: all that is read is shown but for what is too much.
+        # Older responses are more displaced: all that were read are shown up to the bound.
         responses = [sampled(str(step), [1], changes=[-1 / (1 + step)], step=step) for step in sampled_steps]
         found = explain(kind="death_spiral", opened_step=opened_step, signals={}, responses=responses)
         return [response.step for response in found.displaced]
@@ -204,7 +204,7 @@ numbers = st.floats(allow_nan=True, allow_infinity=True)
     )
 )
 def test_any_responses_are_explained(responses):
-    """Whatever they hold: no exception, and shares and resemblances stay within [0, 1]."""
+    """No response causes an exception, and shares and resemblances stay within [0, 1]."""
     found = explain(kind="death_spiral", opened_step=10, signals={}, responses=responses)
     assert all(0 <= token.share <= 1.000001 for token in found.tokens)
     assert all(0 <= pair.resemblance <= 1 for pair in found.resembling)

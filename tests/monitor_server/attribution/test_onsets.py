@@ -1,4 +1,4 @@
-"""Which signal moved first: by hand, on recorded runs, and on any numbers."""
+"""The signal that moved first: by hand, on recorded runs, and on any numbers."""
 
 import gzip
 import json
@@ -70,7 +70,7 @@ def test_the_first_to_move_comes_first_and_ties_are_named():
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_number_that_is_none_any_more_moved_when_it_became_so(bad):
-    """Not the isolated NaN before, from which it recovered."""
+    """The onset is not the isolated NaN before, from which the signal recovered."""
     values = [1.0, math.nan, 1.0, 2.0, bad, bad]
     (moved,) = moved_signals({"grad/norm": signal(values)}, opened_step=5)
     assert (moved.direction, moved.onset, moved.baseline, moved.level) == ("not finite", (4, 4), 2.0, None)

@@ -1,4 +1,4 @@
-"""How alike two responses are."""
+"""The resemblance of two responses."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def sampled(draw, name, *, correct):
 
 
 def four_grams(response):
-    """Return what the measure is defined by: the runs of four tokens within an action."""
+    """Return the runs of four tokens within an action, which define the measure."""
     ids = response.token_ids.tolist()
     return {tuple(ids[at : at + 4]) for first, after in response.actions.tolist() for at in range(first, after - 3)}
 

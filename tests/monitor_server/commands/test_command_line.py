@@ -1,4 +1,4 @@
-"""The command line: lists over HTTP, its help, its version, and what it lets through to a terminal."""
+"""The command line: lists over HTTP, its help, its version, and the characters that reach a terminal."""
 
 import ast
 import os
@@ -29,7 +29,7 @@ def test_runs_and_alerts_are_listed(start_collector, scripted, capsys):
 
 
 def test_an_alert_is_acknowledged(start_collector, scripted, capsys):
-    """By its id from the list; an id that no alert has is reported in one line."""
+    """The id is the one in the list; an id that no alert has is reported in one line."""
     live = start_collector(engine=scripted)
     live.send(run="r", records=[{"step": 3, "scalars": {"warn": 1.0}}])
     (alert,) = live.get("/alerts")["items"]
@@ -43,7 +43,7 @@ def test_an_alert_is_acknowledged(start_collector, scripted, capsys):
 
 @pytest.mark.parametrize("command", ["runs", "alerts"])
 def test_a_collector_that_does_not_answer_is_reported_in_one_line(command, capsys, unused_port):
-    """Status 1, the address, and what to do."""
+    """The status is 1, and the line has the address and the remedy."""
     assert main([command, "--url", f"http://127.0.0.1:{unused_port}"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert str(unused_port) in line
@@ -51,7 +51,7 @@ def test_a_collector_that_does_not_answer_is_reported_in_one_line(command, capsy
 
 
 def test_an_address_without_a_scheme_is_reported_in_one_line(capsys):
-    """Status 1, what was given and what it must look like; nothing is asked of the network."""
+    """The status is 1, and the line has the given value and the needed form; no request is sent."""
     assert main(["runs", "--url", "localhost:8600"]) == 1
     assert (
         capsys.readouterr().err
@@ -78,7 +78,7 @@ def test_the_address_comes_from_the_option_then_from_the_environment(
 
 
 def test_every_command_with_an_address_reads_it_from_the_environment(capsys):
-    """The help page of each says so; no command has a rule of its own."""
+    """The help page of each command states it; no command has a different rule."""
     for name in COMMANDS:
         assert main([name, "--help"]) == 0
         page = capsys.readouterr().out
@@ -127,7 +127,7 @@ def test_text_from_a_collector_is_escaped_in_the_terminal(start_collector, datab
 
 @pytest.mark.parametrize("text", ["a\x1b[2J", "two\nlines", "\ud800", "\u202eevil", "\x85", "tab\t"])
 def test_a_character_that_is_not_printable_is_written_as_an_escape(text):
-    """Also line ends, C1 controls, direction marks and lone surrogates, which a terminal cannot encode."""
+    """This includes line ends, C1 controls, direction marks and lone surrogates, which a terminal cannot encode."""
     assert printable(text).isprintable()
     assert printable(text).encode().decode("unicode_escape") == text
 
@@ -144,7 +144,7 @@ def test_the_version_is_that_of_the_distribution(capsys):
 
 
 def test_the_help_page_lists_every_command_without_importing_one(capsys):
-    """The page of the root waits for no numpy and no web framework; each command has a page of its own."""
+    """The page of the root waits for no numpy and no web framework; each command has its own page."""
     code = "import sys; from monitor_server.commands.main import main; main(['--help']); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     page, modules = done.stdout.rstrip().rsplit("\n", 1)
@@ -164,7 +164,7 @@ def test_a_pipe_gets_no_colours():
 
 
 def ending_early(command, *, lines=0):
-    """Run a command whose reader closes the output after some lines; return what it writes to standard error."""
+    """Run a command whose reader closes the output after some lines; return its standard error."""
     script = [sys.executable, "-m", "monitor_server", *command]
     with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         for _ in range(lines):
@@ -175,7 +175,7 @@ def ending_early(command, *, lines=0):
 
 @pytest.mark.parametrize("lines", [0, 1])
 def test_an_output_that_is_closed_early_ends_a_command_quietly(lines, start_collector, scripted, tmp_path):
-    """As for `| head -1`: no traceback and no line of an error, also where the command writes to a file of its own."""
+    """As with `| head -1`, there is no traceback and no error line, also where the command writes to its own file."""
     live = start_collector(engine=scripted)
     live.send(run="r", records=[{"step": 3, "scalars": {"warn": 1.0}}])
     (alert,) = live.get("/alerts")["items"]
@@ -192,14 +192,14 @@ def test_an_output_that_is_closed_early_ends_a_command_quietly(lines, start_coll
 
 
 def test_an_unknown_command_or_option_is_status_2(capsys):
-    """As the shell's tools do; the line says what was given."""
+    """Tools of the shell do the same; the line has the given name."""
     assert main(["bakctest"]) == 2
     assert main(["runs", "--urll", "x"]) == 2
     assert "bakctest" in capsys.readouterr().err
 
 
 def test_a_shell_can_complete_the_commands():
-    """Typer's completion knows every subcommand."""
+    """Typer's completion has every subcommand."""
     asked = {"_RLVITALS_COMPLETE": "complete_bash", "COMP_WORDS": "rlvitals ca", "COMP_CWORD": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "monitor_server"], env=os.environ | asked, capture_output=True, text=True, check=False
@@ -259,7 +259,7 @@ ASKING = [
 )
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
 def test_an_answer_that_is_no_collectors_is_reported_in_one_line(command, answer, tmp_path, capsys):
-    """Whatever the other program answers as JSON, status 1 and what to do; no traceback."""
+    """For any JSON of the other program the status is 1 and the line has the remedy; there is no traceback."""
     if command[0] == "replay":
         log = tmp_path / "log.jsonl"
         log.write_text('{"step": 1, "reward/mean": 0.5}\n')
@@ -299,7 +299,7 @@ def test_arguments_that_are_no_text_are_reported_in_one_line(start_collector, tm
 
 @pytest.mark.parametrize("key", ["rlv_secret\nrlv_second", "rlv_secret\x7f", "rlv_secret\u043a"])
 def test_a_key_that_cannot_be_one_is_not_printed(key, capsys, monkeypatch, unused_port):
-    """As where a file of two keys was read into the variable: the line names the variable and not what it holds."""
+    """A file of two keys may have been read into the variable: the line names the variable and not its value."""
     monkeypatch.setenv("RLVITALS_API_KEY", key)
     assert main(["runs", "--url", f"http://127.0.0.1:{unused_port}"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -308,7 +308,7 @@ def test_a_key_that_cannot_be_one_is_not_printed(key, capsys, monkeypatch, unuse
 
 
 def test_options_of_alerts_that_exclude_each_other_are_refused(capsys, unused_port):
-    """None of them is passed over in silence."""
+    """No such option is ignored silently."""
     url = ["--url", f"http://127.0.0.1:{unused_port}"]
     assert main(["alerts", "--ack", "a", "--comment", "a", "--note", "n", *url]) == 1
     assert "--ack, --comment cannot be given together" in capsys.readouterr().err
@@ -317,7 +317,7 @@ def test_options_of_alerts_that_exclude_each_other_are_refused(capsys, unused_po
 
 
 def test_a_user_without_a_name_signs_with_a_number(start_collector, scripted, capsys, monkeypatch):
-    """Containers run as users that the machine does not know."""
+    """Containers run as users without an entry on the machine."""
 
     def unknown(number):
         raise KeyError(f"getpwuid(): uid not found: {number}")
@@ -364,7 +364,7 @@ def test_the_keys_of_a_database_that_is_not_there_are_not_said_to_be_none(argume
 
 
 def test_an_end_that_no_calendar_has_is_listed(database_url, capsys):
-    """As an earlier version has stored it; the other keys are listed as well."""
+    """An earlier version has stored such an end; the other keys are listed as well."""
     assert main(["keys", "create", "a", "--scope", "read", "--database", database_url]) == 0
     engine = create_engine(database_url)
     with engine.begin() as connection:
@@ -387,7 +387,7 @@ def test_a_setting_that_cannot_be_used_is_reported_in_one_line(command, monkeypa
 
 @pytest.mark.parametrize("library", ["sqlalchemy", "dash", "torch"])
 def test_the_demo_says_what_to_install_before_it_starts_anything(library, monkeypatch, capsys, tmp_path):
-    """Its processes import what the command itself does not."""
+    """Its processes import libraries that the command itself does not."""
     monkeypatch.setitem(sys.modules, library, None)
     assert main(["demo", "--directory", str(tmp_path / "demo")]) == 1
     assert capsys.readouterr().err == (
@@ -398,7 +398,7 @@ def test_the_demo_says_what_to_install_before_it_starts_anything(library, monkey
 
 
 def test_the_value_of_a_setting_that_cannot_be_used_is_bounded_and_holds_no_password(monkeypatch, capsys):
-    """Control characters are escaped; what stands before the host of an address is left out."""
+    """Control characters are escaped; the part before the host of an address is left out."""
     monkeypatch.setenv("RLVITALS_PUBLIC_URL", "ftp://ann:hidden@host/\x1b[2J" + "x" * 10_000)
     assert main(["serve"]) == 1
     line = capsys.readouterr().err

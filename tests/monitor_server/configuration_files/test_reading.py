@@ -1,4 +1,4 @@
-"""A file that a setting names is read within a bound, and what is wrong with it is named."""
+"""A file that a setting names is read within a bound, and its defects are named."""
 
 import os
 import socket
@@ -27,7 +27,7 @@ def test_a_file_is_read_as_toml(tmp_path):
     ],
 )
 def test_an_unusable_file_is_named_with_the_reason(content, message, tmp_path):
-    """One line, which a start or a log shows."""
+    """The reason is one line, which a start or a log shows."""
     path = tmp_path / "a.toml"
     path.write_bytes(content)
     with pytest.raises(UnusableFileError, match=message) as raised:
@@ -43,7 +43,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path):
-    """A pipe without a writer, a device without an end and a socket are named as what they are."""
+    """The message names a pipe without a writer, a device without an end and a socket by their kind."""
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
@@ -57,7 +57,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path):
 
 
 def test_a_pipe_of_the_shell_is_read_to_its_end():
-    """As `<(command)` gives one."""
+    """`<(command)` gives such a pipe."""
     reading, writing = os.pipe()
     with os.fdopen(reading), os.fdopen(writing, "wb") as writer:
         writer.write(b"a = 1\n")
@@ -66,7 +66,7 @@ def test_a_pipe_of_the_shell_is_read_to_its_end():
 
 
 def test_a_pipe_of_the_shell_into_which_nobody_writes_is_named():
-    """It is waited for, but not for ever."""
+    """The command waits for it, but not for ever."""
     reading, writing = os.pipe()
     waited_for = "written and closed by the program at its other end: nothing"
     with os.fdopen(reading), os.fdopen(writing, "wb"), pytest.raises(UnusableFileError, match=waited_for):

@@ -6,14 +6,14 @@ from monitor_server.configuration_files.watching import SETTLED_SECONDS, Watched
 
 
 def write(path, text):
-    """Write a file with a time of change of its own, which no clock of the file system rounds away."""
+    """Write a file with a set time of change, which no clock of the file system rounds."""
     before = path.stat().st_mtime_ns if path.exists() else 0
     path.write_text(text)
     os.utime(path, ns=(before + 1, before + 1))
 
 
 def test_a_file_is_due_after_it_has_been_the_same_for_a_while(tmp_path):
-    """Each further change begins the wait anew, and a file that was read is not due."""
+    """Each further change restarts the wait, and a file that was read is not due."""
     now, path = [0.0], tmp_path / "rules.toml"
     write(path, "a = 1")
     watched = WatchedFile(path, monotonic=lambda: now[0])

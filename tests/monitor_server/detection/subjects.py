@@ -1,4 +1,4 @@
-"""What tests of detection share: every detector as it runs, and a death spiral with the drifts that it reads."""
+"""Subjects that tests of detection share: every detector, and a death spiral with the drifts that it reads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -37,5 +37,5 @@ class SpiralWithDrifts:
         return restored
 
 
-# By name: what builds a detector that can be updated alone.
+# The builder of each detector by its name, which can be updated alone.
 BUILDERS: dict[str, Any] = {**DETECTORS, "death_spiral": SpiralWithDrifts}

@@ -29,7 +29,7 @@ def test_a_wrong_sign_from_the_start_is_found_whatever_the_algorithm():
 
 
 def test_advantages_that_were_never_rewards_less_a_mean_are_left_alone():
-    """A critic's advantages correlate as they like, and rows below 1 in between begin the count anew."""
+    """A critic's advantages may have any correlation, and rows below 1 in between restart the count."""
     noise = random.Random(1)  # noqa: S311 - synthetic telemetry
     assert opened([0.5, *(noise.uniform(-0.2, 0.98) for _ in range(200))]) == []
     assert opened([1.0, 1.0, 1.0, 0.9] * 10 + [0.0] * 10) == []
@@ -42,7 +42,7 @@ def test_a_permutation_of_two_rows_is_no_finding_and_recovery_ends_one():
 
 
 def test_a_rewind_to_before_the_fault_withdraws_it():
-    """The rows after the rewind are judged anew, by the same memory of what the algorithm does."""
+    """The rows after the rewind are judged again, with the same record of how the algorithm behaves."""
     judge = AdvantageOrder()
     for step in range(20):
         found = judge.update(Observation(step=step, signals={SIGNAL: 1.0 if step < 10 else 0.0}))

@@ -21,7 +21,7 @@ from tests.monitor_server.detection.subjects import BUILDERS
 CALIBRATED = EngineFactory(Calibration(id="own", profiles=dict.fromkeys(CLASSES, Profile(warn=1.5, page=2.0))))
 SUBJECTS: dict[str, Any] = {**BUILDERS, "engine": EngineFactory(), "calibrated engine": CALIBRATED}
 SIGNALS = sorted({name for detector in DETECTORS.values() for name in detector.reads})
-# Signals whose value in a run where nothing happens is known beforehand.
+# Signals with a known value in a run in which nothing happens.
 AT_REST = {
     "entropy/paired_delta": 0.0,
     "displacement/self": 0.0,

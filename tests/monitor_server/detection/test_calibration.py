@@ -80,7 +80,7 @@ def test_new_runs_are_alarmed_as_seldom_as_promised():
 
 
 def test_the_calibration_is_on_every_finding_and_hides_none():
-    """What is held back stays as information, with the strength it had and the one it needed."""
+    """A finding that is held back stays as information, with its strength and the needed strength."""
     run = restless_run(3)
     plain, held = Engine(), Engine(CLOSED)
     for observation in run:

@@ -1,4 +1,4 @@
-"""Detectors of what breaks around a policy: rate, responses, rewards, grader, batch. What is meant is not reported."""
+"""Detectors of causes around a policy: rate, responses, rewards, grader, batch. An intended change is not reported."""
 
 import random
 
@@ -38,7 +38,7 @@ def test_a_rate_that_climbs_slowly_beyond_its_peak_is_reported():
 
 @pytest.mark.parametrize("signal", ["entropy/paired_delta", "displacement/cross", "kl/old", "kl/ref", "grad/norm"])
 def test_a_rate_that_does_damage_is_a_page(signal):
-    """One signal at ten times its record in two rows after a rise of the rate; without a rise it says nothing."""
+    """One signal at ten times its record in two rows after a rise of the rate; without a rise there is no finding."""
     for rate, expected in ((1e-5, {"warning", "critical"}), (1e-6, set())):
         rows = [{"lr": 1e-6, signal: 0.01}] * 12 + [{"lr": rate, signal: 0.1}] * 3
         assert {severity for _, severity in reports("rate_rise", rows)} == expected
@@ -64,7 +64,7 @@ def responses(passes, *, seed=1, kl=0.001):
 
 
 def test_as_many_passes_as_ever_are_meant():
-    """A run that trains six times on every batch is not reported, whatever its divergence."""
+    """A run that trains six times on every batch is not reported, for any divergence."""
     assert reports("stale_responses", responses([6] * 20, kl=0.1)) == []
 
 

@@ -14,7 +14,7 @@ MODULES = sorted(module.name for module in pkgutil.walk_packages(detection.__pat
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_a_module_give_what_they_show(name):
-    """Every example runs and prints what stands under it."""
+    """Every example runs and prints the lines that stand under it."""
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 

@@ -39,7 +39,7 @@ def test_where_length_and_searches_stay_put_the_evidence_has_no_change(detector)
 
 @pytest.mark.parametrize("detector", [PairedDrift, LikelihoodDrift])
 def test_a_drift_with_longer_responses_and_no_tools_says_so(detector):
-    """Length grows by 2 % a row; what was never observed is named and is not 0."""
+    """Length grows by 2 % a row; a signal that was never observed is named and is not 0."""
     evidence = last_evidence(detector(), run(longer=0.02, searches=None))
     assert evidence["length_change"] > 0.5
     assert evidence["searches_change"] == "not observed"

@@ -10,7 +10,7 @@ from monitor_server.detection.protocol import Observation
 from monitor_server.detection.registry import DETECTORS
 from tests.monitor_server.detection.subjects import SpiralWithDrifts
 
-# Detector, signals of a healthy row, what changes in a bad one, the kind expected, the row (from 0) of the alarm where
+# Detector, signals of a healthy row, changes in a bad row, the expected kind, and the row (from 0) of the alarm where
 # rows are bad from 40 on.
 SHIFTS = [
     ("entropy_explosion", {"entropy/mean": 0.3}, {"entropy/mean": 1.5}, "entropy_explosion", 41),

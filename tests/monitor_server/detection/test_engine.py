@@ -126,7 +126,7 @@ def test_a_rollback_to_the_step_before_the_page_ends_the_page():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_statistic_of_a_page_is_beyond_the_threshold_it_names(seed):
-    """Whichever rule opened it, the evidence shows the number that was too large and what it was held against."""
+    """Whichever rule opened it, the evidence has the value that was too large and its threshold."""
     engine = Engine()
     assessments = [engine.update(observation) for observation in spiral(seed=seed)]
     opened = next(f for assessment in assessments for f in assessment.findings if f.kind == "death_spiral")
@@ -143,7 +143,7 @@ def test_a_resume_after_the_page_keeps_it():
 
 
 def held_page():
-    """Return an engine whose page is only held: the run was paged, then went back to what it was before."""
+    """Return an engine whose page is only held: the run was paged, then returned to its earlier level."""
     engine, run = Engine(), spiral()
     paged = next(o for o in run if engine.update(o).phase is Phase.ACCELERATION).step
     calm = [Observation(step=paged + 1 + n, signals=o.signals) for n, o in enumerate(run[20:40])]
@@ -165,7 +165,7 @@ def test_a_held_page_ends_when_a_person_acknowledges_it():
     "acknowledged", [("death_spiral", -1, 1), ("death_spiral", 1000, 0), ("run_collapsed", 1000, 1)], ids=str
 )
 def test_an_acknowledgement_of_something_else_or_from_before_the_page_leaves_it(acknowledged):
-    """Who spoke before the page opened, in an older attempt, or of another alert has not acknowledged this one."""
+    """An acknowledgement before the page, in an older attempt or of another alert does not count for this page."""
     engine, paged, last = held_page()
     kind, later, attempt = acknowledged
     engine.acknowledge(Acknowledgement(kind=kind, step=paged + later, attempt=attempt))
@@ -196,7 +196,7 @@ def test_a_replay_with_its_acknowledgements_is_the_run_bit_for_bit():
 
 
 def test_a_replaced_attempt_has_no_say():
-    """Once attempt 2 has spoken, what still arrives from attempt 1 changes nothing."""
+    """Once attempt 2 has sent a step, later records of attempt 1 change nothing."""
     engine = Engine()
     for observation in spiral()[:40]:
         engine.update(Observation(step=observation.step, signals=observation.signals, attempt=2))
@@ -287,7 +287,7 @@ def test_shared_mechanisms_are_saved_once_and_older_states_with_copies_continue(
 
 
 def objects_of(thing):
-    """Yield all objects with a state that an object holds, itself included, in whatever attributes they are."""
+    """Yield all objects with a state that an object holds in any attribute, itself included."""
     if isinstance(thing, Stateful):
         yield thing
         thing = vars(thing)

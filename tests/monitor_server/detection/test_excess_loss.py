@@ -13,7 +13,7 @@ from tests.monitor_server.detection.subjects import SpiralWithDrifts
 
 
 def drifting(*, lost, rows=200, drift_at=100, seed=4):
-    """Return a run whose entropy rises from a step on, correct responses losing ``lost`` times as much; None: none."""
+    """Return a run whose entropy rises from a step on; correct responses lose ``lost`` times as much, if given."""
     rng, entropy, run = random.Random(seed), 0.4, []  # noqa: S311 - synthetic telemetry
     for step in range(rows):
         change = (0.0014 if step >= drift_at else 0.0) + 0.001 * rng.gauss(0, 1)
@@ -40,7 +40,7 @@ def test_displacement_is_reported_sooner_than_exploration_of_the_same_entropy(se
 
 
 def test_the_weight_is_bounded_and_one_without_likelihood():
-    """However much is lost or won, it counts for at most three standard errors; nothing observed counts for nothing."""
+    """Any loss or gain counts for at most three standard errors; a likelihood that is not observed counts for none."""
     for lost, weight in ((1e6, math.exp(0.75)), (-1e6, math.exp(-0.75)), (0.0, 1.0)):
         excess = Excess()
         for step in range(60):
@@ -55,7 +55,7 @@ def test_the_weight_is_bounded_and_one_without_likelihood():
 
 
 def test_a_change_of_prompts_is_not_measured_as_loss():
-    """Likelihood falls by a nat with new data of another version: the drift under way is measured anew."""
+    """Likelihood falls by a nat with new data of another version: the measurement of the current drift restarts."""
     judge = PairedDrift()
     for step, observation in enumerate(drifting(lost=1.0, rows=150)):
         fell = {"likelihood/correct": observation.signals["likelihood/correct"] - (1.0 if step >= 120 else 0.0)}

@@ -1,4 +1,4 @@
-"""Where the values of healthy runs are, against numbers that are known."""
+"""The ranges of the values of healthy runs, against known numbers."""
 
 import math
 from pathlib import Path
@@ -21,7 +21,7 @@ RUNS = Path(__file__).parents[3] / "docs/experiments/runs"
 
 
 def run_of(values, signal="reward/mean", *, first=0):
-    """Return what a run contributes that has these values at successive steps."""
+    """Return the contribution of a run that has these values at successive steps."""
     run = RunValues()
     for step, value in enumerate(values, start=first):
         run.update(Observation(step=step, signals={signal: value}))
@@ -66,7 +66,7 @@ def test_values_that_are_not_finite_and_steps_before_a_rewind_are_passed_over():
 
 
 def test_the_largest_numbers_have_a_range():
-    """Values as far apart as numbers can be have a range, and leave those of all other signals."""
+    """Values as far apart as numbers can be have a range, and do not remove the ranges of other signals."""
     runs = [run_of([1.7e308, -1.7e308] * 4) for _ in range(LEAST_RUNS)]
     found = expected_ranges(runs)["reward/mean"]
     assert (found.low, found.high) == ((-1.7e308,), (1.7e308,))

@@ -1,4 +1,4 @@
-"""The budget of false pages: the bound itself for any numbers, the ledger, and what stays as it was without one."""
+"""The budget of false pages: the bound for any numbers, the ledger, and unchanged pages without a budget."""
 
 import json
 import math
@@ -77,7 +77,7 @@ def test_the_strength_needed_is_where_the_first_page_opens(history, strength):
 
 
 def test_a_page_that_cannot_be_paid_is_a_warning_with_its_reason():
-    """One healthy run of strength 2 makes a page of strength 1.5 too dear, and one of strength 4 payable."""
+    """One healthy run of strength 2 makes a page of strength 1.5 too expensive, and one of strength 4 affordable."""
     budget = FalseAlarmBudget(Warranty.of_runs(1000.0, [(400, 0.0), (400, 2.0), (400, 0.0)]))
     (held,) = budget.update([page(1, 1.5)])
     assert held.severity is Severity.WARNING
@@ -101,7 +101,7 @@ def test_an_open_page_costs_once_and_a_second_one_again():
 
 @pytest.mark.parametrize(("replaced", "pages"), [(2, 1), (3, 2), (10, 2)])
 def test_a_page_that_a_rewind_has_taken_back_stays_paid_and_what_is_found_again_is_another(replaced, pages):
-    """The page opened three rows ago: its alert is resolved where all of them are replaced, and opens anew."""
+    """The page opened three rows ago: its alert is resolved where all of them are replaced, and opens again."""
     budget = FalseAlarmBudget(Warranty(steps_per_page=1000.0))  # without healthy runs every page opens
     for step in range(3):
         budget.update([page(step, 2.0)])
@@ -132,7 +132,7 @@ def test_without_enough_healthy_runs_every_page_opens_and_says_so():
 
 @pytest.mark.parametrize("warranty", [None, ENOUGH])
 def test_a_budget_that_can_pay_moves_no_alarm(warranty):
-    """The golden steps are the same without a budget, and with one that healthy runs without a page have made."""
+    """The golden steps are the same without a budget, and with a budget from healthy runs without a page."""
     assert first_steps(spiral(), Engine(Calibration(warranty=warranty))) == GOLDEN
 
 

@@ -1,4 +1,4 @@
-"""Garbled text: each form is found and named, and what resembles it is left alone."""
+"""Garbled text: each form is found and named, and similar healthy text is not."""
 
 import random
 
@@ -63,7 +63,7 @@ def test_each_form_is_found_and_named(form, kind, changes):
     [
         {"text/unseen_frac": 0.3},  # new topics: the words between the new ones are the usual ones
         {"text/usual_frac": 0.3},  # another style of familiar words
-        {"text/unseen_pairs_frac": 0.5},  # familiar words put together anew, and the policy expects them
+        {"text/unseen_pairs_frac": 0.5},  # familiar words in new combinations, which the policy expects
         {"entropy/mean": 2.5, "likelihood/incorrect": -4.0, "text/unseen_pairs_frac": 0.12},  # a higher temperature
     ],
     ids=" ".join,
@@ -84,7 +84,7 @@ def test_what_grows_slowly_is_found_against_the_first_rows():
 
 
 def test_code_that_repeats_itself_hides_loops_from_repetition_alone():
-    """From 0.45 no share doubles to above 0.9 where four in five responses loop; the share that loops tells."""
+    """From 0.45 no share doubles to above 0.9 where four in five responses loop; the share of loops shows them."""
     rows = [0.45, 0.46, 0.44] * 6 + [0.8] * 6
     looping = [0.1, 0.12, 0.08] * 6 + [0.8] * 6
     assert episodes(Repetition(), {"text/repetition": rows}) == []
@@ -92,7 +92,7 @@ def test_code_that_repeats_itself_hides_loops_from_repetition_alone():
 
 
 def test_new_data_begin_a_new_baseline():
-    """Where the prompts are declared to be others, unseen tokens are no surprise."""
+    """Where the prompts are declared as new data, unseen tokens are no finding."""
     judge = GarbledText()
     for step in range(80):
         bad = step >= 40

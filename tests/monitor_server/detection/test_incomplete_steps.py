@@ -1,4 +1,4 @@
-"""Steps of which only a share of the ranks was seen: alarms need more strength to open there, and open ones stay."""
+"""Steps with only a share of the ranks: alarms need more strength to open there, and open alarms stay."""
 
 import math
 

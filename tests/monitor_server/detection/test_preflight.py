@@ -22,7 +22,7 @@ cases = pytest.mark.parametrize(("name", "signal", "wrong", "right"), CASES, ids
 
 
 def test_every_preflight_detector_has_a_case():
-    """A new one needs a value that is wrong and one that is right."""
+    """A new detector needs a wrong and a right value."""
     assert {case[0] for case in CASES} == {n for n, d in DETECTORS.items() if issubclass(d, PreflightDetector)}
 
 
@@ -38,7 +38,7 @@ def test_what_is_wrong_from_the_start_is_reported_at_its_row_and_ends_when_it_is
 
 @cases
 def test_what_was_once_right_is_not_checked_again(name, signal, wrong, right):
-    """One correct first row ends the check, however wrong the rest."""
+    """One correct first row ends the check, however wrong the later rows are."""
     assert episodes(DETECTORS[name](), {signal: [right, *[wrong] * 30]}) == []
 
 

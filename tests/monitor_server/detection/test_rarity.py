@@ -1,4 +1,4 @@
-"""Rules by ranks: what a run has often shown is not a departure, and what it never showed needs few rows."""
+"""Rules by ranks: a value that a run has often shown is no departure, and a new one needs few rows."""
 
 import random
 
@@ -54,7 +54,7 @@ def test_a_short_run_that_dies_is_warned_within_five_rows_and_critical_within_si
 
 
 def test_a_loss_of_two_fifths_that_lasts_is_warned_and_a_dip_of_one_row_is_not():
-    """From 0.9 to 0.45 for good is a partial degradation; one row of 0.45 is noise."""
+    """A lasting fall from 0.9 to 0.45 is a partial degradation; one row of 0.45 is noise."""
     before = [0.9, 0.88, 0.92, 0.9] * 8
     assert episodes(RewardLoss(), {"reward/mean": [*before, 0.45, *before]}) == []
     assert episodes(RewardLoss(), {"reward/mean": [*before, *[0.45] * 4]}) == [(34, "reward_fall", "warning")]
@@ -77,7 +77,7 @@ def test_a_loss_is_judged_in_the_unit_of_the_rewards():
 
 
 def test_entropy_that_dies_within_a_hundred_rows_is_warned_and_one_that_learns_is_not():
-    """From 0.6 nat down by 6 % a row is a collapse, by half a percent a row is learning."""
+    """A fall from 0.6 nat by 6 % a row is a collapse, and one by half a percent a row is learning."""
     fast = [0.6 * 0.94**row for row in range(90)]
     slow = [0.6 * 0.995**row for row in range(600)]
     assert [kind for _, kind, _ in episodes(EntropyCollapse(), {"entropy/mean": fast})][:1] == ["entropy_collapse"]

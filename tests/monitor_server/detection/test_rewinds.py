@@ -29,7 +29,7 @@ def drifting(step, *, since=ONSET, size=0.02, noise=None):
 
 
 def feed(subject, steps, *, attempt=1, since=ONSET, size=0.02):
-    """Update a detector or an engine with some steps, and return what it said of the last."""
+    """Update a detector or an engine with some steps, and return its findings for the last step."""
     said = ()
     for step in steps:
         said = subject.update(Observation(step=step, attempt=attempt, signals=drifting(step, since=since, size=size)))
@@ -38,7 +38,7 @@ def feed(subject, steps, *, attempt=1, since=ONSET, size=0.02):
 
 @pytest.mark.parametrize("back_to", [ONSET + 3, ONSET + 10, LAST])
 def test_what_was_summed_by_the_checkpoint_is_all_that_counts_after_a_rewind(back_to):
-    """The sum and the rise are those of a run that never went further, whatever the replaced rows held."""
+    """The sum and the rise are those of a run that never went further, for any replaced rows."""
     subject, straight = PairedDrift(), PairedDrift()
     feed(subject, range(LAST + 1))
     feed(straight, range(back_to))
@@ -134,7 +134,7 @@ def test_a_window_from_which_rows_are_taken_back_is_that_of_a_run_that_never_had
 
 
 def collapse(noise, *, dead, reward=0.6):
-    """Return the signals of one row of a run that is well, or of one that is dead by all its signals."""
+    """Return the signals of one row of a healthy run, or of a run that is dead by all its signals."""
     return {
         "reward/mean": 0.0 if dead else reward + noise.gauss(0.0, 0.02),
         "entropy/mean": 3.0 if dead else 0.3 + noise.gauss(0.0, 0.01),
@@ -209,7 +209,7 @@ def test_the_rows_before_a_rewind_are_counted_after_a_restart_too():
 
 @pytest.mark.parametrize("last", DETECTORS)
 def test_an_engine_that_is_restored_before_a_rewind_takes_back_the_same_rows(last):
-    """Whatever the order in which a database returns the parts of a state."""
+    """A database may return the parts of a state in any order."""
     engine = Engine()
     feed(engine, range(LAST + 1))
     saved = engine.state()

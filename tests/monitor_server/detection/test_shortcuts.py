@@ -85,7 +85,7 @@ def test_a_departure_that_is_restored_at_every_row_saves_the_same(size):
 
 
 def _departures(owner):
-    """Return the departures among the attributes of an object, and among those of what it holds."""
+    """Return the departures among the attributes of an object, and among those of the objects that it holds."""
     if isinstance(owner, dict | list | tuple):
         held = owner.values() if isinstance(owner, dict) else owner
     else:
@@ -139,7 +139,7 @@ def test_a_loss_is_as_rare_as_by_its_definition(share):
 
 
 def test_a_bound_of_rarity_agrees_with_the_rarity():
-    """Whatever the bound is."""
+    """This holds for every bound."""
     for seed in range(6):
         values = wander(seed, 60)
         for end in range(2, 60):
@@ -151,7 +151,7 @@ def test_a_bound_of_rarity_agrees_with_the_rarity():
 
 
 def test_the_least_scale_is_never_above_the_scale():
-    """Those who only compare may use it instead."""
+    """A caller that only compares may use it instead."""
     history, most = History(length=40), 0.0
     for value in wander(3):
         history.append(value)

@@ -104,7 +104,7 @@ def test_line_and_median_agree_with_numpy(series):
 
 @given(values, st.floats(-1e3, 1e3))
 def test_the_median_distance_is_the_median_of_all_distances(series, centre):
-    """To the last bit, with values that are the same and a centre outside of them too."""
+    """They are equal to the last bit, also with equal values and a centre outside of them."""
     for ordered in (sorted(series), sorted(float(round(value)) for value in series)):
         assert median_distance(ordered, centre) == median([abs(value - centre) for value in ordered])
     assert median_distance([2.0], 5.0) == 3.0

@@ -26,7 +26,7 @@ def live(start_collector, scripted, clock):
 
 
 def test_a_live_run_is_exposed_with_phase_signals_and_alerts(live, clock):
-    """One for the phase it is in and nought for the others; the newest values; what fires."""
+    """The current phase is one and the others zero; the signals are the newest, the alerts those that fire."""
     records = [
         {"step": step, "time": clock.now + 7 * step, "scalars": {"phase": 3.0, "warn": 1.5, "nan": "NaN"}}
         for step in (0, 1)
@@ -54,7 +54,7 @@ def test_the_series_of_an_ended_run_go_away(live):
 
 
 def test_the_alert_of_a_run_that_its_trainer_stops_at_once_is_scraped(live, clock):
-    """It stays for two minutes after the end, without what would make the run look silent."""
+    """It stays for two minutes after the end, without the metrics that would show the run as silent."""
     live.send(run="r", records=[{"step": 0, "scalars": {"page": 1.0}}])
     live.send(run="r", end="stopped")
     clock.now += 119
@@ -68,7 +68,7 @@ def test_the_alert_of_a_run_that_its_trainer_stops_at_once_is_scraped(live, cloc
 
 
 def test_the_collectors_own_alerts_are_not_exposed_as_those_of_a_run(live, clock):
-    """A channel that fails has a metric of its own; a second alert about it would be a vital sign of a run."""
+    """A channel that fails has its own metric; a second alert about it would look like a vital sign of a run."""
     finding = Finding(
         kind="channel_failing:team",
         severity=Severity.WARNING,
@@ -106,7 +106,7 @@ def test_what_is_exposed_is_bounded(live, clock):
 
 
 def test_whoever_wants_no_runs_is_not_told_that_runs_are_left_out(start_collector):
-    """With a limit of 0 nothing is exposed of runs, by intention."""
+    """With a limit of 0 no run is exposed, by intention."""
     live = start_collector(exposed_runs=0)
     live.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     found = _samples(live)
@@ -169,14 +169,14 @@ def test_the_queues_of_the_projector_are_exposed(live):
 
 
 def test_the_sizes_of_caches_are_exposed(live):
-    """Of ingest and of the projector: one run is in memory."""
+    """The sizes are those of ingest and of the projector: one run is in memory."""
     live.send(run="r", records=[{"step": 1}])
     eventually(lambda: _samples(live)["rlvitals_cached_entries", "detector_runs"] == 1)
     assert _samples(live)["rlvitals_cached_entries", "log_runs"] == 1
 
 
 def test_the_end_of_a_key_and_the_space_of_the_disk_are_shown(start_collector, clock):
-    """Of valid keys that have an end; of the disk of a SQLite database."""
+    """The end is that of valid keys with an end; the space is that of the disk of a SQLite database."""
     live = start_collector(clock=clock)
     collector = live.app.state.collector
     admin = Caller(name="a test", scope=Scope.ADMIN)

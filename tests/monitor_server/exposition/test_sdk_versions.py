@@ -23,7 +23,7 @@ def test_the_number_of_versions_is_bounded():
 
 
 def test_the_counts_are_scraped(collector):
-    """Prometheus sees which versions send."""
+    """Prometheus has the versions of the senders."""
     collector.post(b'{"schema_version": 1, "run": "r", "records": []}')
     assert (
         'rlvitals_ingest_batches_total{sdk=""}'

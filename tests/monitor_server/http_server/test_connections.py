@@ -27,7 +27,7 @@ def connected(live, address="127.0.0.1"):
 
 
 def is_held(live, client):
-    """Whether the server has a connection of the client with this address."""
+    """Return whether the server has a connection of the client with this address."""
     return client in [held.client for held in live.server.config.connections.open]
 
 
@@ -101,7 +101,7 @@ def test_streams_leave_room_for_others(start_collector):
 
 
 def test_the_streams_of_one_client_leave_room_for_those_of_others(start_collector):
-    """One address may have three streams here; another one gets its own, and a stream that is closed makes room."""
+    """One address may have three streams here; another address has its own limit, and a closed stream frees a place."""
     live = start_collector(max_streams_per_client=3)
     listening = b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with contextlib.ExitStack() as stack:
@@ -177,7 +177,7 @@ def test_a_head_without_end_is_refused(start_collector, endless):
 
 
 def test_of_requests_that_do_not_wait_for_answers_a_bounded_number_is_taken(start_collector):
-    """Of 5,000 requests in one write 17 are taken; those are answered, and the connection is closed."""
+    """Of 5,000 requests in one write 17 are read; those are answered, and the connection is closed."""
     live = start_collector()
     with connected(live) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5000)
@@ -232,7 +232,7 @@ def test_who_reads_too_slowly_is_closed(start_collector, monkeypatch):
         eventually(lambda: is_held(live, local))
         connection.sendall(answer * 500)
         with contextlib.suppress(ConnectionResetError):
-            # What the kernel still holds after the end would take a minute to read.
+            # Reading the bytes that the kernel still holds after the end would take a minute.
             while is_held(live, local) and connection.recv(4096):
                 pass
         eventually(lambda: not is_held(live, local))
@@ -308,7 +308,7 @@ def test_bodies_that_arrive_slowly_do_not_pile_up(start_collector):
 
 
 def test_answers_that_nobody_reads_do_not_pile_up(start_collector, caplog):
-    """Where they hold more memory than is allowed, the one that has waited longest is given up, without a traceback."""
+    """Above the allowed memory the answer that has waited longest is given up, without a traceback."""
     live = start_collector(write_timeout_seconds=3600, max_unread_bytes=1_000_000)
     signals = [f"s{number}" for number in range(100)]
     records = [{"step": step, "scalars": dict.fromkeys(signals, 0.1 + step)} for step in range(1000)]
@@ -330,7 +330,7 @@ def test_answers_that_nobody_reads_do_not_pile_up(start_collector, caplog):
 
 
 def test_what_is_no_http_is_logged_once_a_minute(start_collector, caplog):
-    """Whoever sends noise all day does not fill the disk with lines about it."""
+    """A client that sends noise all day does not fill the disk with log lines."""
     live = start_collector()
     for _ in range(20):
         with connected(live) as connection:

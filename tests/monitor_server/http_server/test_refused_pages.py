@@ -1,4 +1,4 @@
-"""What somebody sees who opens an address that cannot be shown: a page in words; programs get JSON as ever."""
+"""The page for a browser at an address that cannot be served; programs get JSON as before."""
 
 import re
 
@@ -20,7 +20,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Des
     ],
 )
 def test_a_browser_that_opens_a_bad_address_gets_a_page(collector, path, status, told):
-    """It says what is wrong, leads back, runs no script, and loads nothing."""
+    """The page states the problem, leads back, runs no script, and loads nothing."""
     answer = collector.pool.request("GET", collector.url + path, headers=BROWSER)
     page = answer.data.decode()
     assert (answer.status, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
@@ -33,13 +33,13 @@ def test_a_browser_that_opens_a_bad_address_gets_a_page(collector, path, status,
 
 @pytest.mark.parametrize("path", ["/api/v1/runs?text=%00", "/_dash-layout?x=%00", "/api/v1/nothing"])
 def test_the_api_answers_every_client_in_the_one_shape(collector, path):
-    """Also a browser, whose pages read it."""
+    """A browser gets this shape too, because its pages read it."""
     answer = collector.pool.request("GET", collector.url + path, headers=BROWSER)
     assert set(answer.json()) == {"error", "detail"}
 
 
 @pytest.mark.parametrize("headers", [{}, {"Accept": "application/json"}, {"Accept": "*/*"}])
 def test_a_program_that_asks_for_a_page_gets_json(collector, headers):
-    """Who does not ask for HTML cannot read it."""
+    """A client that does not ask for HTML cannot read a page."""
     answer = collector.pool.request("GET", f"{collector.url}/?run=a%00b", headers=headers)
     assert (answer.status, answer.json()["error"], answer.headers["vary"]) == (422, "InvalidField", "accept")

@@ -13,7 +13,7 @@ from trainer_hooks.errors import RefusedError
 
 @pytest.fixture
 def lines():
-    """What the collector logs, as its server would write it."""
+    """The log lines of the collector, as its server would write them."""
     written, handler = [], line_handler()
     handler.emit = lambda record: written.append(handler.format(record))
     log = logging.getLogger("monitor_server")
@@ -48,7 +48,7 @@ def test_two_requests_have_two_ids_also_where_they_are_refused(collector):
 
 
 def test_a_line_of_the_log_names_the_request_that_caused_it(start_collector, scripted, lines, monkeypatch):
-    """Also where a thread has answered it."""
+    """The line has the id also where a thread has answered the request."""
     live = start_collector(engine=scripted)
 
     def fail(*_arguments, **_options):

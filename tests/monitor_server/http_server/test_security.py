@@ -1,4 +1,4 @@
-"""What a browser may be made to send: foreign names, foreign pages, forms, and bodies without end."""
+"""Requests that a browser may be made to send: foreign names, foreign pages, forms, and endless bodies."""
 
 import contextlib
 import json
@@ -117,7 +117,7 @@ def test_a_wildcard_address_allows_no_name_by_itself():
 )
 @pytest.mark.parametrize("body", [None, b"{}"])
 def test_a_page_of_another_origin_changes_nothing(alert, headers, body):
-    """Neither with a body nor without; another port of this machine is another origin."""
+    """The request is refused with and without a body; another port of this machine is another origin."""
     live, path = alert
     host = live.url.removeprefix("http://")
     given = {name: value.format(host=host) for name, value in headers.items()}
@@ -141,7 +141,7 @@ def test_ingest_is_refused_to_a_foreign_page(collector, run_name):
 )
 @pytest.mark.parametrize("body", [None, b'{"by": "me"}'])
 def test_our_own_page_and_the_command_line_may(alert, headers, body):
-    """A browser on our page sends our origin; what is no browser sends none."""
+    """A browser on our page sends our origin; a client that is no browser sends none."""
     live, path = alert
     host = live.url.removeprefix("http://")
     given = {name: value.format(host=host) for name, value in headers.items()}
@@ -155,7 +155,7 @@ def test_our_own_page_and_the_command_line_may(alert, headers, body):
 )
 @pytest.mark.parametrize("body", [b"", b"{}", b"by=me"])
 def test_a_form_changes_nothing(alert, media_type, body):
-    """What a form can send without asking first is refused by its media type, also where it is empty."""
+    """A request that a form can send without a preflight is refused by its media type, also with an empty body."""
     live, path = alert
     headers = {"Content-Type": media_type}
     answer = live.pool.request("POST", f"{live.url}/api/v1{path}/ack", body=body, headers=headers)
@@ -239,7 +239,7 @@ def test_a_length_that_is_no_length_is_refused(collector, length):
 
 
 def exchange(live, request):
-    """Send bytes, and give what comes back until the other side closes."""
+    """Send bytes, and return the answer until the other side closes."""
     host, port = live.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.sendall(request)

@@ -47,7 +47,7 @@ def test_metrics_of_different_steps_share_rows_in_the_order_first_logged():
 
 
 def test_of_two_values_at_one_step_the_first_stands():
-    """A trainer that logs a step twice does not replace what it logged."""
+    """A trainer that logs a step twice does not replace the first values."""
     columns = Columns()
     for value in (1.0, 2.0):
         columns.add("loss", 7, value)

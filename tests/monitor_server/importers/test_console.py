@@ -16,7 +16,7 @@ NOISE = (
     "------\nPrompt: what is 2 | 3 + 4 = 7 - step: by step\n"
 )
 
-# Trainer → how it prints steps 1 and 2, and what these lines hold.
+# Trainer → its lines for steps 1 and 2, and the values of these lines.
 LOGS = {
     "TRL": (
         (

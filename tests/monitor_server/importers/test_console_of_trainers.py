@@ -1,4 +1,4 @@
-"""What five trainers print, made by the formatting calls of their own sources: real loggers, real dict printing.
+"""Console lines of five trainers, made by the formatting calls of their own sources: real loggers and dict printing.
 
 Read in August 2026 at OpenRLHF 3c3be62 (ppo_trainer.py, logging_utils.py), SkyRL a956457 (tracking.py, utils.py), slime
 624b824 (model.py, rollout_metrics.py, logging_utils.py), prime-rl 559b447 (train.py, orchestrator.py, logger.py) and
@@ -128,7 +128,7 @@ PRINTERS = [open_rlhf, skyrl, slime, prime_trainer, prime_orchestrator, nemo]
 @pytest.mark.parametrize("printer", PRINTERS, ids=lambda printer: printer.__name__)
 @pytest.mark.parametrize("seed", range(3))
 def test_every_step_and_number_that_a_trainer_prints_is_read_back(tmp_path, printer, seed):
-    """Twelve steps; of each the numbers that are signals, equal to what was printed."""
+    """Each of twelve steps has the numbers that are signals, equal to the printed ones."""
     draw = random.Random(seed)  # noqa: S311 - numbers for a log
     steps = [printer(draw, step) for step in range(1, 13)]
     (tmp_path / "run.log").write_text("".join(text for text, _ in steps))

@@ -20,7 +20,7 @@ def write_run(folder, rows, meta=None):
 
 
 def test_rows_of_one_step_are_one_observation(tmp_path):
-    """A summary row of a step adds what was missing and changes nothing."""
+    """A summary row of a step adds missing values and changes nothing."""
     run = write_run(tmp_path / "a", [{"step": 5, "reward": 0.1}, {"step": 5, "kl": 0.2, "reward": 9.0}])
     assert [(o.step, o.signals) for o in observations(read_rows(run))] == [(5, {"reward/mean": 0.1, "kl/ref": 0.2})]
 

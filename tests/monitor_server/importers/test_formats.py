@@ -116,7 +116,7 @@ def test_a_table_with_decimal_commas_is_read(tmp_path):
 
 
 def test_a_parquet_file_is_read(tmp_path):
-    """With pyarrow, which is an extra."""
+    """The reader is pyarrow, which is an extra."""
     parquet.write_table(pa.table(columns(ROWS)), tmp_path / "run.parquet")
     steps, found = only(tmp_path / "run.parquet")
     assert_rows(steps)
@@ -137,7 +137,7 @@ def test_a_chart_exported_from_wandb_holds_a_run_a_column(tmp_path):
 
 @pytest.mark.parametrize("runs", [1_350, 3_000])
 def test_a_chart_of_many_runs_is_read_though_its_heading_is_long(tmp_path, runs):
-    """The heading alone takes more than the beginning by which formats are told apart, or nearly all of it."""
+    """The heading alone fills the part that identifies the format, or nearly all of it."""
     names = [f"grpo-sweep-learning-rate-{number:05}" for number in range(runs)]
     heading = ["Step", *(f"{name} - train/reward" for name in names)]
     lines = [[str(step), *(["0.5"] * runs)] for step in (1, 2)]
@@ -198,7 +198,7 @@ def test_a_folder_is_searched_for_logs_and_for_nothing_else(tmp_path):
 
 
 def test_a_signal_may_be_read_from_a_key_of_the_users(tmp_path):
-    """`--map` comes before every known name, and says what no row had."""
+    """`--map` comes before every known name, and names the keys that no row had."""
     (tmp_path / "run.jsonl").write_text('{"step": 1, "my_reward": 0.5, "reward": 9.0, "own": 3}\n')
     (log,) = find_logs([tmp_path / "run.jsonl"])
     mapping = NameMapping(parse_overrides(["reward/mean=my_reward", "grad/norm=absent"]))
@@ -211,14 +211,14 @@ def test_a_signal_may_be_read_from_a_key_of_the_users(tmp_path):
 
 @pytest.mark.parametrize("text", ["reward/mean", "=x", "reward/mean=", "reward/man=x"])
 def test_a_mapping_that_names_no_signal_is_refused(text):
-    """The message says what it must look like, or which names are near."""
+    """The message has the needed form, or the similar names."""
     with pytest.raises(LogError, match=r"--map must (look like|name a signal).*reward/mean"):
         parse_overrides([text])
 
 
 @given(st.lists(st.floats(width=64) | st.integers(-(2**53), 2**53), min_size=1, max_size=20))
 def test_every_number_is_read_back_from_every_text_format(tmp_path_factory, values):
-    """What Python prints, Python reads: JSON lines, a list, CSV, and a printed dict."""
+    """Python reads the numbers that Python prints: JSON lines, a list, CSV, and a printed dict."""
     folder = tmp_path_factory.mktemp("numbers")
     rows = [{"step": step, "reward": value, "kl": 0.0} for step, value in enumerate(values)]
     (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

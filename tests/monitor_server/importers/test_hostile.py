@@ -84,7 +84,7 @@ def test_pipes_and_links_in_a_folder_are_left_alone(tmp_path):
 
 @pytest.mark.parametrize("wrong", ["pipe", "endless"])
 def test_the_files_beside_a_run_are_files(wrong, tmp_path):
-    """What describes a run is passed over where it would be read for ever, and the run is read."""
+    """A file beside a run that could be read for ever is skipped, and the run is read."""
     written = tmp_path / "written"
     written.mkdir()
     (written / "data.jsonl").write_text('{"step": 1, "reward": 0.5}\n')
@@ -168,7 +168,7 @@ def test_a_console_line_made_of_beginnings_takes_linear_time(tmp_path, unit):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_real_files_that_are_damaged_anywhere_are_read_or_refused(tmp_path, seed):
-    """Flipped, missing, added and repeated bytes in what the real libraries wrote: never another error."""
+    """Bytes of files of the real libraries are flipped, removed, added and repeated: no other error occurs."""
     with tarfile.open(WRITTEN) as archive:
         archive.extractall(tmp_path / "written", filter="data")
     draw = random.Random(seed)  # noqa: S311 - damage for a test

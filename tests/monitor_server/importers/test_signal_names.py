@@ -75,7 +75,7 @@ def test_the_fallback_serves_only_keys_that_are_not_recognised():
 
 
 def test_canonical_names_are_their_own():
-    """What rlvitals recorded itself is read back by its own names, before any trainer's spelling."""
+    """Signals that rlvitals recorded are read back by their own names, before any trainer's spelling."""
     row = {
         "entropy/paired_delta": 0.01,
         "likelihood/correct": -0.4,

@@ -30,7 +30,7 @@ def test_the_lines_from_any_of_them_on_are_the_rest_of_all(tmp_path_factory, mad
 
 
 def test_positions_count_a_line_that_is_too_long(tmp_path):
-    """It is passed over and named, and the position of the line behind it is where that line begins."""
+    """The line is skipped and named, and the position of the next line is its beginning."""
     path = tmp_path / "log.jsonl"
     path.write_bytes(b"first\n" + b"x" * (40 << 20) + b"\nsecond\nthird")
     report = ReadReport()

@@ -18,7 +18,7 @@ from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
 
 WRITTEN = Path(__file__).parent / "written"
-# Where `make bench-overhead` installs the loggers.
+# The environment in which `make bench-overhead` installs the loggers.
 LIBRARIES = Path(__file__).parents[3] / ".venv/overhead/bin/python"
 PLACES = {
     "W&B run file": "wandb",
@@ -33,7 +33,7 @@ SINGLE = {"TensorBoard event file", "TensorBoard event file, tensors"}
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Unpack what the libraries wrote."""
+    """Unpack the files that the libraries wrote."""
     folder = tmp_path_factory.mktemp("written")
     with tarfile.open(WRITTEN / "runs.tar.xz") as archive:
         archive.extractall(folder, filter="data")

@@ -1,4 +1,4 @@
-"""Where more is sent than can be written, trainers are asked to wait, and nothing is lost."""
+"""Where trainers send more than can be written, they are asked to wait, and nothing is lost."""
 
 import json
 import threading

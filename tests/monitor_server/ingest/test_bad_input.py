@@ -146,7 +146,7 @@ def test_a_batch_that_is_wrong_as_a_whole_is_refused(  # noqa: PLR0917 - columns
     ],
 )
 def test_a_bad_record_is_refused_alone(collector, run_name, record, error, says):
-    """Its neighbours are stored; the rejection names its position, its class and what is wrong."""
+    """Its neighbours are stored; the rejection has its position, its class and the defect."""
     neighbours = [{"step": 0, "scalars": {"a": 1.0}}, {"step": 1, "scalars": {"a": 2.0}}]
     receipt = collector.send(run=run_name, records=[neighbours[0], record, neighbours[1]])
     (rejection,) = receipt["rejected"]
@@ -157,7 +157,7 @@ def test_a_bad_record_is_refused_alone(collector, run_name, record, error, says)
 
 
 def test_a_body_over_the_limit_is_refused_before_it_is_read(start_collector):
-    """One byte more than allowed is 413, exactly as much is read."""
+    """One byte above the limit is 413; a body of exactly the limit is read."""
     collector = start_collector(max_body_bytes=len(BODY))
     assert collector.post(BODY).status == 200
     answer = collector.post(BODY + b" ")
@@ -178,7 +178,7 @@ DEFAULTS = Settings()  # reading the environment for each of hundreds of example
 @settings(max_examples=300, deadline=None)
 @given(body=st.binary(max_size=200), encoding=st.sampled_from(["", "zstd", "gzip"]))
 def test_no_bytes_make_anything_but_a_located_error(body, encoding):
-    """Whatever arrives, either a batch comes out or an error with a 4xx status."""
+    """Any bytes give either a batch or an error with a 4xx status."""
     for media_type in (wire.JSON, wire.MSGPACK):
         status = 200
         try:
@@ -239,7 +239,7 @@ SUMMARY = st.one_of(
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # arithmetic on infinities
 def test_no_record_costs_its_neighbour(record):
-    """Whatever a record holds, the one beside it is accepted, and it is accepted or refused with a reason."""
+    """For any record the neighbour is accepted, and the record is accepted or refused with a reason."""
     batch = {"schema_version": 1, "run": "r", "records": [record, {"step": 7, "scalars": {"a": 1.0}}]}
     valid = read_batch(msgspec.msgpack.encode(batch), media_type=wire.MSGPACK, encoding="", settings=DEFAULTS)
     assert [record.index for record in valid.records][-1] == 1

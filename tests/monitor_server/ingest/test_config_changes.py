@@ -1,4 +1,4 @@
-"""Where two configurations differ, in words."""
+"""The differences of two configurations, in words."""
 
 import json
 

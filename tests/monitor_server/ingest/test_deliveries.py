@@ -52,7 +52,7 @@ def test_results_that_are_ready_together_wake_the_loop_once(monkeypatch):
 
 
 def test_a_request_that_is_cancelled_cancels_its_job_and_nothing_else():
-    """The job that nobody waits for is not begun; the one beside it is answered."""
+    """The cancelled job is not begun; the job beside it is answered."""
     deliveries = Deliveries()
 
     async def wait():

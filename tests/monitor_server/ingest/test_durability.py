@@ -136,7 +136,7 @@ def test_a_batch_that_fails_does_not_poison_its_commit(held):
 
 
 def test_a_full_queue_says_try_again(held):
-    """Where the writer cannot keep up, 503 with Retry-After; what was queued is stored."""
+    """Where the writer cannot keep up, the answer is 503 with Retry-After; queued batches are stored."""
     _, send, release, answers = held
     for number in range(5):
         send(f"r{number}")

@@ -1,4 +1,4 @@
-"""A disk that does not answer keeps nobody waiting without end, and what is sent again is stored."""
+"""Nobody waits for ever for a disk that does not answer, and batches that are sent again are stored."""
 
 import json
 import threading
@@ -32,7 +32,7 @@ def _post(live):
 
 @sqlite_only
 def test_requests_are_refused_while_the_disk_does_not_answer_and_what_is_sent_again_is_stored_once(hanging):
-    """The one that waits is answered in time, the collector says that it is not ready, and goes on by itself."""
+    """A waiting request is answered in time; the collector reports that it is not ready, and goes on without help."""
     live, answers = hanging
     refused = _post(live)
     assert (refused.status, refused.json()["error"]) == (503, "Unavailable")
@@ -51,7 +51,7 @@ def test_requests_are_refused_while_the_disk_does_not_answer_and_what_is_sent_ag
 
 
 def test_a_change_whose_commit_does_not_end_is_said_to_be_unknown(start_collector, monkeypatch, database_url):
-    """It may be stored later, as here, so that whoever made it must look before trying again."""
+    """The change may be stored later, as here, so its author must look before trying again."""
     live = start_collector()
     run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     monkeypatch.setattr(deliveries, "LONGEST_WAIT_SECONDS", 1.5)

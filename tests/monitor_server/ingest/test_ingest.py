@@ -1,4 +1,4 @@
-"""Ingest: what is stored, what is answered, and that nothing is stored twice."""
+"""Ingest: the stored records and the answers; nothing is stored twice."""
 
 import asyncio
 import gzip
@@ -128,7 +128,7 @@ def test_runs_are_listed_in_parts_that_do_not_overlap(start_collector):
 
 
 def test_a_large_batch_is_stored_in_parts_and_answered_once(collector, run_name):
-    """Others are committed in between; counts, refusals, configuration and the end are those of the whole batch."""
+    """Other batches are committed in between; counts, refusals, configuration and end are those of the whole batch."""
     records = [{"step": step, "scalars": {"a": step / 8}} for step in range(1_200)]
     records[700] = {"step": -1}
     large = {"run": run_name, "records": records, "config": {"lr": 0.1}, "end": "finished"}
@@ -211,7 +211,7 @@ def test_small_bodies_of_many_records_wait_for_each_other_and_nobody_for_them(co
 
 
 def test_a_large_batch_that_waits_is_refused_at_a_stop():
-    """Those that are being stored are finished; who waits, and who comes, is answered and not cancelled."""
+    """Batches that are being stored are finished; waiting and new ones are answered and not cancelled."""
 
     async def stop():
         batches, may_go_on, ends = LargeBatches(1), asyncio.Event(), []
@@ -225,7 +225,7 @@ def test_a_large_batch_that_waits_is_refused_at_a_stop():
                 ends.append("refused")
 
         first, *others = (asyncio.ensure_future(store()) for _ in range(4))
-        while batches.waiting < 3:  # noqa: ASYNC110 - what is waited for sets no event
+        while batches.waiting < 3:  # noqa: ASYNC110 - the awaited change sets no event
             await asyncio.sleep(0)
         batches.close()
         await asyncio.gather(*others, store())
@@ -238,7 +238,7 @@ def test_a_large_batch_that_waits_is_refused_at_a_stop():
 
 @pytest.mark.parametrize("encoding", ["", "zstd", "gzip"])
 def test_a_batch_is_small_by_its_bytes_and_records_after_decompression(encoding):
-    """Of whatever size the body is; JSON is counted by its commas."""
+    """The size of the body does not matter; records in JSON are counted by its commas."""
     compress = {"": bytes, "zstd": zstandard.compress, "gzip": gzip.compress}[encoding]
     one, many = [{"step": 0, "scalars": {"a": 0.5}}], [{"step": step} for step in range(1_000)]
     long = [{"step": 0, "scalars": {f"{name:0190}": 0.5 for name in range(500)}}]

@@ -1,4 +1,4 @@
-"""What an attacker, or a bad day, can put into a batch: each is refused with words, and costs what its size allows."""
+"""Hostile or mistaken content of a batch is refused with words, at a cost in proportion to its size."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ def histogram(values):
 
 @pytest.mark.parametrize("count", [-0.9999999999999999, -1, 0.5, 2**53 + 2, "NaN", "Infinity"])
 def test_a_count_that_counts_nothing_is_refused(collector, run_name, count):
-    """Two ranks whose counts add up to nothing would divide by zero in everybody's deadlines."""
+    """Two ranks whose counts add up to zero would cause a division by zero in the deadlines of all runs."""
     two = {"run": run_name, "world_size": 2}
     collector.send(**two, rank=0, records=[moments(1, statistic="ess_frac")])
     receipt = collector.send(**two, rank=1, records=[moments(count, statistic="ess_frac")])
@@ -63,7 +63,7 @@ def test_bins_hold_whole_counts(collector, run_name, values):
     ],
 )
 def test_bins_span_a_range_and_their_quantile_is_a_share(collector, run_name, field, value):
-    """Of others nothing can be computed: NaN is in no range, and what overflows ends in a warning of numpy."""
+    """Other bins allow no computation: NaN is in no range, and an overflow ends in a warning of numpy."""
     record = histogram([1.0, 2.0])
     record["summaries"]["x"] |= {"high": 1e308, field: value} if field == "low" else {field: value}
     receipt = collector.send(run=run_name, records=[record])
@@ -142,7 +142,7 @@ def test_deep_msgpack_is_a_located_error(collector, field):
     ],
 )
 def test_an_implausible_attempt_or_world_size_is_refused(collector, run_name, fields, says):
-    """One stray message cannot end a run's detection; the words name the setting."""
+    """One stray message cannot end a run's detection; the message names the setting."""
     answer = collector.post(json.dumps(BATCH | {"run": run_name} | fields).encode())
     assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
     assert says in answer.json()["detail"]
@@ -229,7 +229,7 @@ LONG = "\N{GRINNING FACE}" + "a" * (16 * MEBIBYTE)  # four bytes a character as 
 
 @pytest.mark.parametrize("field", ["run", "project", "source", "capability", "end", "attempt", "rank", LONG])
 def test_no_field_of_a_batch_is_decoded_before_it_is_measured(field):
-    """Nor is the name of a field that there is not: 16 MiB cost no more than they are."""
+    """An unknown field name is not decoded either: 16 MiB cost no more memory than their size."""
     from monitor_server.ingest.validation.validate import read_batch  # noqa: PLC0415
 
     body = msgspec.msgpack.encode(BATCH | {field: LONG if field is not LONG else 1})
@@ -306,7 +306,7 @@ def test_text_with_nul_is_refused_on_every_database(collector, run_name):
 
 @pytest.mark.parametrize("now", [0.0, 1.0e9, 1.9e9])
 def test_a_wrong_clock_refuses_no_trainer(now):
-    """An attempt in ms of a trainer whose clock is right is accepted whatever the collector's clock shows."""
+    """An attempt in ms of a trainer with a right clock is accepted for any clock of the collector."""
     from monitor_server.ingest.validation.validate import read_batch  # noqa: PLC0415
 
     body = json.dumps(BATCH | {"attempt": 1_795_000_000_000}).encode()  # November 2026

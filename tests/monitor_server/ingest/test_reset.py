@@ -1,4 +1,4 @@
-"""An operator undoes what a stray message has done to a run."""
+"""An operator removes the effects of a stray message on a run."""
 
 import base64
 
@@ -79,7 +79,7 @@ def test_a_run_is_reset_on_the_command_line(live, capsys):
 
 
 def test_a_number_that_is_used_again_begins_anew(live):
-    """What is in memory of the removed attempt does not refuse the records of one that has its number."""
+    """Remembered state of the removed attempt does not refuse the records of a new one with its number."""
     run_id = _step(live, 0)["run_id"]
 
     def send(bins):
@@ -114,7 +114,7 @@ def test_a_reset_to_what_cannot_be_is_refused(live, fields, says):
 
 
 def test_what_was_done_in_a_removed_attempt_is_removed_with_it(live):
-    """Actions that its trainer reported and acknowledgements that it was given are in no answer, nor in a new one's."""
+    """Its reported actions and its acknowledgements are in no answer, nor in the answers for a new attempt."""
     run_id = _step(live, 0)["run_id"]
     action = {"action": "notify", "alert_id": "a", "outcome": "taken", "reason": "r"}
     record = {"step": 1, "scalars": {"warn": 1.0}, "actions": [action]}
@@ -154,7 +154,7 @@ def test_the_phases_of_a_removed_attempt_are_removed_with_it(live):
 
 
 def test_a_reset_does_not_believe_a_stray_step_of_the_attempt_that_stays(live):
-    """The newest step is one that the trainer has made, so that the run does not count as stalled."""
+    """The newest step is one that the trainer has made, so the run does not count as stalled."""
     run_id = live.run(run="r", records=[{"step": step, "scalars": {"a": 1.0}} for step in range(20)])
     for step in (10**9, 20):
         _step(live, step)

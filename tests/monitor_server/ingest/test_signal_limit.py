@@ -17,7 +17,7 @@ MOST = 12
 
 @pytest.fixture
 def live(start_collector):
-    """A collector whose runs have few signals."""
+    """A collector whose runs may have few signals."""
     return start_collector(max_signals=MOST)
 
 
@@ -27,7 +27,7 @@ def _counted(live, metric):
 
 
 def test_a_bad_number_is_found_in_a_run_with_too_many_names(live, run_name, caplog):
-    """The name has the step in it. A reward that was there before is still stored, and what was lost is counted."""
+    """The name has the step in it. A reward that was there before is still stored, and lost names are counted."""
     alerts = []
     with (
         caplog.at_level(logging.WARNING, "trainer_hooks"),
@@ -58,7 +58,7 @@ def test_a_bad_number_is_found_in_a_run_with_too_many_names(live, run_name, capl
 
 
 def test_a_large_batch_that_loses_names_is_answered_once(live, run_name):
-    """Its parts are stored one by one, and what they lost is counted together."""
+    """Its parts are stored one by one, and their lost names are counted together."""
     records = [{"step": step, "scalars": {"a": 1.0, f"junk/{step}": 1.0}} for step in range(1_200)]
     receipt = live.send(run=run_name, records=records)
     assert (receipt["accepted"], "rejected" in receipt) == (1_200, False)
@@ -66,7 +66,7 @@ def test_a_large_batch_that_loses_names_is_answered_once(live, run_name):
 
 
 def test_a_record_with_more_names_than_a_run_may_have_is_stored(live, run_name):
-    """One for each parameter of a model, say: those that detectors read are kept, wherever they stand in it."""
+    """A model may send one name for each parameter: names of detectors are kept, in any place."""
     scalars = {f"grad/{number}": 1.0 for number in range(5_000)} | {"grad/norm": 0.5}
     receipt = live.send(run=run_name, records=[{"step": 0, "scalars": scalars}])
     assert (receipt["accepted"], receipt["left_out"]["signals"]) == (1, 5_000 - MOST)
@@ -76,7 +76,7 @@ def test_a_record_with_more_names_than_a_run_may_have_is_stored(live, run_name):
 
 
 def test_whatever_the_sdk_sends_of_names_is_read(live, run_name):
-    """As many names as a record may have, as long as they may be, of characters of four bytes."""
+    """The record has the largest number of names, of the largest length, in characters of four bytes."""
     scalars = {f"{'😀' * 190}{number:010}": 0.5 for number in range(wire.MAX_RECORD_SIGNALS)}
     record = msgspec.Raw(wire.encode(wire.Record(step=0, scalars=scalars)))
     batch = wire.encode(wire.Batch(schema_version=1, run=run_name, records=[record]))
@@ -85,7 +85,7 @@ def test_whatever_the_sdk_sends_of_names_is_read(live, run_name):
 
 
 def test_sync_says_which_names_were_left_out(live, run_name, tmp_path, capsys, monkeypatch):
-    """The records of a dead trainer count as sent, and the exit status is that of success."""
+    """The records of a dead trainer count as sent, and the exit status is 0."""
     monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path))
     with trainer_hooks.connect("", run=run_name) as monitor:
         for step in range(30):

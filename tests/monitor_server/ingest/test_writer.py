@@ -38,7 +38,7 @@ def _exists(name):
 
 
 def test_a_request_that_is_cancelled_costs_nobody_else_an_answer(busy):
-    """One that waits is not begun, one that is under way is finished, and the writer goes on."""
+    """A waiting request is not begun, a request under way is finished, and the writer goes on."""
     writer, other = busy
     under_way = writer.submit("a", _exists("a"))
     eventually(lambda: writer.waiting == 0)
@@ -53,7 +53,7 @@ def test_a_request_that_is_cancelled_costs_nobody_else_an_answer(busy):
 
 
 def test_senders_that_come_and_go_are_all_answered(store):
-    """However many jobs the writer expects after a commit, those that come are written and answered."""
+    """After a commit the writer may expect more jobs than come; those that come are written and answered."""
     writer = Writer(store, max_waiting=100)
     writer.start()
 
@@ -71,7 +71,7 @@ def _fails(_):
 
 
 def test_a_commit_that_has_taken_too_long_does_not_try_each_of_its_jobs(busy, monkeypatch):
-    """Each may take as long as the one that was slow, and its sender no longer waits then; it sends again."""
+    """Each may take as long as the slow one, and its sender no longer waits then; it sends again."""
     monkeypatch.setattr(ingest_writer, "LONGEST_COMMIT_SECONDS", -1.0)
     writer, other = busy
     under_way = writer.submit("first", _exists("a"))
@@ -128,7 +128,7 @@ def test_when_each_job_is_tried_nobody_waits_long_for_a_run_again(busy):
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_connection_that_is_lost_while_each_job_is_tried_is_no_defect(busy, store, caplog):
-    """One job has failed, and the connection ends when the others are done anew: all are to be sent again."""
+    """One job has failed, and the connection ends while the others are repeated: all are to be sent again."""
     writer, other = busy
     tries = itertools.count()
 
@@ -171,7 +171,7 @@ def test_a_request_that_comes_while_the_writer_stops_is_answered(store):
             was_set = super().is_set()
             if threading.current_thread() is threading.main_thread() and stopper.ident is None:
                 stopper.start()
-                stopper.join(1.0)  # where the writer lets nobody stop it meanwhile, this ends without it
+                stopper.join(1.0)  # the wait times out where the writer prevents a stop meanwhile
             return was_set
 
     writer._is_stopping = StopMeanwhile()
@@ -193,7 +193,7 @@ def _send(live, step):
 @sqlite_only
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_database_that_was_removed_or_replaced_acknowledges_nothing(start_collector, tmp_path, replaced):
-    """Ingest answers 503 and readyz states why; what was acknowledged before is in the file that was moved."""
+    """Ingest answers 503 and readyz states the reason; records that were acknowledged before are in the moved file."""
     live = start_collector()
     assert _send(live, 0).status == 200
     path = tmp_path / "rlvitals.db"
@@ -229,7 +229,7 @@ def _empty(path):
     ],
 )
 def test_a_damaged_database_acknowledges_nothing(start_collector, tmp_path, name, damage):
-    """What is committed to a file that has lost its beginning or its log is gone at the next start."""
+    """Commits to a file that has lost its beginning or its log are gone at the next start."""
     live = start_collector()
     assert _send(live, 0).status == 200
     damage(tmp_path / name)
@@ -238,7 +238,7 @@ def test_a_damaged_database_acknowledges_nothing(start_collector, tmp_path, name
 
 
 def test_a_full_disk_is_not_ready(tmp_path, unused_port):
-    """Where a file cannot grow, ingest answers 503 and so does readyz; nothing is acknowledged that is not there."""
+    """Where a file cannot grow, ingest and readyz answer 503; nothing is acknowledged that is not stored."""
     database = ["--database", f"sqlite:///{tmp_path / 'x.db'}"]
     process = subprocess.Popen(
         [sys.executable, "-m", "monitor_server", "serve", "--port", str(unused_port), *database],

@@ -1,4 +1,4 @@
-"""The log of the collector stays bounded, whatever clients send."""
+"""The log of the collector stays bounded for any requests."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ from monitor_server.instrumentation.request_ids import REQUEST_ID
 
 @pytest.fixture
 def lines():
-    """A logger with a limit, its clock, and what it has logged."""
+    """A logger with a limit, its clock, and its logged lines."""
     logged, now = [], [0.0]
     handler = logging.Handler()
     handler.emit = lambda record: logged.append(record.getMessage())
@@ -36,7 +36,7 @@ def test_a_message_is_logged_twenty_times_a_minute(lines):
 
 
 def test_a_server_logs_through_the_limit():
-    """What a client sends cannot forge a line of the log."""
+    """The text of a client cannot forge a line of the log."""
     handler = line_handler()
     assert [type(each) for each in handler.filters] == [LineLimit]
     record = logging.LogRecord("a", logging.WARNING, "", 0, "x\ny", (), None)

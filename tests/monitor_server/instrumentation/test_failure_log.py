@@ -1,4 +1,4 @@
-"""What the log says of work that fails, on a clock of the test's own."""
+"""The log lines of failing work, on a clock of the test."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def failures():
 
 
 def test_a_fault_is_said_at_once_and_then_once_a_minute(failures, caplog):
-    """However often senders try again; another fault is said at once as well, and so is the end."""
+    """Senders may try again at any rate; another fault is logged at once as well, and so is the end."""
     log, seconds = failures
     for number in range(100):
         log.failed(FULL)
@@ -41,7 +41,7 @@ def test_a_fault_is_said_at_once_and_then_once_a_minute(failures, caplog):
 
 
 def test_faults_that_take_turns_are_said_once_each(failures, caplog):
-    """And no more of them than anybody reads."""
+    """Their number stays small enough to be read."""
     log, _ = failures
     for _ in range(3):
         for number in range(MOST_REASONS + 5):
@@ -50,7 +50,7 @@ def test_faults_that_take_turns_are_said_once_each(failures, caplog):
 
 
 def test_a_defect_is_logged_each_time_with_its_place(failures, caplog):
-    """It is not the database's fault, and nobody waits for it to end."""
+    """It is no fault of the database, and nobody waits for its end."""
     log, _ = failures
     for _ in range(2):
         log.failed(KeyError("x"))

@@ -12,7 +12,7 @@ def line(step, reward=0.5, grad=1.0):
 
 
 def followed(log, *writes, looks=60):
-    """Follow a log, of which each look finds one more of the writes, and return what each change showed."""
+    """Follow a log that has one more of the writes at each look, and return the output of each change."""
     waiting = list(writes)
 
     def write(_):

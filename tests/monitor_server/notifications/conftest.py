@@ -1,4 +1,4 @@
-"""What tests of notifications share: a receiver, and a collector that notifies it, on both databases."""
+"""Fixtures that tests of notifications share: a receiver, and a collector that notifies it, on both databases."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.monitor_server.notifications.receivers import Receiver, receiving, we
 __all__ = ["database_url"]
 
 ROUTE = '[[routes]]\nchannels = ["hook"]\n'
-QUICKER = 20.0  # than users' collectors, tests repeat what was refused
+QUICKER = 20.0  # tests repeat refused messages faster than the collectors of users
 
 
 @pytest.fixture(autouse=True)

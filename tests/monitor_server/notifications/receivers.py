@@ -1,4 +1,4 @@
-"""Receivers on the loopback: an HTTP server that keeps what it was sent, and files that name it."""
+"""Receivers on the loopback: an HTTP server that keeps its requests, and files that name it."""
 
 import contextlib
 import json
@@ -55,7 +55,7 @@ def receiving() -> Iterator[Receiver]:
         block_on_close = False
 
         def handle_error(self, *_: object) -> None:
-            """Print nothing: a client that goes away is what some tests want."""
+            """Print nothing: some tests need a client that goes away."""
 
     server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -76,7 +76,7 @@ def mail_channel(port, form):
 
 
 def test_a_line_end_in_a_name_begins_no_header_and_no_line():
-    """Ingest refuses such names; one that was stored by other means is one line all the same."""
+    """Ingest refuses such names; a name that was stored by other means is still one line."""
     assert harmless("at evil.example.com/login or mailto:a") == "at evil．example．com/login or mailto：a"
     assert harmless("0.25 of 1.5e-3, v1.2; loss.") == "0.25 of 1.5e-3, v1.2; loss."
     assert harmless("a\r\nBcc: all@example.org\u202e") == "a\\r\\nBcc: all＠example．org\\u202e"
@@ -105,7 +105,7 @@ def test_a_mail_names_a_hostile_run_and_nothing_of_it_takes_effect(start_collect
 def test_a_service_that_refuses_is_tried_again_and_says_no_secret(
     start_collector, scripted, receiver, tmp_path, caplog
 ):
-    """Apprise posts JSON; after a refusal it does so again, and neither the log nor the API holds the token."""
+    """Apprise posts JSON; after a refusal it does so again, and neither the log nor the API has the token."""
     receiver.answer = lambda _: 500 if len(receiver.received) < 2 else 200
     token = "t0ken-that-nobody-may-see"  # noqa: S105 - of the test
     url = receiver.url.replace("http://", f"json://user:{token}@")
@@ -146,7 +146,7 @@ def test_the_reason_of_a_service_is_shown_without_what_is_secret(start_collector
 
 
 def test_every_part_of_an_address_is_hidden_in_a_reason():
-    """Whole words of it, as they are written and as they are sent; the rest of the text stays."""
+    """Whole words of the address are hidden, as they are written and as they are sent; the other text stays."""
     url = "mailto://anna:s3cr%20et@mail.example.org:587/a-path?to=end@example.org&mode=starttls&+X-Token=abc123"
     lines = [
         "could not send as anna with s3cr et (s3cr%20et)",
@@ -247,7 +247,7 @@ def test_the_picture_shows_the_signal_of_the_alert_first(start_collector, script
 def test_a_message_about_many_alerts_fits_the_service(  # noqa: PLR0917 - fixtures
     start_collector, scripted, receiver, tmp_path, clock, address, longest, parts
 ):
-    """It names as many alerts as fit, and counts the others; what is still too long comes in parts."""
+    """It names as many alerts as fit, and counts the others; a message that is still too long comes in parts."""
 
     def refuse_what_is_longer(_):
         return 200 if all(len(body["text"]) <= longest for body in receiver.bodies) else 400

@@ -46,7 +46,7 @@ def test_a_text_that_can_be_used_states_what_it_needs(monkeypatch):
     ids=["no TOML", "severity", "unknown channel", "short secret", "unknown table", "no version", "unknown kind"],
 )
 def test_each_problem_is_named_with_its_place(text, problem):
-    """What may be a secret is not repeated."""
+    """The message does not repeat a text that may be a secret."""
     problems = "; ".join(check_text(text).problems)
     assert problem in problems
     assert '"short"' not in problems

@@ -13,7 +13,7 @@ ROUTE = '[[routes]]\nchannels = ["hook"]\n'
 
 @pytest.fixture
 def collector(database_url, unused_port, monkeypatch, tmp_path):
-    """Start a collector in a process of its own, with a file of notifications."""
+    """Start a collector in its own process, with a file of notifications."""
     url = f"http://127.0.0.1:{unused_port}/api/v1"
 
     def started(*parts):

@@ -73,7 +73,7 @@ def test_the_example_of_the_page_can_be_read(load, tmp_path):
     ],
 )
 def test_a_problem_is_named_with_its_place_and_no_secret_is_shown(load, wrong, right, says):
-    """What must hold and what was given, but for addresses and secrets."""
+    """The message has the condition and the given value, except for addresses and secrets."""
     assert wrong in GOOD
     with pytest.raises(StartupError, match=re.escape(says)) as caught:
         load(GOOD.replace(wrong, right))
@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_read_ends_the_start(tmp_path):
 
 
 def test_no_form_of_the_file_shows_a_secret(load):
-    """Neither its representation nor what may be shown of an address."""
+    """The secret is neither in its representation nor in the part of an address that may be shown."""
     file = load(GOOD)
     assert not [secret for secret in ("token-a", "path-secret", "0123456789abcdef") if secret in repr(file)]
     assert [channel.shown for channel in file.channels.values()] == ["slack://...", "https://bot.example/..."]

@@ -1,4 +1,4 @@
-"""What happens to alerts reaches a receiver: at least once, in few messages, whatever other channels do."""
+"""Changes of alerts reach a receiver: at least once, in few messages, whatever other channels do."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ def statuses(live):
 
 
 def test_an_alert_is_notified_when_it_opens_becomes_graver_and_resolves(notifying, receiver):
-    """Three signed messages, each with what a person needs."""
+    """There are three signed messages, each with the facts that a person needs."""
     live = notifying(AT_ONCE, ROUTE, public_url="https://vitals.example/")
     for number, signals in enumerate([{"warn": 1.0}, {"page": 1.0}, {"warn": 0.0}]):
         step(live, number, **signals)
@@ -98,7 +98,7 @@ MISBEHAVIOUR = {
 
 @pytest.mark.parametrize("kind", MISBEHAVIOUR)
 def test_a_channel_that_misbehaves_does_not_delay_another(notifying, receiver, kind):
-    """It hangs, answers without end, answers garbage, or nobody listens: the other has its message."""
+    """It hangs, answers without end, answers garbage, or does not listen: the other channel has its message."""
     with receiving() as other:
         url = other.url
         if kind == "refuses":
@@ -156,7 +156,7 @@ def test_silence_is_notified_like_what_detectors_find(notifying, receiver, clock
 
 
 def test_a_warning_does_not_delay_a_critical_alert(notifying, receiver, clock):
-    """What is more severe than the last message does not wait for the window, and takes with it what waits."""
+    """An alert above the severity of the last message does not wait for the window, and takes waiting ones with it."""
     live = notifying("[grouping]\nwait_seconds = 0\nwindow_seconds = 3600\n", ROUTE, clock=clock)
     step(live, 0, run="a", warn=1.0)
     eventually(lambda: statuses(live)["hook"]["last_sent_at"])
@@ -185,7 +185,7 @@ def test_a_stop_ends_a_delivery_that_hangs_and_the_next_start_repeats_it(
 def test_a_clock_that_was_days_ahead_holds_nothing_back_once_it_is_right(  # noqa: PLR0917 - fixtures
     notifying, start_collector, scripted, receiver, tmp_path, clock
 ):
-    """Neither what waited for the next message when the collector ended, nor what happens afterwards."""
+    """Neither events that waited when the collector ended nor later events are held back."""
     clock.now = time.time() + 3 * DAY_SECONDS
     live = notifying("[grouping]\nwait_seconds = 0\nwindow_seconds = 3600\n", ROUTE, clock=clock)
     step(live, 0, run="a", page=1.0)
@@ -201,7 +201,7 @@ def test_a_clock_that_was_days_ahead_holds_nothing_back_once_it_is_right(  # noq
 
 
 def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying, receiver, caplog):
-    """The container limits them, say: neither this message nor the channel is forgotten."""
+    """A container may limit threads: neither this message nor the channel is forgotten."""
 
     def refuse_and_take_all_threads(_):
         threading.stack_size(1 << 47)  # so that a new thread needs more memory than there is
@@ -221,7 +221,7 @@ def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_no_message_is_sent_about_what_was_silenced_as_it_was_formed(notifying, receiver, database_url):
-    """The silence commits between the look at what waits and the message, which would be about nothing."""
+    """The silence commits between the look for waiting alerts and the message, which would be about none."""
     live = notifying("[grouping]\nwait_seconds = 1\nwindow_seconds = 0\n", ROUTE)
     engine = sqlalchemy.create_engine(database_url)
     waits = (

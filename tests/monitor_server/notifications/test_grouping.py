@@ -80,7 +80,7 @@ def planned(store, append, clock):
     )
 )
 def test_each_alert_is_in_one_message_whenever_it_opens(planned, clock, arrivals):
-    """Whatever opens when, and however often the receiver refuses."""
+    """This holds for any times of opening and any number of refusals of the receiver."""
     grouped, opened = planned(wait_seconds=0, window_seconds=60), []
     clock.now += 7200
     for seconds, severities, accepts in arrivals:

@@ -1,4 +1,4 @@
-"""Channels that were saved over HTTP reach public addresses and what the settings add, and nothing else."""
+"""Channels that were saved over HTTP reach public addresses and the networks of the settings, and nothing else."""
 
 import socket
 import subprocess
@@ -57,14 +57,14 @@ ADDRESS, FILE, NOTHING = "this address may not be reached", "this file may not b
 
 @pytest.mark.parametrize("host", PUBLIC)
 def test_a_public_address_may_be_reached(host):
-    """Also as IPv6, or IPv4 within IPv6."""
+    """This includes IPv6, and IPv4 within IPv6."""
     assert Networks().allow(host)
     assert not Networks().refuse(host)
 
 
 @pytest.mark.parametrize("host", INSIDE)
 def test_an_address_of_the_own_network_may_not_unless_the_settings_add_it(host):
-    """However it is spelled: private, loopback, link-local, translated, tunnelled and multicast."""
+    """It is refused in every spelling: private, loopback, link-local, translated, tunnelled and multicast."""
     assert not Networks().allow(host)
     assert Networks().refuse(host)
     assert Networks(["0.0.0.0/0", "::/0"]).allow(host)
@@ -85,7 +85,7 @@ def test_a_setting_that_is_no_network_ends_the_start():
 
 
 def test_the_addresses_of_a_name_share_the_time_to_connect(monkeypatch):
-    """Whoever owns a name can serve hundreds of addresses that do not answer."""
+    """The owner of a name can serve hundreds of addresses that do not answer."""
     addresses = [(0, 0, 0, "", (f"93.184.216.{number}", 80)) for number in range(200)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
     waited = []
@@ -111,7 +111,7 @@ def message():
 
 @pytest.mark.parametrize("kind", ["webhook", "apprise"])
 def test_a_delivery_reaches_no_address_of_the_own_network(kind, receiver):
-    """A name that stands for one is refused like the number, before a connection; what is added is reached."""
+    """A name for such an address is refused like the number, before a connection; added networks are reached."""
     url = receiver.url.replace("127.0.0.1", "localhost")
     channel = (
         WebhookChannel(type="webhook", url=url, secret=SECRET)
@@ -127,7 +127,7 @@ def test_a_delivery_reaches_no_address_of_the_own_network(kind, receiver):
 
 
 def test_the_process_of_apprise_reads_no_file_and_starts_no_program(tmp_path):
-    """Addresses of Apprise can name files and hosts: what they can make its process do is bounded, for good."""
+    """Addresses of Apprise can name files and hosts, so the rights of its process are bounded, for good."""
     command = [sys.executable, "-c", CONFINED, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines() == [

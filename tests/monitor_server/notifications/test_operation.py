@@ -1,4 +1,4 @@
-"""What operators and receivers see: the command line, a test message, metrics, failures, fallback and signatures."""
+"""Operation for operators and receivers: commands, a test message, metrics, failures, fallback, signatures."""
 
 import json
 import re
@@ -131,7 +131,7 @@ def test_the_alert_of_a_channel_that_is_removed_is_resolved(notifying, receiver,
 
 
 def test_a_message_that_is_never_accepted_is_given_up_and_says_so(notifying, receiver, caplog):
-    """After the hours of the file; the log, the list and the metric keep it, and the next alert is tried anew."""
+    """The hours of the file bound it; the log, the list and the metric keep it, and the next alert is tried again."""
     receiver.answer = lambda _: 500
     live = notifying(AT_ONCE, ROUTE, "[limits]\ngive_up_hours = 0.0001\n")
     live.send(run="a", records=[{"step": 0, "scalars": {"page": 1.0}}])
@@ -146,7 +146,7 @@ def test_a_message_that_is_never_accepted_is_given_up_and_says_so(notifying, rec
 
 
 def test_tests_of_a_channel_that_hangs_delay_no_trainer(notifying, receiver):
-    """However many people press the button: two are tried, and the others are answered with 503."""
+    """For any number of people who press the button, two tests run and the others are answered with 503."""
     is_released, statuses = threading.Event(), []
     receiver.answer = lambda _: is_released.wait(60) and 200
     live = notifying()

@@ -1,4 +1,4 @@
-"""The picture of a message: any numbers can be drawn, and what is drawn is where it belongs."""
+"""The picture of a message: any numbers can be drawn, and each element is at its place."""
 
 import io
 
@@ -46,7 +46,7 @@ def test_a_curve_rises_from_the_bottom_to_the_top_of_its_panel():
 
 @pytest.mark.parametrize("at", [0, 100])
 def test_the_line_of_the_alert_lies_in_the_picture(at):
-    """Also where no curve reaches its step, on either side."""
+    """This holds also where no curve reaches its step, on either side."""
     curve = Curve(name="reward/mean", steps=np.arange(40, 60), values=np.ones(20))
     picture = pixels(draw("a late signal", [curve], at=at))
     colour = tuple(int(ALERT[place : place + 2], 16) for place in (1, 3, 5))

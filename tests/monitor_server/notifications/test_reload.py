@@ -1,4 +1,4 @@
-"""The file of channels and routes is read anew without a restart; one that cannot be used changes nothing."""
+"""The file of channels and routes is read again without a restart; a file that cannot be used changes nothing."""
 
 import logging
 import threading
@@ -29,7 +29,7 @@ def channels(live):
 
 @sqlite_only
 def test_the_command_puts_a_changed_file_into_force(notifying, receiver, tmp_path, capsys):
-    """The next alert goes to the new channel; the metrics know it, and the audit log has an entry."""
+    """The next alert goes to the new channel; the metrics have the channel, and the audit log has an entry."""
     live = notifying(AT_ONCE, route("hook"))
     with receiving() as other:
         written(tmp_path, webhook("other", other.url), AT_ONCE, route("other"))
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_says_why(notifying, rece
 
 @sqlite_only
 def test_without_a_file_there_is_nothing_to_reload(start_collector):
-    """404, with what to set."""
+    """The answer is 404 and names the setting."""
     live = start_collector()
     answer = live.pool.request("POST", f"{live.url}/api/v1/notifications/reload")
     assert answer.status == 404
@@ -101,7 +101,7 @@ def test_without_a_file_there_is_nothing_to_reload(start_collector):
 
 
 def test_a_file_that_is_being_written_is_left_alone(tmp_path, caplog):
-    """It is read once it has been the same for a while, and a broken one is logged once."""
+    """The file is read once it has not changed for a while, and a broken one is logged once."""
     path, now, reads = tmp_path / "file", [0.0], []
 
     def read(found):
@@ -135,7 +135,7 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path, caplog):
 
 
 def test_reloads_at_once_delay_no_trainer(notifying):
-    """One is checked at a time, however many ask for it; the others hold no thread meanwhile."""
+    """For any number of requests one is checked at a time; the others hold no thread meanwhile."""
     live = notifying()
     address, answers = f"{live.url}/api/v1/notifications/reload", []
 

@@ -1,4 +1,4 @@
-"""Which channel is notified of which alert: routes, hours, escalations, acknowledgements and resolved alerts."""
+"""The channel of each alert: routes, hours, escalations, acknowledgements and resolved alerts."""
 
 import json
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ def test_a_route_holds_in_its_hours(fields, time, expected):
 
 @pytest.mark.parametrize(("match", "expected"), [("first", [["a"]]), ("all", [["a"], ["b"]])])
 def test_the_first_route_that_matches_counts_or_all(match, expected):
-    """By project, kind and severity."""
+    """A route matches by project, kind and severity."""
     document = {
         "version": 1,
         "match": match,
@@ -98,7 +98,7 @@ def test_an_alert_that_nobody_acknowledges_goes_to_the_next_channel(escalating, 
 
 
 def test_an_acknowledgement_ends_the_escalation_until_the_alert_becomes_graver(escalating, receiver, oncall, clock):
-    """The graver alert has to be acknowledged anew, and its minutes begin again."""
+    """The more severe alert needs another acknowledgement, and its minutes begin again."""
     step(escalating, 1, warn=1.0)
     eventually(lambda: len(receiver.received) == 1)  # otherwise one message states both changes
     acknowledge(escalating)

@@ -1,4 +1,4 @@
-"""Channels and routes that people save over HTTP: in force at once, told to those before, and no secret is answered."""
+"""Channels and routes saved over HTTP: in force at once, announced to earlier channels, without secrets in answers."""
 
 import json
 import threading
@@ -62,14 +62,14 @@ def audit(guarded, key):
 
 
 def test_the_attempts_of_a_saved_channel_are_counted_from_zero(guarded, admin, receiver):
-    """So that its first failure is an increase, without a restart."""
+    """Its first failure is then an increase, without a restart."""
     saved(guarded, admin, document({"hook": hook(receiver)}))
     failed = 'rlvitals_notification_attempts_total{channel="hook",result="failed"} 0.0'
     eventually(lambda: failed in guarded.ask("GET", "/metrics", admin).data.decode())
 
 
 def test_a_saved_channel_is_notified_at_once_and_shown_without_its_secrets(guarded, admin, receiver):
-    """Before it nobody is; the audit log says what was saved, by whom."""
+    """Before the save nobody is notified; the audit log has the saved version and its author."""
     first = guarded.ask("GET", SETTINGS, admin).json()
     assert (first["source"], first["version"], first["channels"], first["routes"]) == ("saved", 0, {}, [])
     answer = saved(guarded, admin, document({"hook": hook(receiver)}), by="ann")
@@ -85,7 +85,7 @@ def test_a_saved_channel_is_notified_at_once_and_shown_without_its_secrets(guard
 
 
 def test_a_secret_is_in_no_answer_log_or_export(guarded, admin, receiver, caplog):
-    """Neither after saving, nor in what is refused, nor in versions, audit log, reports and messages to others."""
+    """The secret is in no answer, refusal, version, audit log or report, nor in messages to other channels."""
     caplog.set_level("DEBUG")
     address = "xoxb-path"
     settings = document({"hook": hook(receiver), "other": {"url": "json://127.0.0.1/token-of-apprise"}})
@@ -119,7 +119,7 @@ def test_a_secret_is_in_no_answer_log_or_export(guarded, admin, receiver, caplog
 
 
 def test_a_secret_that_is_left_out_is_kept_but_not_for_another_address(guarded, admin, receiver):
-    """Else whoever can save an address would be sent what is signed with it, and could sign as the collector."""
+    """Otherwise the author of an address would receive signed messages, and could sign as the collector."""
     saved(guarded, admin, document({"hook": hook(receiver)}))
     kept = {"type": "webhook", "secret": "", "actions": False}
     saved(guarded, admin, document({"hook": kept}, [ROUTE | {"severity": "critical"}]), version=1)
@@ -138,7 +138,7 @@ def test_a_secret_that_is_left_out_is_kept_but_not_for_another_address(guarded, 
 
 
 def test_what_cannot_be_used_is_said_in_words_and_changes_nothing(guarded, admin, receiver):
-    """With its place; neither variables nor files of the collector can be named, nor can Apprise be made to."""
+    """The refusal has the place; neither variables nor files of the collector can be named, also through Apprise."""
     cases = {
         "channels.hook.url must not name ${...}": {"hook": hook(receiver, url="https://x.org/${HOME}")},
         "channels.hook.secret must not name ${...}": {"hook": hook(receiver, secret="${HOME}")},  # noqa: S106
@@ -175,7 +175,7 @@ def test_what_cannot_be_used_is_said_in_words_and_changes_nothing(guarded, admin
 
 
 def test_a_document_without_channels_is_checked_as_every_other(guarded, admin):
-    """Each wrong table is refused with its place; right ones are kept, and there is nobody to fall back to."""
+    """Each wrong table is refused with its place; right ones are kept, and there is no fallback channel."""
     wrong = {
         "match must be 'first' or 'all', got 5": {"match": 5},
         "version must be 1, got 2": {"version": 2},
@@ -192,7 +192,7 @@ def test_a_document_without_channels_is_checked_as_every_other(guarded, admin):
 
 
 def test_of_two_who_save_at_once_one_is_told_that_the_other_was_first(guarded, admin, receiver):
-    """One version each, whatever the order; what was refused can be saved once it was looked at."""
+    """Each saves one version, in any order; a refused version can be saved once its author has read the newer one."""
     answers, start = [], threading.Barrier(4)
 
     def save_one(number):
@@ -214,7 +214,7 @@ def test_of_two_who_save_at_once_one_is_told_that_the_other_was_first(guarded, a
 
 
 def test_the_channels_before_are_told_of_a_change_once_and_nobody_can_prevent_it(guarded, admin, receiver):
-    """A thief sends everything elsewhere and saves again at once: those before learn who, and what."""
+    """A thief redirects everything and saves again at once: the earlier channels learn the author and the change."""
     saved(guarded, admin, document({"hook": hook(receiver)}))
     thief = guarded.key("admin", name="stolen")
     with receiving() as evil:
@@ -240,7 +240,7 @@ def test_the_channels_before_are_told_of_a_change_once_and_nobody_can_prevent_it
 def test_a_notice_that_waits_outlives_the_collector_and_the_failure_of_its_receiver(
     start_collector, scripted, receiver
 ):
-    """It is sent with the address of then by the next process, and what failed is no alert about a channel."""
+    """The next process sends it to the address of that time, and its failure is no alert about a channel."""
     settings = {"engine": scripted, "channel_networks": "127.0.0.0/8"}
     first = Guarded(start_collector(**settings))
     saved(first, None, document({"hook": hook(receiver)}))
@@ -262,7 +262,7 @@ def test_a_notice_that_waits_outlives_the_collector_and_the_failure_of_its_recei
 
 
 def test_another_collector_of_the_database_takes_a_change_up(start_collector, scripted, receiver, database_url):
-    """One that answers readers saves; one that detects notifies, and the first tests what the second has in force."""
+    """One collector answers readers and saves; another detects and notifies. The first tests the current settings."""
     if database_url.startswith("sqlite"):
         pytest.skip("one process uses a database of SQLite")
     settings = {"engine": scripted, "channel_networks": "127.0.0.0/8"}
@@ -291,7 +291,7 @@ def test_another_collector_of_the_database_takes_a_change_up(start_collector, sc
 
 @sqlite_only
 def test_versions_are_kept_for_a_week_and_twenty_longer(start_collector, scripted, clock, receiver):
-    """Whoever saves often pushes nothing out; a version that is no longer kept is not found."""
+    """Frequent saves remove no version early; a version that is no longer kept is not found."""
     guarded = Guarded(start_collector(engine=scripted, clock=clock, channel_networks="127.0.0.0/8"))
     for version in range(30):
         saved(
@@ -310,7 +310,7 @@ def test_versions_are_kept_for_a_week_and_twenty_longer(start_collector, scripte
 
 @sqlite_only
 def test_changes_of_little_account_do_not_use_up_the_notice_of_a_removal(guarded, admin, receiver):
-    """What changes nothing is no version; a channel that was told of much is still told that it is gone."""
+    """A save without a change is no version; a channel with many notices still gets the notice of its removal."""
     saved(guarded, admin, document({"hook": hook(receiver)}))
     assert saved(guarded, admin, document({"hook": hook(receiver)}), version=1)["version"] == 1
     for version in range(1, saving.MAX_NOTICES + 3):
@@ -322,7 +322,7 @@ def test_changes_of_little_account_do_not_use_up_the_notice_of_a_removal(guarded
 
 @sqlite_only
 def test_a_file_alone_counts_where_one_is_named(notifying, receiver):
-    """What is saved is refused with the reason, and what the file states is shown without its secrets."""
+    """A save is refused with the reason, and the file's contents are shown without its secrets."""
     live = Guarded(notifying())
     admin = live.key("admin")
     shown = live.ask("GET", SETTINGS, admin).json()
@@ -335,7 +335,7 @@ def test_a_file_alone_counts_where_one_is_named(notifying, receiver):
 
 
 def test_a_document_that_this_version_cannot_read_changes_nothing_and_says_so(guarded, admin, receiver):
-    """As after a downgrade: what was in force stays, and another one can be saved."""
+    """This happens after a downgrade: the settings in force stay, and another version can be saved."""
     saved(guarded, admin, document({"hook": hook(receiver)}))
     collector = guarded.live.app.state.collector
     with collector.store.write() as repositories:

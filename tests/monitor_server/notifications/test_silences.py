@@ -1,4 +1,4 @@
-"""Nobody is notified of an alert that a silence covers; what still fires when the silence ends is sent."""
+"""Nobody is notified of an alert that a silence covers; an alert that fires when the silence ends is sent."""
 
 import time
 
@@ -40,7 +40,7 @@ def waiting(live):
 
 
 def test_a_silenced_alert_is_recorded_and_nobody_is_notified(live, receiver, oncall, clock):
-    """Neither when it opens, nor when it is not acknowledged, nor when it is resolved; another alert is sent."""
+    """No message is sent when it opens, stays unacknowledged or is resolved; another alert is sent."""
     silence(live, project="default", by="ann")
     step(live, 1, warn=1.0)
     eventually(lambda: live.get("/alerts")["items"][0]["stage"] == "silenced")
@@ -55,7 +55,7 @@ def test_a_silenced_alert_is_recorded_and_nobody_is_notified(live, receiver, onc
 
 
 def test_what_fires_when_a_silence_ends_is_sent_then(live, receiver, oncall, clock):
-    """And escalated from then on."""
+    """It is escalated from then on."""
     made = silence(live, project="default")
     step(live, 1, warn=1.0)
     eventually(lambda: live.get("/alerts")["items"][0]["stage"] == "silenced")
@@ -82,7 +82,7 @@ def test_who_was_notified_before_a_silence_is_not_notified_again(live, receiver,
 
 
 def test_a_pending_alert_is_sent_when_it_fires(notifying, receiver):
-    """What is resolved before it fires is not sent at all."""
+    """An alert that is resolved before it fires is never sent."""
     live = notifying(AT_ONCE, '[[routes]]\nchannels = ["hook"]\n', pending_steps=1)
     step(live, 1, warn=1.0)
     step(live, 2)

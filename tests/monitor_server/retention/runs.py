@@ -1,4 +1,4 @@
-"""Runs that hold something in every table, and what the tables hold of them."""
+"""Runs with rows in every table, and the contents of the tables for them."""
 
 import json
 

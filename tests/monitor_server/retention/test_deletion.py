@@ -95,7 +95,7 @@ def test_a_project_is_deleted_whole_or_not_at_all(live, database_url):
 
 
 def test_a_run_whose_trainer_sends_is_deleted_by_force_and_begins_anew(live, database_url, clock):
-    """It is refused without force; then what is sent afterwards is a new run, and nothing of the old one shows."""
+    """Without force it is refused; with force, later records are a new run, without anything of the old one."""
     run_id = send_everything(live, "r")
     assert _delete(live, f"/runs/{run_id}")[0] == 409
     assert _delete(live, f"/runs/{run_id}", force="true")[0] == 200
@@ -121,7 +121,7 @@ def test_a_run_whose_trainer_sends_is_deleted_by_force_and_begins_anew(live, dat
 
 
 def test_a_run_that_begins_anew_is_not_removed_by_who_is_behind(start_collector, database_url, clock):
-    """Of two collectors that remove a run, the slower one still has its task when a trainer begins the run again."""
+    """Of two collectors that remove a run, the slower one still has its task when a trainer starts the run again."""
     live = start_collector(clock=clock, retention_seconds=3600)
     store, policy = live.app.state.collector.store, Policy(Settings(), clock=clock)
     run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
@@ -139,7 +139,7 @@ def test_a_run_that_begins_anew_is_not_removed_by_who_is_behind(start_collector,
 
 
 def test_a_run_that_begins_anew_may_have_summaries_of_another_shape(live):
-    """What was known of the steps of the deleted run refuses no record of the new one."""
+    """The remembered steps of the deleted run refuse no record of the new one."""
 
     def send(bins):
         counts = {"dtype": "int64", "shape": [bins], "data": base64.b64encode(bytes(8 * bins)).decode()}

@@ -32,7 +32,7 @@ def filled(settings, scripted, clock):
             steps = range(begin, begin + 400)
             live.send(records=[{"step": step, "scalars": {"reward/mean": -1.0}} for step in steps], **common)
         eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == FIRST_STRAY_STEP + STRAY_STEPS - 1)
-        # From now on two ranks are expected of each step that is not complete yet.
+        # From now on two ranks are expected at each incomplete step.
         live.send(records=[{"step": 90_000, "scalars": {"reward/mean": -1.0}}], world_size=2, **common)
     return run_id
 
@@ -77,7 +77,7 @@ def test_a_reset_hides_an_attempt_at_once_and_its_rows_are_removed_in_slices(
 
 
 def test_a_number_whose_rows_are_being_removed_is_refused_until_they_are_gone(filled, settings, scripted, clock):
-    """What a rank of the removed attempt sends is answered with 503, and stored when it is sent again later."""
+    """Records of a rank of the removed attempt are answered with 503, and stored when they are sent again later."""
     with serving(settings.model_copy(update={"retention_seconds": 3_600.0}), clock=clock, engine=scripted) as live:
         live.app.state.collector.retention.stop()
         answer = live.pool.request("POST", f"{live.url}/api/v1/runs/{filled}/reset", json={"attempt": 1})
@@ -96,7 +96,7 @@ def test_a_number_whose_rows_are_being_removed_is_refused_until_they_are_gone(fi
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_rows_of_an_attempt_are_not_removed_while_somebody_works_on_its_run(filled, settings, clock):
-    """Who works on it may have removed them, and the trainer that uses the number again would lose its records."""
+    """Another worker may have removed them, and a trainer that uses the number again would lose its records."""
     store = Store.open(settings.database_url)
     with store.write() as repositories:
         reset_run(repositories, filled, attempt=1, now=clock.now)

@@ -1,4 +1,4 @@
-"""What the settings do not keep is removed some rows at a time, and the run works as before."""
+"""Data beyond the settings is removed some rows at a time, and the run works as before."""
 
 import pytest
 import sqlalchemy
@@ -71,7 +71,7 @@ def test_nothing_is_removed_by_default(keeping, database_url, clock):
 
 
 def test_raw_records_of_old_steps_are_removed_and_the_run_goes_on(keeping, database_url):
-    """The newest ten steps keep their records, with the others of their block; what is sent again is a duplicate."""
+    """The newest ten steps keep their records, with the others of their block; a repeated record is a duplicate."""
     live = keeping(record_steps=10)
     run_id = live.run(run="r", records=[_step(step) for step in range(100)])
     begin_of_block = 90 // SPAN * SPAN
@@ -95,7 +95,7 @@ def test_the_newest_steps_keep_their_records_whatever_their_numbers(keeping, dat
 
 
 def test_a_step_that_waits_keeps_its_records(keeping, database_url):
-    """What a rank has sent of a step stays until the other ranks have reported it."""
+    """The records of a rank stay until the other ranks have reported the step."""
     live = keeping(record_steps=1)
     both = {"run": "r", "world_size": 2}
     run_id = live.run(rank=0, records=[_step(0) | {"summaries": _share(2.0)}], **both)
@@ -249,7 +249,7 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
 
 
 def test_who_reads_the_export_of_a_thinned_run_is_told_so(keeping, database_url, clock, tmp_path):
-    """Its phases and alerts may differ; neither the export before says so, nor that of a short run."""
+    """Its phases and alerts may differ; an earlier export and that of a short run have no such note."""
     live = keeping(step_days=1.0, thinned_steps=4, stall_minimum_seconds=1e9)
     short = live.run(run="b", records=[_step(step) for step in range(4)])
     long = live.run(run="a", records=[_step(step) for step in range(20)])

@@ -1,4 +1,4 @@
-"""Limits that people save: in force at the next look, counted before, recorded, and not those of the environment."""
+"""Limits that people save: in force at the next look, counted before, recorded, and separate from the environment."""
 
 import itertools
 
@@ -23,7 +23,7 @@ PATH = "/api/v1/retention"
 
 @pytest.fixture
 def guarded(start_collector, scripted, clock):
-    """A collector that looks for what is to be removed all the time, and whose environment sets one limit."""
+    """A collector that looks for removable rows all the time, and whose environment sets one limit."""
     return Guarded(
         start_collector(
             engine=scripted, clock=clock, retention_seconds=0.02, step_deadline_seconds=1e9, response_days=500.0
@@ -45,7 +45,7 @@ def values(guarded, key):
 
 
 def test_a_saved_limit_removes_what_was_previewed_without_a_restart(guarded, admin, clock):
-    """First in numbers, then in fact, with an entry in the audit log; status tells what is in force."""
+    """The preview has the numbers, the save removes the rows, and the audit log has an entry; status has the limits."""
     run_id = guarded.send(admin, run="old", steps=5)
     clock.now += 10 * DAY
     young = guarded.send(admin, run="young", steps=4)
@@ -75,7 +75,7 @@ def test_a_saved_limit_removes_what_was_previewed_without_a_restart(guarded, adm
 
 @sqlite_only
 def test_what_cannot_be_saved_is_said_in_words_and_changes_nothing(guarded, admin):
-    """What the environment sets, the audit log, another value than was seen, and values out of range."""
+    """Refused: values of the environment, the audit log, a change of an unseen value, and values out of range."""
     shown = values(guarded, admin)
     assert "RLVITALS_RESPONSE_DAYS" in shown["response_days"]["fixed"]
     assert "a stolen key" in shown["audit_days"]["fixed"]
@@ -101,7 +101,7 @@ def test_what_cannot_be_saved_is_said_in_words_and_changes_nothing(guarded, admi
 
 
 def test_the_counts_are_near_to_what_is_removed(guarded, clock, database_url):
-    """For each limit, on a run with everything: runs and rows."""
+    """A run with everything has counts of runs and rows for each limit."""
     run_id = send_everything(guarded.live, "all")
     clock.now += 10 * DAY
     store = guarded.live.app.state.collector.store
@@ -147,7 +147,7 @@ def test_counting_ends_in_time_with_what_is_known_by_then(guarded, clock):
 
 @sqlite_only
 def test_a_run_whose_trainer_sends_is_not_deleted_by_its_age(guarded, clock):
-    """In many programs 0 means never; here it means at once, which is not what the owner of a training wants."""
+    """In many programs 0 means never; here it would mean at once, against the wish of the owner of a training."""
     run_id = send_everything(guarded.live, "alive")
     store, settings = guarded.live.app.state.collector.store, Settings(run_days=0)
     policy = Policy(settings, clock=clock)
@@ -187,7 +187,7 @@ def test_nothing_is_removed_for_its_age_while_the_clock_may_be_wrong(guarded, cl
 
 @sqlite_only
 def test_a_task_of_limits_that_are_no_longer_in_force_removes_nothing(guarded, clock):
-    """Somebody keeps data for longer while it is being removed: what is left stays."""
+    """Somebody keeps data for longer while it is being removed: the remaining data stay."""
     run_id = send_everything(guarded.live, "kept")
     clock.now += 10 * DAY
     store, settings = guarded.live.app.state.collector.store, Settings()
@@ -203,7 +203,7 @@ def test_a_task_of_limits_that_are_no_longer_in_force_removes_nothing(guarded, c
 
 
 def test_the_environment_comes_before_what_was_saved(store):
-    """Whoever sets a variable later is believed, and what was saved counts again without it."""
+    """A variable that is set later has priority, and the saved value counts again without it."""
     with store.write() as repositories:
         save_limits(repositories, Settings(), {"run_days": 3.0}, seen={"run_days": None}, author=AUTHOR, by="", now=1.0)
         assert limits_in_force(repositories, Settings()).run_days == 3.0

@@ -1,4 +1,4 @@
-"""What a rule may state, and how the message of each problem names its place."""
+"""The allowed content of a rule, and the place in the message of each problem."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_a_rule_has_structured_fields(document):
     ],
 )  # fmt: skip
 def test_every_problem_is_named_with_its_place(document, message):
-    """With what must hold and what was given, and without characters that a terminal would obey."""
+    """The message has the condition and the given value, without characters that a terminal would obey."""
     with pytest.raises(InvalidField) as refused:
         read_rule(document, place="rules[3]")
     assert message in str(refused.value)

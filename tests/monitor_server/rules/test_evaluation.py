@@ -36,7 +36,7 @@ class Bench:
         self.author = Author(caller=ANYBODY, now=0.0)
 
     def projection(self):
-        """Return a projection with memory of its own, as of a collector that has just started."""
+        """Return a projection with its own memory, like that of a collector that has just started."""
         known = KnownRules()
         with self.store.read() as repositories:
             known.refresh(repositories)
@@ -117,7 +117,7 @@ RULES = st.one_of(
     st.builds(lambda condition, order, duration: condition | order | duration, CONDITIONS, OPERATORS, DURATIONS),
     st.sampled_from([{"condition": "absence"} | each for each in ({"for_steps": 2}, {"for_seconds": 25.0})]),
 )
-# What happens before a step: nothing, another collector takes the run, or a slice is lost in a crash.
+# The event before a step: none, another collector takes the run, or a slice is lost in a crash.
 EVENTS = st.sampled_from(["", "", "restart", "crash", "attempt", "rewind", "wait"])
 STEPS = st.lists(st.tuples(VALUES, VALUES, EVENTS, st.sampled_from([1, 1, 3])), min_size=1, max_size=14)
 
@@ -161,7 +161,7 @@ def run_live(bench, steps, *, is_by_clock):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stated=RULES, steps=STEPS)
 def test_live_evaluation_and_the_dry_run_fire_at_the_same_steps(bench, stated, steps):
-    """Whatever the rule, the values, the attempts, the slices, the crashes and the collectors are."""
+    """This holds for any rule, values, attempts, slices, crashes and collectors."""
     bench.project = f"p{next(NUMBERS)}"
     if stated["condition"] == "comparison":
         stated = stated | {"other_run_id": record_other_run(bench, steps)}
@@ -175,7 +175,7 @@ def test_live_evaluation_and_the_dry_run_fire_at_the_same_steps(bench, stated, s
 
 
 def test_a_dry_run_is_bounded_in_steps_and_in_time(bench):
-    """It says that it is not complete, and what it has read."""
+    """Its answer states that it is not complete, and the steps that it has read."""
     for step in range(1, 6):
         run_id = bench.step(step, s=2.0)
     bench.projection().project(bench.store, run_id)
@@ -216,7 +216,7 @@ def test_a_dry_run_of_a_comparison_reads_no_more_of_the_other_run_than_its_own_s
 
 
 def test_a_step_reads_a_bounded_number_of_other_runs(bench):
-    """Also where an older version has stored more comparisons; those beyond have no data."""
+    """An older version may have stored more comparisons; those beyond the bound have no data."""
     other_ids = [bench.step(1, run=f"other{number}", s=0.0) for number in range(MAX_COMPARISONS + 1)]
     for each in other_ids:
         bench.projection().project(bench.store, each)
@@ -257,7 +257,7 @@ def test_a_change_concerns_ended_runs_only_where_an_alert_of_a_rule_is_open(benc
 
 
 def test_a_change_that_changes_nothing_concerns_no_run(bench, clock):
-    """The same PUT and the same apply keep the revision, so that no state is written anew."""
+    """The same PUT and the same apply keep the revision, so no state is written again."""
     stored = bench.create()
     with bench.store.write() as repositories:
         apply_rules(repositories, "team", [bench.rule(name="applied")], author=bench.author)
@@ -277,7 +277,7 @@ def test_a_change_that_changes_nothing_concerns_no_run(bench, clock):
 
 
 def test_a_file_of_many_rules_takes_as_many_statements_as_one_of_few(bench):
-    """On a database across a network each is a wait of whatever else the collector writes."""
+    """On a database across a network each statement delays all other writes of the collector."""
 
     def statements(count, **fields):
         counted = []
@@ -295,7 +295,7 @@ def test_a_file_of_many_rules_takes_as_many_statements_as_one_of_few(bench):
 
 
 def test_an_alert_outlives_a_reset_until_a_step_shows_that_its_condition_has_ended(bench):
-    """As those of the detectors do, it stays while the run is silent; what is not observed does not resolve it."""
+    """Like alerts of the detectors, it stays while the run is silent; an unobserved signal does not resolve it."""
     bench.create(for_steps=1)
     projection = bench.projection()
     bench.step(1, s=2.0)
@@ -412,7 +412,7 @@ def test_the_most_specific_rule_of_a_name_counts(bench):
 
 
 def test_absence_by_time_is_found_by_the_clock_and_ends_with_the_run(bench, clock):
-    """Without a step; the alert has the newest step, and is not marked as without data."""
+    """No step is needed; the alert has the newest step, and is not marked as without data."""
     bench.create(condition="absence", for_seconds=40.0)
     projection = bench.projection()
     run_id = bench.step(3, s=1.0)
@@ -437,7 +437,7 @@ def test_absence_by_time_is_found_by_the_clock_and_ends_with_the_run(bench, cloc
 
 
 def test_a_comparison_survives_the_deletion_of_the_other_run(bench):
-    """What is compared is not there any more: no data, and the alert stays."""
+    """The compared run no longer exists: there is no data, and the alert stays."""
     other_id = bench.step(1, run="other", s=0.0)
     bench.step(2, run="other", s=0.0)
     projection = bench.projection()
@@ -454,7 +454,7 @@ def test_a_comparison_survives_the_deletion_of_the_other_run(bench):
 
 
 def test_two_runs_may_be_compared_with_each_other(bench):
-    """Nothing goes in a circle: each is compared with what is stored of the other, and none with itself."""
+    """There is no circle: each is compared with the stored steps of the other, and none with itself."""
     first, second = (bench.step(1, run=name, s=value) for name, value in (("a", 0.0), ("b", 5.0)))
     for run_id, other_id, name in ((first, second, "r"), (second, first, "q")):
         bench.create(name=name, condition="comparison", other_run_id=other_id, operator="!=", value=0.0)
@@ -471,7 +471,7 @@ def test_two_runs_may_be_compared_with_each_other(bench):
 
 
 def test_a_damaged_state_begins_anew(bench):
-    """It is reported in the log, and the run goes on."""
+    """The log reports it, and the run goes on."""
     bench.create()
     run_id = bench.step(1, s=2.0)
     bench.projection().project(bench.store, run_id)
@@ -485,7 +485,7 @@ def test_a_damaged_state_begins_anew(bench):
 
 
 def test_a_run_without_rules_has_no_state(bench):
-    """Also where there are rules of other projects."""
+    """Rules of other projects add no state."""
     bench.create(project="elsewhere", name=bench.project)
     run_id = bench.step(1, s=2.0)
     bench.projection().project(bench.store, run_id)

@@ -50,7 +50,7 @@ def file(tmp_path):
     ],
 )  # fmt: skip
 def test_every_problem_of_a_file_is_named_with_its_place(file, text, message, capsys):
-    """By the function, and by the command in one line with status 1."""
+    """The function names it, and the command does so in one line with status 1."""
     file.write_text(text)
     with pytest.raises(InvalidField) as refused:
         load_rules(file)

@@ -1,4 +1,4 @@
-"""Rules over the API: made, changed, tried, applied from a file; their alerts; and what a key of a project reaches."""
+"""Rules over the API: made, changed, tried, applied from a file; their alerts; and the reach of a key of a project."""
 
 import dataclasses
 import json
@@ -61,7 +61,7 @@ def in_force(live, run_id, name="kl"):
 
 
 def test_a_rule_becomes_an_alert_with_its_whole_life(live):
-    """Opened with its arithmetic, acknowledged, silenced and resolved as those of the detectors are."""
+    """The alert has its arithmetic, and is acknowledged, silenced and resolved like those of the detectors."""
     run_id = step(live, 1, kl=0.5)
     made = create(live, for_steps=1, severity="critical", message="the policy runs away")
     assert (made["kind"], made["stated"], made["created_by"]) == ("rule:kl", "kl > 1 for 1 steps", "ann")
@@ -113,7 +113,7 @@ def test_rules_are_listed_changed_and_deleted(live):
 
 
 def test_a_rule_that_is_switched_off_resolves_its_alert(live):
-    """Also on a run that makes no step."""
+    """The run need not make another step."""
     run_id = step(live, 1, kl=0.0)
     made = create(live)
     in_force(live, run_id)
@@ -141,7 +141,7 @@ def test_a_signal_that_is_no_longer_recorded_is_found_by_the_clock(live, clock):
 
 
 def test_a_dry_run_says_when_a_rule_would_have_fired(live):
-    """With the attempts, the bounds and the state; nothing is written."""
+    """The answer has the attempts, the bounds and the state; nothing is written."""
     for number, kl in enumerate([0.0, 2.0, 2.0, 0.0, None, 3.0]):
         run_id = step(live, number, **({} if kl is None else {"kl": kl}))
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 5)
@@ -161,7 +161,7 @@ def test_a_dry_run_says_when_a_rule_would_have_fired(live):
 
 
 def test_applying_a_set_again_changes_nothing(live):
-    """The answer names what was created, changed and deleted; rules of others stay."""
+    """The answer names the created, changed and deleted rules; rules of others stay."""
     step(live, 1)
     by_hand = create(live, name="by-hand")
     rules = [THRESHOLD | {"name": name, "project": "p"} for name in ("one", "two")]
@@ -187,7 +187,7 @@ def test_applying_a_set_again_changes_nothing(live):
 
 
 def test_the_set_of_the_collectors_own_file_comes_from_that_file_alone(live):
-    """Nobody makes or deletes its rules under that name by API."""
+    """The API neither makes nor deletes rules of a set with that name."""
     for rules in ([], [THRESHOLD]):
         refused = ask(live, "POST", "/rules/apply", {"set": "collector", "rules": rules})
         assert (refused["status_code"], refused["error"]) == (409, "RuleConflict")
@@ -213,7 +213,7 @@ def test_a_collector_does_one_dry_run_at_a_time(live):
 
 
 def test_the_number_of_rules_is_bounded(live):
-    """Of a project, and of those of all projects; ten thousand in one body are refused as a whole."""
+    """The bounds are those of a project and of all projects; ten thousand in one body are refused as a whole."""
     rules = [THRESHOLD | {"name": f"r{number}", "project": "p"} for number in range(101)]
     over = ask(live, "POST", "/rules/apply", {"rules": rules})
     assert (over["status_code"], over["error"]) == (409, "RuleConflict")
@@ -255,7 +255,7 @@ def test_what_is_no_rule_is_refused_in_words(live, body):
 
 
 def test_a_key_of_one_project_reaches_its_own_rules_only(two):
-    """It neither sees, makes, changes, deletes nor tries a rule on anything of another project."""
+    """It neither sees, makes, changes, deletes nor tries rules on a run of another project."""
     made = two.ask("POST", "/api/v1/rules", two.theirs, body={"rule": THRESHOLD}).json()
     assert made["rule"]["project"] == "theirs"
     everywhere = two.ask("POST", "/api/v1/rules", two.admin, body={"rule": THRESHOLD | {"name": "all"}}).json()
@@ -294,7 +294,7 @@ def test_a_key_of_one_project_reaches_its_own_rules_only(two):
 
 
 def test_the_sets_of_a_project_are_its_own(two):
-    """A key of one project does not delete what another key has applied under the same name of a set."""
+    """A key of one project does not delete the rules that another key has applied under the same name of a set."""
     two.ask("POST", "/api/v1/rules/apply", two.theirs, body={"set": "team", "rules": [THRESHOLD]})
     applied = two.ask("POST", "/api/v1/rules/apply", two.ours, body={"set": "team", "rules": []}).json()
     assert applied["deleted"] == []
@@ -303,7 +303,7 @@ def test_the_sets_of_a_project_are_its_own(two):
 
 
 def test_a_rule_of_a_run_is_deleted_with_its_run(live):
-    """A run of the same name that begins anew has no rules."""
+    """A new run of the same name has no rules."""
     run_id = step(live, 1, kl=0.0)
     create(live, run_id=run_id)
     in_force(live, run_id)
@@ -322,7 +322,7 @@ def test_a_rule_of_a_run_is_deleted_with_its_run(live):
 
 
 def test_a_reset_lets_the_rules_of_a_run_begin_anew(live):
-    """No value of a removed attempt is compared with one that follows."""
+    """No value of a removed attempt is compared with a later one."""
     run_id = step(live, 1, kl=0.0)
     create(live, condition="change", before_steps=1)
     in_force(live, run_id)
@@ -360,7 +360,7 @@ def test_the_clock_does_not_concern_a_run_that_has_ended(live, clock):
 
 
 def test_a_dry_run_compares_no_run_with_itself(live):
-    """Live evaluation does not either, so that the dry run would say what never happens."""
+    """Live evaluation makes no such comparison, so the dry run would report alerts that never happen."""
     run_id = step(live, 1, kl=0.5)
     rule = THRESHOLD | {"condition": "comparison", "project": "p", "operator": "==", "other_run_id": run_id}
     refused = ask(live, "POST", "/rules/dry-run", {"run_id": run_id, "rule": rule})
@@ -369,7 +369,7 @@ def test_a_dry_run_compares_no_run_with_itself(live):
 
 
 def test_a_file_may_replace_one_comparison_by_another(live):
-    """It is judged by the rules that it leaves, and not by those in between."""
+    """The file is checked by the rules that it leaves, and not by those in between."""
     others = [
         live.send(run=f"other{number}", project="p", records=[{"step": 1, "scalars": {"kl": 1.0}}])["run_id"]
         for number in range(MAX_COMPARISONS + 1)
@@ -386,7 +386,7 @@ def test_a_file_may_replace_one_comparison_by_another(live):
 
 
 def test_what_a_rule_states_has_all_digits(live):
-    """Else two different rules, and a change from one to the other, would read the same."""
+    """Otherwise two different rules, and a change from one to the other, would read the same."""
     stated = [create(live, name=f"r{n}", value=value)["stated"] for n, value in enumerate((1234567.0, 1234568.0, 0.1))]
     assert stated == ["kl > 1234567", "kl > 1234568", "kl > 0.1"]
     assert create(live, name="long", for_seconds=1234567.5)["stated"] == "kl > 1 for 1234567.5 s"
@@ -410,7 +410,7 @@ def test_a_rule_that_this_version_cannot_read_is_listed_with_the_reason_and_can_
 
 
 def test_a_key_of_one_project_cannot_apply_more_rules_than_a_project_may_have(two):
-    """It is refused before any of them is looked up."""
+    """The request is refused before any of the rules is looked up."""
     rules = [THRESHOLD | {"name": f"r{number}", "run_id": "unknown"} for number in range(101)]
     answer = two.ask("POST", "/api/v1/rules/apply", two.ours, body={"set": "s", "rules": rules, "by": "ann"})
     assert answer.status == 409

@@ -48,13 +48,13 @@ def test_operators(operator, expected):
 
 
 def test_a_duration_in_steps():
-    """For 2 steps: it holds at step 2, so that it fires at step 4; step 5 interrupts it."""
+    """The duration is 2 steps: it holds at step 2, so it fires at step 4; step 5 interrupts it."""
     built = machine(condition="threshold", for_steps=2)
     assert fired(built, [0.0, 2.0, 2.0, 2.0, 0.0, 2.0, 2.0, 2.0]) == states("---F---F")
 
 
 def test_a_duration_in_seconds():
-    """For 25 s at 10 s a step: it holds at 10 s, and fires at 40 s."""
+    """The duration is 25 s at 10 s a step: it holds at 10 s, and fires at 40 s."""
     assert fired(machine(condition="threshold", for_seconds=25.0), [2.0] * 5) == states("---FF")
 
 
@@ -75,13 +75,13 @@ def test_nan_is_neither_above_nor_below():
 
 
 def test_not_finite_finds_nan_and_both_infinities():
-    """And ends with a number."""
+    """It ends with a finite number."""
     built = machine(condition="threshold", operator="not_finite", value=None)
     assert fired(built, [0.0, NAN, INF, -INF, 1.0, NONE]) == states("-FFF--")
 
 
 def test_a_change_is_measured_against_the_value_some_steps_before():
-    """By 2 steps, above 1.0: 5 - 4 is not above, 6.5 - 5 = 1.5 is."""
+    """The change is by 2 steps and above 1.0: 5 - 4 is not above, 6.5 - 5 = 1.5 is."""
     built = machine(condition="change", before_steps=2)
     assert fired(built, [4.0, 4.5, 5.0, 6.0, 6.5, 6.5, 6.5]) == states("---FF--")
     # Step 4: 6 - 4.5 = 1.5; step 5: 6.5 - 5 = 1.5; step 6: 6.5 - 6 = 0.5.
@@ -112,14 +112,14 @@ def test_measures(measure, value, measured):
     ],
 )
 def test_what_is_divided_by_zero_is_a_number(measure, values, measured):
-    """As IEEE 754 defines it; nothing is raised."""
+    """The result follows IEEE 754; nothing is raised."""
     built = machine(condition="change", before_steps=1, measure=measure)
     fired(built, values)
     assert built.state.measured == pytest.approx(measured, nan_ok=True)
 
 
 def test_a_change_over_time():
-    """By 30 s at 10 s a step."""
+    """The change is over 30 s at 10 s a step."""
     built = machine(condition="change", before_seconds=30.0)
     assert fired(built, [0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0]) == states("---FFF-")
 
@@ -137,13 +137,13 @@ def test_the_earlier_values_that_are_kept_are_few(before):
 
 
 def test_absence_in_steps():
-    """For 2 steps: last recorded at step 1, so that it fires at step 3."""
+    """The absence is 2 steps: last recorded at step 1, it fires at step 3."""
     built = machine(condition="absence", for_steps=2)
     assert fired(built, [1.0, NONE, NONE, NONE, NAN, NONE]) == states("--FF--")
 
 
 def test_a_signal_that_was_never_recorded_is_absent_since_the_first_step():
-    """It is not satisfied silently."""
+    """The rule does not pass silently."""
     assert fired(machine(condition="absence", for_steps=2), [NONE, NONE, NONE]) == states("--F")
 
 
@@ -218,7 +218,7 @@ def test_what_the_clock_has_found_is_taken_back_with_the_step_before():
 
 
 def test_the_state_survives_msgpack_at_every_step():
-    """NaN and infinities included: what continues from bytes fires where what was never interrupted does."""
+    """This includes NaN and infinities: a state restored from bytes fires where an uninterrupted one does."""
     values = [0.0, 2.0, NONE, NAN, INF, 2.0, -INF, 3.0, 3.0, NONE, 9.0]
     for fields in (
         {"condition": "threshold", "for_steps": 2},

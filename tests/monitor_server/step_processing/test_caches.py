@@ -1,4 +1,4 @@
-"""What ingest and the projector keep in memory has bounds, and what was dropped is read from the store again."""
+"""The memory of ingest and of the projector is bounded, and dropped entries are read from the store again."""
 
 import json
 

@@ -33,7 +33,7 @@ def test_a_large_batch_does_not_hold_up_other_runs(live):
 
 
 def test_what_is_compacted_while_a_run_goes_on_is_read_back(live):
-    """Thousands of steps are mostly in chunks, and the series is what was sent, also after a rewind into them."""
+    """Thousands of steps are mostly in chunks, and the series equals the sent values, also after a rewind into them."""
     records = [{"step": step, "scalars": {"a": step / 7}} for step in range(STEPS)]
     run_id = live.run(run="long", records=records)
     eventually(lambda: _last_step(live, run_id) == STEPS - 1)
@@ -47,7 +47,7 @@ def test_what_is_compacted_while_a_run_goes_on_is_read_back(live):
 
 
 def test_thousands_of_waiting_steps_are_completed_in_slices(live):
-    """A new attempt completes what the old one left, and another run's step does not wait for all of it."""
+    """A new attempt completes the steps of the old one, and a step of another run does not wait for all of them."""
     large = live.run(**_many("large", world_size=2))
     other = live.run(run="other", records=[{"step": 1, "scalars": {"a": 1.0}}])
     eventually(lambda: _last_step(live, other) == 1)
@@ -63,7 +63,7 @@ def test_thousands_of_waiting_steps_are_completed_in_slices(live):
 
 
 def test_two_collectors_in_turns_lose_nothing(start_collector, scripted, caplog):
-    """Each sees what the other has detected, and where the other has put a signal that it then sees itself."""
+    """Each reads the detections of the other, and the place of a signal that the other has created."""
     both = [start_collector(engine=scripted) for _ in range(2)]
     for step in range(10):
         receipt = both[step % 2].send(run="r", records=[{"step": step, "scalars": _signals(step)}])

@@ -1,4 +1,4 @@
-"""Two projectors of one run: one that was paused, or has lost its connection, writes nothing, and nothing is lost."""
+"""Two projectors of one run: a paused or disconnected projector writes nothing, and nothing is lost."""
 
 import msgspec
 import psycopg
@@ -16,7 +16,7 @@ from tests.monitor_server.step_processing.conftest import Between
 
 @pytest.fixture
 def create_projection(scripted, clock):
-    """Create a projection with scripted detectors and caches of its own."""
+    """Create a projection with scripted detectors and its own caches."""
     return lambda **options: Projection(Tracker(scripted), settings=Settings(), clock=clock, **options)
 
 
@@ -38,14 +38,14 @@ def _warn(*steps):
 
 
 def test_a_projector_that_was_paused_writes_nothing(store, append, create_projection, clock):
-    """It wakes up after another one has taken its run over: its slice is refused, and then read anew."""
+    """It resumes after another one has taken over its run: its slice is refused, and then read again."""
     run_id = append(records=_warn(0, 1))
     paused, other = create_projection(owner="paused"), create_projection(owner="other")
     assert paused.project(store, run_id) is not None
     append(records=_warn(2, 3))
 
     def take_over():
-        assert other.project(store, run_id) is None  # the run is still that of the paused one
+        assert other.project(store, run_id) is None  # the run still belongs to the paused one
         clock.now += OWNER_SECONDS
         assert other.project(store, run_id) is not None
 

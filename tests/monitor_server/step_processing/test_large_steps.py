@@ -17,7 +17,7 @@ WORLD_SIZE = 2
 
 @pytest.fixture
 def project(store, scripted, clock):
-    """Project a run as far as there is something to do, by a projection that the test keeps or makes anew."""
+    """Project a run while it has work, by a projection that the test keeps or makes again."""
     left_out = []
 
     def create():
@@ -76,7 +76,7 @@ def test_late_records_beyond_the_bound_change_nothing(store, append, project, cl
 
 
 def test_a_full_step_is_not_read_again_for_what_comes_later(append, project, monkeypatch):
-    """The end of the step is known: a record that lies behind it is counted, whatever the step holds by then."""
+    """The end of the step is known: a record behind it is counted, whatever records the step has by then."""
     kept = project.create()
     run_id = append(records=[_share(seq) for seq in range(7)])
     append(records=[_share(7)])
@@ -90,7 +90,7 @@ def test_a_full_step_is_not_read_again_for_what_comes_later(append, project, mon
 
 
 def test_large_steps_that_are_mended_take_several_slices(store, append, project, monkeypatch):
-    """One batch has late records of many steps: others have their turn in between, and nothing is merged twice."""
+    """One batch has late records of many steps: other runs have their turn in between, and nothing is merged twice."""
     monkeypatch.setattr(budget, "MAX_STEPS_PER_SLICE", 2)
     kept = project.create()
     merged = []

@@ -1,4 +1,4 @@
-"""Who owns a run among projectors whose machines have different clocks."""
+"""The ownership of runs among projectors whose machines have different clocks."""
 
 import pytest
 
@@ -8,7 +8,7 @@ HOURS = 6 * 3_600.0
 
 
 def _look(projector, store, *, is_idle=True):
-    """What a projector does at a tick: it reads which runs are behind."""
+    """The work of a projector at a tick: it reads which runs are behind."""
     with store.read() as repositories:
         behind = repositories.projection_queue.behind()
     return projector.share(store, behind, is_idle=is_idle)
@@ -41,7 +41,7 @@ def test_a_run_of_a_dead_owner_whose_clock_was_hours_ahead_is_taken_over_in_seco
 
 
 def test_an_owner_that_is_alive_keeps_its_run_whatever_its_clock_shows(store, run_id, clock):
-    """Each slice of it makes its time another, and a claim of what was seen before is refused."""
+    """Each of its slices changes the time of the claim, and a claim on an earlier time is refused."""
     seconds = [0.0]
     other = Ownership("other", clock=clock, monotonic=lambda: seconds[0])
     with store.write() as repositories:
@@ -66,7 +66,7 @@ def late_runs(append, store, clock):
 
 def test_a_projector_with_nothing_to_do_takes_half_of_the_runs_that_wait_since_the_last_look(store, late_runs, clock):
     idle = Ownership("idle", clock=clock)
-    assert _look(idle, store) == 0  # nobody knows yet for how long they wait
+    assert _look(idle, store) == 0  # no projector has measured yet how long they wait
     assert _look(idle, store, is_idle=False) == 0
     assert _look(idle, store) == 2
     assert sorted(_owners(store, late_runs)) == ["busy"] * 3 + ["idle"] * 2
@@ -102,7 +102,7 @@ def test_of_two_projectors_with_nothing_to_do_each_run_is_taken_by_one(store, la
 
 
 def test_an_owner_that_is_alive_keeps_runs_that_wait_longer_than_its_ownership_lasts(store, late_runs, clock):
-    """Another one with work of its own asks for them all the time."""
+    """Another projector with work of its own asks for them all the time."""
     busy, other = Ownership("busy", clock=clock), Ownership("other", clock=clock)
     for _ in range(5):
         _look(busy, store, is_idle=False)
@@ -114,7 +114,7 @@ def test_an_owner_that_is_alive_keeps_runs_that_wait_longer_than_its_ownership_l
 
 
 def test_nothing_is_written_for_runs_that_do_not_wait(store, late_runs, clock):
-    """What is projected is free for whoever has something to do for it once its ownership has ended."""
+    """A run without waiting steps is free for any projector once its ownership has ended."""
     busy = Ownership("busy", clock=clock)
     with store.write() as repositories:
         run = repositories.runs.lock(late_runs[0])

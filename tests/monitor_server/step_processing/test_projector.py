@@ -1,4 +1,4 @@
-"""The projector's thread, directly on a store: what it publishes, whom it wakes, and what a failing run costs."""
+"""The projector's thread, directly on a store: its published events, its wake-ups, and the cost of a failing run."""
 
 import math
 from pathlib import Path
@@ -59,14 +59,14 @@ def test_a_waiter_is_woken_when_its_position_is_projected(projector, append, pub
 
 
 def test_runs_that_were_appended_before_the_start_are_projected(projector, append, published):
-    """As after a restart of the collector: nobody has notified the projector of them."""
+    """This happens after a restart of the collector: nobody has notified the projector of them."""
     append(records=[{"step": 3}])
     projector.start()
     eventually(lambda: [event.step.step for event in published if isinstance(event, StepCompleted)] == [3])
 
 
 def test_steps_that_a_stop_has_left_are_completed_after_the_start(projector, store, scripted, clock, append):
-    """The log was read to the end, so that no batch and, until the deadline of a step, no clock tells of them."""
+    """The log was read to its end, so no batch and, until the deadline of a step, no clock announces them."""
     run_id = append(records=[{"step": step} for step in range(300)])
     assert Projection(Tracker(scripted), settings=Settings(), clock=clock).project(store, run_id).has_more
     clock.now += OWNER_SECONDS
@@ -124,7 +124,7 @@ def test_a_projector_that_is_stopped_has_ended_its_thread(projector, append):
 
 @sqlite_only
 def test_a_database_that_fails_is_not_taken_for_a_projector_that_hangs(projector, database_url):
-    """The reason is that of the database, also where nothing waits to be projected, and it ends with it."""
+    """The reason is that of the database, also where no step waits, and it ends with the fault."""
     path = Path(sqlalchemy.make_url(database_url).database)
     away = path.rename(path.with_suffix(".away"))
     projector._last_tick = projector._last_checked = -math.inf
@@ -208,7 +208,7 @@ def test_nobody_waits_for_the_verdict_of_another_collector(store, scripted, cloc
 
 @pytest.fixture
 def full_steps_table(database_url):
-    """Fill the disk of the table of steps, as far as PostgreSQL can tell, and return what frees it."""
+    """Fill the disk of the table of steps, as PostgreSQL sees it, and return a function that frees it."""
     with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute(
             "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "

@@ -43,7 +43,7 @@ def _set_body(database, run_id, body):
 
 @pytest.fixture
 def damaged(start_collector, clock, database):
-    """A record that no projector has read yet, and whose bytes are those of no record."""
+    """A record that no projector has read yet, and whose bytes are invalid."""
     ingest = start_collector(role="ingest", clock=clock)
     run_id = ingest.run(**SHARD, rank=0, records=[{"step": 0, "scalars": {"a": 1.0}}])
     body = wire.encode(wire.Record(step=0, scalars={"a": 1.0}))
@@ -53,7 +53,7 @@ def damaged(start_collector, clock, database):
 
 @pytest.fixture
 def sick(live, damaged):
-    """A run whose log holds bytes that no record has, with a healthy one beside it."""
+    """A run whose log holds invalid bytes, with a healthy one beside it."""
     run_id, body = damaged
     live.send(run="well", records=[{"step": 0, "scalars": {"a": 1.0}}])
     receipt = live.send(**SHARD, rank=1, records=[{"step": 0}])

@@ -1,4 +1,4 @@
-"""A slice of a run's log, directly on a store: what it projects, where it stops, and who may project it."""
+"""A slice of a run's log, directly on a store: its projected steps, its end, and the projectors that may take it."""
 
 from contextlib import contextmanager
 
@@ -14,7 +14,7 @@ from monitor_server.step_processing.steps.detection import Tracker
 
 @pytest.fixture
 def create_projection(scripted, clock):
-    """Create a projection with scripted detectors and caches of its own."""
+    """Create a projection with scripted detectors and its own caches."""
     return lambda **options: Projection(Tracker(scripted), settings=Settings(), clock=clock, **options)
 
 
@@ -82,7 +82,7 @@ def test_slices_of_one_log_give_the_same_as_one_slice(store, append, create_proj
 def test_a_step_that_is_sent_anew_after_retention_has_removed_it_is_merged_of_what_is_sent_anew(
     store, append, create_projection, is_restarted
 ):
-    """A trainer resumes a run that was silent for long: its old records are empty, and each rank reports anew."""
+    """A trainer resumes a run that was silent for long: its old records are empty, and each rank reports again."""
     share = {"loss": {"type": "moments", "sum": 2.0, "count": 1}}
     both = [{"rank": rank, "world_size": 2} for rank in (0, 1)]
     for rank in both:

@@ -1,4 +1,4 @@
-"""Steps: ranks merge, deadlines pass, attempts begin; detection sees each step once and in order."""
+"""Steps: ranks merge, deadlines pass, attempts begin; detection receives each step once and in order."""
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ def _steps(live):
 
 
 def _seen(live):
-    """What the scripted engine was given, from the state that the store holds."""
+    """The steps that the scripted engine received, from the state in the store."""
     (run,) = live.get("/runs")["items"]
     with live.app.state.collector.store.read() as repositories:
         saved = repositories.detector_states.load(run["id"])
@@ -103,7 +103,7 @@ def test_a_step_that_goes_backwards_mends_history_without_detection(live):
 
 
 def test_a_new_attempt_at_a_lower_step_is_a_rewind(live):
-    """The newest attempt's value stands at every step, detection sees the new attempt, phases are computed anew."""
+    """The newest attempt's value stands at every step, detection gets that attempt, phases are computed again."""
     for step in range(4):
         _send(live, 0, step, world_size=1, attempt=100, scalars={"a": 1.0, "phase": float(step)})
     _send(live, 0, 2, world_size=1, attempt=200, scalars={"a": 2.0, "phase": 1.0})
@@ -146,7 +146,7 @@ def test_a_launch_with_a_lower_attempt_than_the_newest_is_named(live, caplog):
 
 
 def test_a_process_that_starts_again_in_its_attempt_takes_its_end_back(live):
-    """The failure that a rank reported ends no run after rank 0 has begun anew; a late record does not undo that."""
+    """The failure that a rank reported ends no run after rank 0 has restarted; a late record does not change that."""
     live.send(run="r", config={"lr": 1.0}, end="stopped")
     live.send(run="r", config={"lr": 1.0}, records=[{"step": 0, "scalars": {"a": 1.0}}])
     assert live.get("/runs")["items"][0]["status"] == "stopped"

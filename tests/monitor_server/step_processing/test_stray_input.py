@@ -19,7 +19,7 @@ LARGEST_STEP = 2**53
 
 
 class Bench:
-    """Ingest and projection of one store, called by hand, with a count of what is read."""
+    """Ingest and projection of one store, called by hand, with a count of the reads."""
 
     def __init__(self, store, engine, clock):
         self.store, self.clock = store, clock
@@ -60,7 +60,7 @@ class Bench:
             return repositories.runs.find(self.run_id)
 
     def seen(self):
-        """Return attempt and step of what detection has seen."""
+        """Return attempt and step of each step that detection has received."""
         with self.store.read() as repositories:
             saved = repositories.detector_states.load(self.run_id)
         return [] if saved is None else [step for _, step in msgspec.msgpack.decode(saved.state)["seen"]]
@@ -96,7 +96,7 @@ def test_a_stray_step_far_ahead_is_stored_and_detection_goes_on_behind_it(bench,
 
 
 def test_a_stray_first_step_costs_two_steps_of_detection(bench):
-    """Nothing is known of an attempt when its first step comes; three steps below show what it was."""
+    """An attempt is unknown when its first step comes; three steps below show that the first was stray."""
     for place, number in enumerate([LARGEST_STEP, 0, 1, 2, 3]):
         bench.append([_step(number, seq=place)])
         bench.project()
@@ -108,7 +108,7 @@ def test_a_stray_first_step_costs_two_steps_of_detection(bench):
 
 
 def test_late_steps_far_behind_are_no_reason_to_start_anew(bench):
-    """Where a few steps are known, old ones that come late mend the store and nothing else."""
+    """Where a few steps are known, old ones that come late correct the store and change nothing else."""
     newest = [5_000_000 + number for number in range(4)]
     for place, number in enumerate([*newest, 0, 1, 2, 3]):
         bench.append([_step(number, seq=place)])

@@ -52,6 +52,6 @@ def test_an_at_sign_elsewhere_is_taken(url):
 
 @pytest.mark.parametrize("url", ["postgres://a/b", "mysql://a/b", "postgresql+asyncpg://a/b", "postgresql://a:54x/b"])
 def test_an_address_of_a_database_that_is_not_used_names_those_that_are(url):
-    """One that other programs take, of a driver that is not used here, and one with a port that is no number."""
+    """The addresses: another program's database, an unsupported driver, and a port that is no number."""
     with pytest.raises(DatabaseUnusable, match=r"postgresql\+psycopg://user:password@host/database"):
         read_address(url)

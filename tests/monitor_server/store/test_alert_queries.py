@@ -1,4 +1,4 @@
-"""How the store finds the alerts of a run that has had thousands."""
+"""The queries of the store for the alerts of a run that has had thousands."""
 
 import pytest
 import sqlalchemy

@@ -1,4 +1,4 @@
-"""A backup is taken while a collector writes; what is restored answers the same and goes on."""
+"""A backup is taken while a collector writes; the restored one gives the same answers and goes on."""
 
 import contextlib
 import json
@@ -55,7 +55,7 @@ def restore(request, database_url, tmp_path):
 
 
 def test_a_restored_backup_answers_the_same_and_goes_on(start_collector, clock, restore, database_url, tmp_path):
-    """All that is read is equal; a record that is sent again is a duplicate, and a new one is detected."""
+    """All answers are equal; a record that is sent again is a duplicate, and a new one is detected."""
     common = {"engine": ScriptedEngine, "clock": clock, "step_deadline_seconds": 1e9}
     live = start_collector(**common)
     run_id = send_everything(live, "r")
@@ -115,7 +115,7 @@ def test_a_backup_under_load_is_one_snapshot(start_collector, scripted, restore,
 
 @sqlite_only
 def test_a_backup_holds_nothing_of_what_was_deleted(start_collector, scripted, database_url, tmp_path):
-    """Also of a database whose older version left remains in its free pages."""
+    """This holds for a database whose older version left remains in its free pages."""
     live = start_collector(engine=scripted)
     live.run(run="kept", records=[{"step": 0, "scalars": {"a": 1.0}}])
     engine = sqlalchemy.create_engine(database_url)
@@ -155,7 +155,7 @@ def test_a_backup_that_cannot_be_made_is_one_line_and_leaves_nothing(ask, says, 
 
 
 def test_a_backup_uses_password_and_options_of_the_address(postgres, tmp_path):
-    """Any password, and a schema of its own that `options` names; only its owner may read the backup."""
+    """The password may be any text, and `options` names a schema; only its owner may read the backup."""
     url = create_password_database(postgres, "p@ss/w:o%r +&?#")
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute("CREATE SCHEMA apart")
@@ -181,7 +181,7 @@ def _make_foreign_tables(url):
 @pytest.mark.parametrize("is_empty", [True, False])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_database_of_others_is_not_backed_up(kind, is_empty, request, tmp_path, capsys):
-    """Where the address is wrong nobody would miss the backup until it is needed; nothing is created there either."""
+    """With a wrong address nobody would miss the backup until it is needed; nothing is created there either."""
     url = f"sqlite:///{tmp_path}/empty.db"
     (tmp_path / "empty.db").touch()
     if kind == "postgresql":
@@ -237,7 +237,7 @@ def test_a_backup_that_was_killed_writes_to_no_other_backup(migrated_sqlite, tmp
 
 
 def test_a_backup_of_a_server_that_does_not_answer_ends(tmp_path, capsys, monkeypatch, postgres):  # noqa: ARG001
-    """A server that takes the connection and says nothing; the error is one line, and nothing is left."""
+    """The server takes the connection and does not answer; the error is one line, and no file is left."""
     monkeypatch.setattr(backup_of_a_store, "CONNECT_SECONDS", 2)  # the least that libpq takes
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql+psycopg://rlvitals@127.0.0.1:{silent.getsockname()[1]}/x?sslmode=disable"
@@ -270,7 +270,7 @@ def test_an_error_of_several_lines_is_one(unused_port):
 
 
 def test_a_backup_follows_no_link_that_somebody_has_left(migrated_sqlite, tmp_path, capsys):
-    """In a folder that others write to it would empty the file that the link names."""
+    """In a folder that others may write to, the backup would empty the file that the link names."""
     other = tmp_path / "other"
     other.write_text("kept")
     (tmp_path / "x.db.partial").symlink_to(other)

@@ -1,4 +1,4 @@
-"""Real faults of real databases are told apart, and counted."""
+"""Real faults of real databases are distinguished and counted."""
 
 import contextlib
 import resource
@@ -61,7 +61,7 @@ def test_each_fault_of_a_file_has_its_name(store, database_url, monkeypatch):
 
 @pytest.fixture
 def failing_disk():
-    """No file of this process can grow, so that SQLite meets an error that it has no name for."""
+    """No file of this process can grow, so SQLite meets an error for which it has no name."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -69,7 +69,7 @@ def failing_disk():
 
 @sqlite_only
 def test_a_disk_that_fails_is_said_in_the_words_of_the_system(store, failing_disk):
-    """SQLite calls whatever it meets a disk I/O error."""
+    """SQLite reports every fault of a disk as a disk I/O error."""
     failing_disk()
     with pytest.raises(Unavailable, match=r"cannot write: disk I/O error \(File too large\)"):
         _execute(store, WRITE)
@@ -123,7 +123,10 @@ def test_each_fault_of_a_server_has_its_name(migrated_postgres):
 
 
 def test_a_connection_that_was_lost_is_not_waited_for_by_who_can_do_without(store):
-    """As the metrics: a server that hangs would hold each of their reads for ten seconds. It ends with an answer."""
+    """The metrics do without it, because a hanging server would hold each of their reads for ten seconds.
+
+    An answer of the server ends this state.
+    """
     with store.read_if_connected() as repositories:
         repositories.runs.exists("r")
     store.faults.count("locked")
@@ -139,7 +142,7 @@ def test_a_connection_that_was_lost_is_not_waited_for_by_who_can_do_without(stor
 
 
 def test_a_lost_connection_is_tried_again_after_a_while():
-    """Also where nobody else has."""
+    """This also happens where no other caller has tried it."""
     seconds = [0.0]
     faults = FaultCounts(monotonic=lambda: seconds[0])
     faults.count("connection")

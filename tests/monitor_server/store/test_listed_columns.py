@@ -1,4 +1,4 @@
-"""What lists of runs are searched, grouped and sorted by, beside the columns that it is derived from."""
+"""The derived columns by which lists of runs are searched, grouped and sorted."""
 
 import math
 
@@ -29,7 +29,7 @@ def test_the_newest_rewards_are_compared_with_the_first():
 
 @pytest.mark.parametrize("rewards", [[], [math.nan], [-math.inf]])
 def test_without_a_finite_reward_there_is_none(rewards):
-    """It is not observed, which is not zero."""
+    """The value is not observed, which differs from zero."""
     assert reward_columns(rewards) == {"reward": None, "reward_change": None}
 
 

@@ -18,7 +18,7 @@ REVISIONS = ["0005", "0006", "0008"]
 
 
 def differences(new, old, path=""):
-    """Yield where an answer lacks what the older one had; what is new in it does not matter."""
+    """Yield the parts of the older answer that the new one lacks; additions in the new one do not matter."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key, value in old.items():
             if key not in new:
@@ -73,7 +73,7 @@ def copied_to_postgres(path, revision, url):
 
 
 def assert_answers_as_before(live, saved):
-    """The API answers what it answered then, and what waited for a rank is completed by it."""
+    """The API gives the answers of that time, and the steps that waited for a rank are completed by it."""
     for asked, answer in saved["answers"].items():
         found = live.get(asked, **({"limit": 1000} if asked == "/alerts" else {}))
         assert list(differences(found, answer, asked)) == []
@@ -135,7 +135,7 @@ def test_sqlite_keeps_records_by_rowid(tmp_path):
     ],
 )
 def test_a_damaged_row_does_not_stop_the_migration(tmp_path, column, value):
-    """What runs are searched and sorted by is derived from what can be read, and the other runs have all of it."""
+    """The columns for search and order come from the readable part, and the other runs have all of it."""
     path, _ = unpacked(REVISIONS[-1], tmp_path)
     engine = sqlalchemy.create_engine(f"sqlite:///{path}")
     config = Config()

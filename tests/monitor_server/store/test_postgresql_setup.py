@@ -1,4 +1,4 @@
-"""What a database of PostgreSQL must be is said at the start and by `rlvitals doctor`, with what to do."""
+"""The needed properties of a PostgreSQL database are stated at the start and by `rlvitals doctor`, with the remedy."""
 
 import socket
 import struct
@@ -23,7 +23,7 @@ def _refusals(url):
 
 
 def test_a_user_with_any_password_needs_no_more_than_to_own_the_database(postgres):
-    """As docs/operations.md creates them."""
+    """docs/operations.md creates them so."""
     Store.open(create_password_database(postgres, SPECIAL)).close()
 
 
@@ -51,7 +51,7 @@ def test_a_pooler_that_drops_options_is_refused(postgres):
 
 
 def test_a_pooler_that_refuses_options_is_named():
-    """As pgbouncer answers unless its ignore_startup_parameters names them."""
+    """The answer is that of pgbouncer unless its ignore_startup_parameters names them."""
 
     def answer():
         connection, _ = pooler.accept()

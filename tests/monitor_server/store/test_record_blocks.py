@@ -1,4 +1,4 @@
-"""Records of a batch share rows: whatever is read of them is what single rows would have given."""
+"""Records of a batch share rows: every read gives the result of single rows."""
 
 import functools
 import itertools
@@ -60,7 +60,7 @@ def test_blocks_hold_all_records_and_each_is_small(batch, in_order, begin):
 
 
 def test_a_batch_of_ten_steps_is_one_block():
-    """That is what makes ingest fast."""
+    """This makes ingest fast."""
     sent = [Sent(step, step, b"x" * 1_200) for step in range(90, 100)]
     assert [block.record_count for block in pack_blocks(sent, attempt=1, rank=0, begin=0)] == [10]
 

@@ -16,7 +16,7 @@ from monitor_server.store.repositories.runs import Run
 DEADLINES = Deadlines(lost_factor=10.0, expiry_seconds=5_000.0)
 NOW = 10_000.0
 COMMON = {"source": "", "capability": "L1", "world_size": 1, "attempt": 1, "started_at": 0.0, "stall_seconds": 100.0}
-# By status: when the trainer was heard last, when it made its last step, and how it ended.
+# For each status: the time of the trainer's last message, the time of its last step, and its end.
 HEARD = {
     "running": (NOW, NOW, None),
     "stalled": (NOW, NOW - 101.0, None),
@@ -27,7 +27,7 @@ HEARD = {
 
 
 def test_the_stores_phases_are_detections_the_worst_first():
-    """A phase that is not known is last, because it says nothing about urgency."""
+    """An unknown phase is last, because it has no urgency."""
     known = [phase for phase in Phase if phase is not Phase.UNKNOWN]
     assert list(WORST_PHASES) == [*reversed(known), Phase.UNKNOWN]
 

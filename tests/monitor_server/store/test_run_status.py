@@ -28,7 +28,7 @@ COMMON = {"project": "p", "source": "", "capability": "L1", "world_size": 1, "at
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fields=RUNS, now=TIMES)
 def test_the_function_and_the_filter_agree(store, fields, now):
-    """For every end, silence and deadline, also at the very second."""
+    """They agree for every end, silence and deadline, also at the exact second."""
     name = uuid.uuid4().hex
     run = Run(id=name, name=name, **COMMON, **fields)
     with store.write() as repositories:

@@ -174,7 +174,7 @@ def test_a_chart_of_many_steps_reads_summaries_and_keeps_the_extremes(store, fil
 @pytest.mark.parametrize("max_points", [None, 60])
 @pytest.mark.parametrize("column", ["steps", "times", "packed", "summary"])
 def test_a_chunk_that_cannot_be_decoded_is_read_from_its_rows(store, filled, monkeypatch, column, max_points):
-    """A chunk repeats the rows of steps: what is damaged of it costs time, and no step."""
+    """A chunk repeats the rows of steps: its damage costs time, and no step."""
     monkeypatch.setattr(reading, "ROWS_PER_POINT", 4)
     other = chunks.encode_times(np.zeros(3)) if column == "packed" else b"\xc1"
     table = tables.chunks if column in ("steps", "times") else tables.chunk_values
@@ -190,7 +190,7 @@ def test_a_chunk_that_cannot_be_decoded_is_read_from_its_rows(store, filled, mon
 
 
 def test_a_step_that_is_written_into_a_chunk_costs_that_chunk_alone(store, filled):
-    """It is read from its row until it is compacted anew; the others stay."""
+    """The step is read from its row until it is compacted again; the others stay."""
     with store.write() as repositories:
         before = repositories.compaction.count(filled)
         mended = Step(step=20, attempt=2, time=0.0, signals={"a": 7.0})
@@ -203,7 +203,7 @@ def test_a_step_that_is_written_into_a_chunk_costs_that_chunk_alone(store, fille
 
 
 def test_a_reset_that_removes_no_attempt_keeps_the_chunks(store, filled):
-    """What one of an earlier version has left of them does not keep the steps from being compacted anew."""
+    """Steps whose chunks are gone, as after a reset by an earlier version, are compacted again."""
     with store.write() as repositories:
         before = repositories.compaction.count(filled)
         repositories.attempts.enter(filled, 1, world_size=1, now=0.0, position=1)

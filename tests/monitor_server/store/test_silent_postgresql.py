@@ -1,4 +1,4 @@
-"""A PostgreSQL server whose processes are paused: what waits for it ends, and nothing is lost or doubled."""
+"""A PostgreSQL server with paused processes: every wait for it ends, and nothing is lost or doubled."""
 
 import contextlib
 import json
@@ -40,7 +40,7 @@ def impatient(monkeypatch):
 
 @pytest.fixture
 def silent_store(server, impatient):  # noqa: ARG001 - it sets how long the store waits
-    """A store whose server a test pauses; it goes on at the end."""
+    """A store whose server a test pauses; the server goes on at the end."""
     with contextlib.closing(database.Store.open(create_database(server.url))) as store:
         _write(store, lambda connection: connection.execute(text("CREATE TABLE silenced (value integer)")))
         try:
@@ -73,7 +73,7 @@ def _answers(store):
 
 
 def test_a_statement_that_is_not_answered_ends_and_stores_nothing(server, silent_store):
-    """The server is paused within a transaction; then it goes on by itself, and the next transaction succeeds."""
+    """The server is paused within a transaction; then it goes on, and the next transaction succeeds."""
     with pytest.raises(Unavailable, match="does not answer: nothing came from it"):
         _write(silent_store, _insert, lambda _: server.pause(), _insert)
     assert silent_store.faults.counts()["silent"] == 1
@@ -83,7 +83,7 @@ def test_a_statement_that_is_not_answered_ends_and_stores_nothing(server, silent
 
 
 def test_a_commit_that_is_not_answered_ends_and_may_have_been_made(server, silent_store):
-    """The server has it, and makes it when it goes on: whoever sends the same again meets it."""
+    """The server has the commit, and makes it when it goes on: a sender of the same batch meets its rows."""
     with pytest.raises(Unavailable, match="does not answer: nothing came from it"):
         _write(silent_store, _insert, lambda _: server.pause())
     server.resume()
@@ -92,7 +92,7 @@ def test_a_commit_that_is_not_answered_ends_and_may_have_been_made(server, silen
 
 
 def test_who_comes_while_a_server_is_silent_is_refused_at_once(server, silent_store, monkeypatch):
-    """Nobody takes a connection, each of which the server would have to take up when it goes on."""
+    """No request takes a connection, because the server would have to serve each of them when it goes on."""
     monkeypatch.setattr(unresponsive_server, "PAUSE_SECONDS", math.inf)
     server.pause()
     with pytest.raises(Unavailable, match="does not answer"):
@@ -120,7 +120,7 @@ def test_who_can_do_without_a_silent_server_never_asks_it(server, silent_store, 
 
 
 def test_a_silent_database_is_inspected_no_longer_than_any_other(server, silent_store):
-    """As `rlvitals doctor` does, in a process that has no connection to it yet."""
+    """`rlvitals doctor` does this, in a process that has no connection to it yet."""
     url = silent_store._engine.url.render_as_string(hide_password=False)
     assert inspect_database(url).kind == "postgresql"
     server.pause()

@@ -38,7 +38,7 @@ def test_what_is_packed_comes_back_and_what_was_not_observed_stays_away(values, 
 
 @given(values=st.lists(st.none() | st.floats(), min_size=1))
 def test_a_column_tells_observed_nan_from_nothing(values):
-    """Rows of one signal, some without it and one too short, give values and what was observed."""
+    """Rows of one signal, some without it and one too short, give values and the observed places."""
     rows = [pack({} if value is None else {"a": value}, {"a": 0}) for value in values] + [b""]
     ((found, observed),) = columns(rows, [0])
     assert observed.tolist() == [value is not None for value in values] + [False]
@@ -162,7 +162,7 @@ def test_a_connection_that_the_server_ended_while_nobody_used_it_is_replaced(sto
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_connection_that_the_server_ended_while_it_was_in_use_costs_one_answer(store, end_connections, monkeypatch):
-    """It is not tested; what fails is reported as unavailable, and the next transaction has another connection."""
+    """The connection is not tested; the failure is reported as unavailable, and the next transaction has a new one."""
     monkeypatch.setattr(connections, "UNTESTED_SECONDS", 3_600.0)
     store.probe()
     end_connections()

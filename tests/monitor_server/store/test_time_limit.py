@@ -15,7 +15,7 @@ ENDLESS = {
 
 
 def test_a_statement_without_an_end_is_ended_and_others_are_not(store):
-    """It is the real database that ends it; what is read afterwards, and in the next transaction, has all its time."""
+    """The real database ends it; later reads, and those of the next transaction, have their whole time."""
     with store.read() as repositories:
         connection = repositories._connection
         deadline = Deadline(0.05)
@@ -31,7 +31,7 @@ def test_a_statement_without_an_end_is_ended_and_others_are_not(store):
 
 
 def test_what_ends_in_time_is_read(store):
-    """And the settings of the connection are what they were."""
+    """The settings of the connection stay unchanged."""
     with store.read() as repositories:
         connection = repositories._connection
         with Deadline(3_600).limits(connection):

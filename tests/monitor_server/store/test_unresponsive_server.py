@@ -1,4 +1,4 @@
-"""A database that says nothing is asked by one thread at a time."""
+"""One thread at a time asks a database that does not answer."""
 
 import threading
 

@@ -25,7 +25,7 @@ def test_turns_come_in_the_order_in_which_they_were_asked_for():
 
 
 def test_who_comes_while_a_turn_lasts_too_long_is_refused_at_once():
-    """And says for how long; when the turn ends, turns go on."""
+    """The refusal has the duration; when the turn ends, turns go on."""
     now = 0.0
     turns, taken = Turns(limit_seconds=12, monotonic=lambda: now), []
     with turns:
@@ -50,7 +50,7 @@ def test_a_turn_that_does_not_come_is_no_longer_waited_for():
 
 
 def test_turns_are_handed_over_while_others_give_up():
-    """Threads that give up at the moment at which their turn comes keep it, and leave no turn that nobody ends."""
+    """A thread that gives up at the moment at which its turn comes keeps it, and no turn stays without an end."""
     turns, taken, refused = Turns(limit_seconds=0.001), [], []
     inside = threading.Lock()
 

@@ -9,7 +9,7 @@ import pytest
 from trainer_hooks.callbacks.shared.post_import import after_import
 from trainer_hooks.wire import decode_record, merge
 
-sys.path.insert(0, str(Path(__file__).parent))  # tests are no package, and torchrun starts a file of its own
+sys.path.insert(0, str(Path(__file__).parent))  # tests are no package, and torchrun starts a file in this folder
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from trainer_hooks.reference.distributed import SINGLE_PROCESS
 
 
 def main(folder):
-    """Train two passes; write this rank's share of the second pass, and what TRL logged of it."""
+    """Train two passes; write this rank's share of the second pass, and TRL's log of it."""
     trainer, (_, (scalars, tokens)) = train(folder, per_device_train_batch_size=2)
     mine = {
         "lost": whole_penalty(tokens, normaliser=1).item(),

@@ -67,7 +67,7 @@ def fit(callbacks=(), module=Tiny, batches=4, validation=None, **options):
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda callback: pickle.loads(pickle.dumps(callback))])  # noqa: S301
 def test_a_callback_copied_in_the_middle_of_a_training_watches_another_one(collector, copied):
-    """The run of the first goes on and is finished, and the other training has one of its own."""
+    """The run of the first goes on and is finished, and the other training has its own run."""
     copies = []
 
     class Copying(pl.Callback):
@@ -103,7 +103,7 @@ def test_final_weights_are_the_same_to_the_last_bit(connect):
 
 
 def test_hyperparameters_that_cannot_be_sent_do_not_keep_a_module_from_training(collector):
-    """Lightning collects them from the module's arguments: one that has no plain form becomes text, the others stay."""
+    """Lightning collects them from the module's arguments: one without a plain form becomes text, the others stay."""
 
     class Configured(Tiny):
         def __init__(self):
@@ -168,7 +168,7 @@ def test_the_batches_of_an_accumulated_step_are_one(connect, collector):
     for name in ("reward/mean", "length/mean"):
         assert [record.summaries[name].value() for record in collector.records] == expected
     assert [record.summaries["reward/mean"].count for record in collector.records] == [2, 2, 1]
-    # One token of 1 nat and two of 2: padding counts for nothing.
+    # One token of 1 nat and two of 2: padding does not count.
     assert collector.records[0].summaries["entropy/mean"].value() == pytest.approx(5 / 3)
     assert ["entropy/mean" in record.summaries for record in collector.records] == [True, False, True]
 

@@ -164,7 +164,7 @@ def test_settings_that_cannot_work_are_refused(wrong, tmp_path):
 @pytest.mark.parametrize("coef", [0.0, 0.1])
 @pytest.mark.parametrize("flag", ["use_liger_loss", "use_liger_kernel"])
 def test_ligers_loss_is_refused_where_trl_has_one(flag, coef, tmp_path, monkeypatch):
-    """Liger is refused before training, also at λ = 0, and accepted where TRL has no fused loss of its own."""
+    """Liger is refused before training, also at λ = 0, and accepted where TRL has no fused loss."""
     if not hasattr(LLDSConfig, flag):
         pytest.skip(f"this TRL has no {flag}")
     settings = {"output_dir": str(tmp_path), "use_cpu": True, "bf16": False, "llds_coef": coef, flag: True}

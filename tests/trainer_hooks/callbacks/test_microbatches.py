@@ -15,7 +15,7 @@ def microbatch(tokens, **others):
 
 @pytest.fixture(params=["host", "device"])
 def place(request):
-    """Return arguments that put arrays on the host, or on what the code takes for a device."""
+    """Return arguments that put arrays on the host, or on an array type that the code treats as a device."""
     return {} if request.param == "host" else {"library": DeviceArrays(torch.device("cpu"))}
 
 

@@ -141,7 +141,7 @@ NEWER = [
 @pytest.mark.usefixtures("watched")
 @pytest.mark.parametrize(("watch", "source", "missing"), NEWER)
 def test_a_newer_openrlhf_without_a_name_is_imported_all_the_same(watch, source, missing, imported, caplog):
-    """OpenRLHF is imported, and one warning names what is missing."""
+    """OpenRLHF is imported, and one warning names the missing name."""
     imported(source, watch)
     (message,) = caplog.messages
     assert missing in message

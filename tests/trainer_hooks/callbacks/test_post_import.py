@@ -10,7 +10,7 @@ from trainer_hooks.callbacks.shared.post_import import after_import, wrap
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """Return the name of a module that nobody has imported, and remove it afterwards."""
+    """Return the name of a module that has not been imported, and remove it afterwards."""
     (tmp_path / "late_module.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield "late_module"

@@ -286,7 +286,7 @@ def test_the_command_waits_for_its_folder_and_follows_until_it_is_stopped(tmp_pa
 
 @pytest.mark.parametrize(("variable", "named"), [("", "of the folder"), ("of the environment", "of the environment")])
 def test_the_environment_names_a_run_before_its_folder(variable, named, tmp_path, collector, monkeypatch):
-    """Without `--run` the name is that of `RLVITALS_RUN`, and only then that of the folder."""
+    """Without `--run` the name is that of `RLVITALS_RUN`, and without this variable that of the folder."""
     monkeypatch.setenv("RLVITALS_RUN", variable)
     folder = tmp_path / "of the folder"
     export(folder, 1, [sequence([4], reward=1.0)])
@@ -296,7 +296,7 @@ def test_the_environment_names_a_run_before_its_folder(variable, named, tmp_path
 
 
 def test_the_command_sends_a_finished_run_once(tmp_path, collector, capsys):
-    """`--once` sends the run and ends; without an address or a folder the command names what is missing."""
+    """`--once` sends the run and ends; without an address or a folder the command names the missing one."""
     for step in (1, 2):
         export(tmp_path, step, [sequence([4], reward=1.0)])
     assert prime_rl.main([str(tmp_path), "--url", collector.url, "--run", "r", "--once"], stop=threading.Event()) == 0

@@ -158,7 +158,7 @@ def test_a_step_that_fails_before_its_advantages_is_sent_with_its_metrics_alone(
 
 
 def test_the_setting_that_the_gap_to_the_sampler_needs_is_named_once(batch, connect, caplog):
-    """Without the sampler's log-probabilities the mismatch is not observed, and the log says what to set."""
+    """Without the sampler's log-probabilities the mismatch is not observed, and the log names the setting."""
     callback, trainer = VitalsCallback(connect()), Trainer()
     callback.on_train_start(trainer)
     for _ in range(2):

@@ -8,7 +8,7 @@ import torch
 from trainer_hooks.callbacks import slime
 from trainer_hooks.callbacks.shared.sample_lists import padded
 
-# What a data-parallel rank holds before training, packed in another order than the rollout's: samples 3 and 0 of 4.
+# The batch of a data-parallel rank before training, packed in another order than the rollout's: samples 3 and 0 of 4.
 SHARE = {
     "tokens": [[9, 9, 4, 5, 6], [9, 7]],
     "response_lengths": [3, 1],

@@ -41,7 +41,7 @@ def test_each_optimiser_step_is_a_step(optimizer, connect, collector):
 
 
 def test_sparse_gradients_have_a_norm(connect, collector):
-    """Of an embedding beside a dense weight; a row that was looked up twice has the sum of both."""
+    """An embedding stands beside a dense weight; a row that was looked up twice has the sum of both."""
     embedding, weight = torch.nn.Embedding(5, 2, sparse=True), torch.nn.Parameter(torch.tensor(1.0))
     optimizer = torch.optim.SGD([*embedding.parameters(), weight], lr=0.1)
     with LoopWatch(optimizer, connect()):
@@ -209,7 +209,7 @@ def test_the_weights_are_the_same_to_the_last_bit(connect):
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own
 def test_a_compiled_step_is_traced_without_ours(optimizer, connect, collector, caplog):
-    """Where the loop compiles its optimiser's step, torch does not trace the hooks, nor warn that it cannot."""
+    """Where the loop compiles its optimiser's step, torch neither traces the hooks nor warns that it cannot."""
     compiled = torch.compile(optimizer.step, backend="eager")
     with LoopWatch(optimizer, connect()) as watch:
         for number in range(3):

@@ -126,7 +126,7 @@ def test_a_resumed_training_can_go_back_to_where_it_began(connect, alarm, tmp_pa
 
 
 def test_a_dry_run_changes_nothing(train, alarm, tmp_path, reported):
-    """A dry run trains to the end, and the run's record contains what it would have done."""
+    """A dry run trains to the end, and the run's record contains the actions that it would have taken."""
     alarm(1)
     assert train("stop", dry_run=True, max_steps=3).state.global_step == 3
     assert not (tmp_path / STOP_FILE).exists()
@@ -161,7 +161,7 @@ def test_llds_is_not_turned_on_where_it_would_do_nothing(train, alarm, reported)
 
 
 def test_a_rollback_is_refused_before_training():
-    """A rule with `rollback` raises an error before training, which says what to do instead."""
+    """A rule with `rollback` raises an error before training, which names the alternative."""
     with pytest.raises(ConfigurationError, match="resume from there"):
         VitalsCallback(policy=ActionPolicy({"critical": "rollback"}))
 

@@ -18,7 +18,7 @@ PARTS = {f"grad/norm/model.layers.{layer}.{part}" for layer in (0, 1) for part i
 
 
 def hooks(model):
-    """Return the hooks of this package on the model; transformers has hooks of its own."""
+    """Return the hooks of this package on the model; transformers has other hooks."""
     every = [found for module in model.modules() for found in (module._forward_hooks, module._forward_pre_hooks)]
     return [hook for found in every for hook in found.values() if hook.__module__.startswith("trainer_hooks")]
 
@@ -54,7 +54,7 @@ def test_a_grpo_run_of_a_mixture_of_experts_is_looked_into(callback, tmp_path, c
     "options", [{"model_monitors": ModelMonitors(every=1)}, {"probe_every": 1}], ids=["model_monitors", "probe"]
 )
 def test_a_callback_that_measures_can_be_pickled_at_any_moment_and_holds_no_model(options, tmp_path, connect):
-    """Whoever pickles the callbacks of a trainer pickles this one too, in the middle of a step as well."""
+    """A script that pickles the callbacks of a trainer pickles this one too, in the middle of a step as well."""
     pickled = []
 
     class Pickling(TrainerCallback):

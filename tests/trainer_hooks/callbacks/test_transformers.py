@@ -51,7 +51,7 @@ def watched(tmp_path, connect):
 
 
 def test_every_step_arrives_whatever_the_logging_window(watched, steps):
-    """Loss, gradient norm before clipping and learning rate of each step equal what the Trainer computed."""
+    """Loss, gradient norm before clipping and learning rate of each step equal the values that the Trainer computed."""
     signals = steps()
     assert list(signals) == [1, 2, 3, 4]
     logged = [entry for entry in watched.state.log_history if "loss" in entry]
@@ -81,7 +81,7 @@ def test_report_to_names_it(tmp_path, collector, monkeypatch):
 
 @pytest.mark.parametrize(("given", "named"), [(None, "of the environment"), ("given", "given")])
 def test_the_environment_names_a_run_before_the_training_arguments(given, named, tmp_path, collector, monkeypatch):
-    """The name is the argument's, else that of `RLVITALS_RUN`, and only then that of the training arguments."""
+    """The name is the argument, else that of `RLVITALS_RUN`, else that of the training arguments."""
     monkeypatch.setenv("RLVITALS_RUN", "of the environment")
     callback = VitalsCallback(url=collector.url, run=given)
     tiny_trainer(tmp_path, [callback], run_name="of the arguments", max_steps=1).train()
@@ -181,7 +181,7 @@ def test_a_trainer_copied_in_the_middle_of_its_training_trains_apart_from_it(tmp
 
 
 def test_a_callback_in_the_middle_of_a_training_can_be_pickled(tmp_path, connect):
-    """Whoever pickles a trainer's callbacks pickles this one too, as it was before the training."""
+    """A script that pickles a trainer's callbacks pickles this one too, as it was before the training."""
     pickled = []
 
     class Pickling(TrainerCallback):

@@ -28,7 +28,7 @@ from trainer_hooks.wire import decode_response
 
 RLOO_IS_ONLINE = "reward_funcs" in inspect.signature(RLOOTrainer).parameters  # TRL 0.22
 needs_rloo = pytest.mark.skipif(not RLOO_IS_ONLINE, reason="this TRL's RLOOTrainer is of another kind")
-# What older versions lack: steps_per_generation (to 0.17), sequence ratios (to 0.19), entropies (to 0.19).
+# Parameters that older versions lack: steps_per_generation (to 0.17), sequence ratios (to 0.19), entropies (to 0.19).
 OPTIONS = inspect.signature(GRPOConfig).parameters
 HAS_ENTROPIES = hasattr(GRPOTrainer, "_get_per_token_logps_and_entropies")
 needs_minibatches = pytest.mark.skipif("steps_per_generation" not in OPTIONS, reason="this TRL has one minibatch")
@@ -283,7 +283,7 @@ def test_tool_feedback_is_no_action(run, steps):
     assert signals["length/mean"] == pytest.approx(5)
     assert {"likelihood/action0", "likelihood/action1"} <= signals.keys()
     assert "likelihood/action2" not in signals
-    # The sampler claims −1 nat for each token: the gap is what the model says otherwise.
+    # The sampler claims −1 nat for each token: the gap is −1 less the model's value.
     assert signals["mismatch/logprob_abs"] == pytest.approx(-1 - signals["likelihood/correct"], abs=1e-5)
 
 
@@ -351,7 +351,7 @@ def test_a_step_with_hardly_any_reward_has_no_bad_values(scored, run, steps):
 
 @needs_entropies
 def test_scoring_again_after_the_update_is_what_the_next_pass_sees(tmp_path):
-    """The probe's scores after step 1 equal what the loss of the second pass computes before step 2."""
+    """The probe's scores after step 1 equal those that the loss of the second pass computes before step 2."""
     recording = Recording()
     options = {"num_iterations": 2, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 2}
     tiny_trl.trainer(tmp_path, [VitalsCallback(recording, probe_every=1)], **options).train()

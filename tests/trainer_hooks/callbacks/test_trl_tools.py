@@ -1,4 +1,4 @@
-"""TRL's tool loop and environments with scripted sampling: the calls, the feedback, and what is left out."""
+"""TRL's tool loop and environments with scripted sampling: the calls, the feedback, and the omitted parts."""
 
 from pathlib import Path
 

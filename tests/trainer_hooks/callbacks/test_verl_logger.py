@@ -87,7 +87,7 @@ def test_sums_over_the_tokens_of_the_loss_become_signals(log):
     old = torch.full((2, 3), -1.0)
     # Two kept responses of 3 and 2 tokens: changes −1, +2, −0.5 (sum above 0: not lost) and −1, −1 (lost).
     first = torch.tensor([[-1.0, 2.0, -0.5], [-1.0, -1.0, 9.0]])
-    # One of two is kept, and nothing of it is lost.
+    # One of two is kept, and none of its values is lost.
     second = torch.tensor([[0.5, 0.5, 0.5], [-3.0, -3.0, 9.0]])
     results = [
         wrapped(old_log_prob=old, log_prob=old + first, advantages=torch.ones(2, 3), response_mask=mask),

@@ -56,7 +56,7 @@ def model(folder: Path) -> Qwen2ForCausalLM:
         )
     )
     complete = folder / "complete"
-    # Where there is a process group, transformers lets its rank 0 alone save.
+    # In a process group, transformers lets only rank 0 save.
     if not complete.exists() and not (distributed.is_initialized() and distributed.get_rank()):
         fresh.save_pretrained(folder)
         complete.touch()

@@ -1,4 +1,4 @@
-"""A transport that keeps in memory what it is given and answers with a receipt."""
+"""A transport that keeps its requests in memory and answers with a receipt."""
 
 from trainer_hooks.wire import Receipt, decode_batch
 

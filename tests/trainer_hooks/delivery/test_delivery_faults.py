@@ -1,4 +1,4 @@
-"""Whatever the collector does, training continues, and records arrive in order."""
+"""Training continues through every fault of the collector, and records arrive in order."""
 
 import gzip
 import logging
@@ -236,7 +236,7 @@ def test_a_process_that_may_have_no_more_threads_trains_without_a_record(collect
 
 
 def test_an_exporter_that_cannot_be_started_is_started_later(collector, connect, more_stack, monkeypatch, caplog):
-    """The last free thread was the batch processor's; what was logged meanwhile arrives."""
+    """The last free thread was the batch processor's; records of that time arrive."""
     opened = SendingQueue.open
 
     def take_all_threads(queue):
@@ -431,7 +431,7 @@ def test_an_internal_error_does_not_reach_training(collector, connect, monkeypat
 
 
 def run_script(collector, script, *, check):
-    """Run a trainer of a few lines in a process of its own."""
+    """Run a trainer of a few lines in its own process."""
     code = "import os, sys, trainer_hooks\n" + textwrap.dedent(script)
     environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
     return subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, timeout=60, check=check)
@@ -498,7 +498,7 @@ if __name__ == "__main__":
 
 
 def test_a_spawned_child_that_imports_a_script_that_connects_is_silent(collector, tmp_path):
-    """A connection of a data loader's worker would be a newer attempt, in whose place no detector sees the training."""
+    """A connection of a data loader's worker would be a newer attempt, and no detector would see the training."""
     script = tmp_path / "connecting.py"
     script.write_text("""
 import logging, multiprocessing, trainer_hooks
@@ -561,7 +561,7 @@ def test_logging_during_the_exit_of_the_interpreter_raises_nothing(collector):
 
 
 def test_a_sigterm_that_the_script_turns_into_an_exit_delivers_everything(collector):
-    """With the common handler, `sys.exit`, our exit handler sends what is left."""
+    """With the common handler, `sys.exit`, our exit handler sends the remaining records."""
     script = """
         import signal
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -53,7 +53,7 @@ def test_a_reason_is_logged_at_most_once_a_minute(caplog):
 
 
 def test_what_is_the_same_at_each_step_is_logged_once(caplog):
-    """However long the training takes; every loss is counted, and other reasons are logged as before."""
+    """This holds for any length of training; every loss is counted, and other reasons are logged as before."""
     clock = StepClock()
     drops = DropCounter(clock)
     for clock.now in (0.0, 61.0, 1e9):
@@ -88,7 +88,7 @@ def test_a_logging_handler_that_raises_is_the_users_own_matter():
 
 
 def test_an_error_whose_text_cannot_be_read_is_counted(caplog, swallowed):
-    """A class of the user's may raise whatever it is asked."""
+    """A class of the user may raise at any access."""
 
     class UnreadableError(Exception):
         def __str__(self):

@@ -209,7 +209,7 @@ def test_a_claim_is_exclusive(tmp_path):
 
 
 def test_a_folder_that_cannot_be_made_leaves_no_lock(tmp_path):
-    """As on a full disk, where a new name needs no space and a folder does; there is an attempt for each batch."""
+    """On a full disk a new name needs no space and a folder does; there is an attempt for each batch."""
     (tmp_path / "1").touch()
     with pytest.raises(FileExistsError):
         SpoolFolder.create(tmp_path, "1")

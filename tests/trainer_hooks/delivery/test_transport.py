@@ -104,7 +104,7 @@ def test_retry_after_is_read_from_the_answer(collector, header, seconds):
     ids=["a byte at a time", "continue", "headers"],
 )
 def test_an_answer_without_an_end_is_given_up(beginning, drop):
-    """Each part comes in time, and the whole does not; the next batch has a connection of its own."""
+    """Each part comes in time, but the end never does; the next batch has its own connection."""
     with dripping(beginning, drop) as url:
         transport = HttpTransport(url, read_timeout_seconds=PATIENCE_SECONDS, exchange_seconds=0.5)
         for _ in range(2):

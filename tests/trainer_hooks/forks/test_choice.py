@@ -1,4 +1,4 @@
-"""Which of several forks a run goes on with."""
+"""The choice among several forks of a run."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_a_fork_that_keeps_likelihood_at_the_cost_of_reward_does_not_win():
 
 
 def test_a_higher_reward_comes_before_likelihood_and_noise_in_it_does_not():
-    """One fork of clearly more reward beats one that only keeps likelihood; of two alike the one that keeps more."""
+    """A fork of clearly more reward beats one that only keeps likelihood; of two alike the one that keeps more wins."""
     keeping = fork("half-rate", LEVEL, [0.1, 0.0] * 20)
     rising = fork("llds", [1.0] * 40, FALLING)
     assert choose([UNCHANGED, keeping, rising]).winner == "llds"
@@ -72,14 +72,14 @@ def test_a_fork_that_diverged_is_shown_and_cannot_win():
 
 
 def test_any_fork_that_lives_is_better_than_a_control_that_diverged():
-    """Where none lives, the run goes on as it is."""
+    """Where no fork lives, the run goes on unchanged."""
     dead = ForkMeasurement(name=CONTROL, steps=2, failure="lost")
     assert choose([dead, fork("kl", LEVEL, FALLING)]).winner == "kl"
     assert choose([dead]).winner == CONTROL
 
 
 def test_forks_need_a_control_and_names_of_their_own():
-    """Else nothing could be compared."""
+    """Otherwise nothing could be compared."""
     for forks in ([fork("kl", LEVEL, FALLING)], [UNCHANGED, UNCHANGED]):
         with pytest.raises(ValueError, match="one must be 'unchanged'"):
             choose(forks)

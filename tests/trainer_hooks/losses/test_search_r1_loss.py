@@ -13,7 +13,7 @@ from trainer_hooks.losses.search_r1 import with_llds
 
 @pytest.fixture
 def core(monkeypatch):
-    """Put in place of verl's module one whose policy loss has the signature and the form of verl 0.2."""
+    """Replace verl's module by one whose policy loss has the signature and the form of verl 0.2."""
 
     def compute_policy_loss(old_log_prob, log_prob, advantages, eos_mask, cliprange):
         loss = grpo_loss(log_prob, old_log_prob, eos_mask.bool(), advantages, clip_low=cliprange, clip_high=cliprange)

@@ -344,7 +344,7 @@ def test_only_every_nth_step_is_measured_and_hooks_are_there_only_then():
 
 
 def test_a_model_can_be_saved_and_copied_in_a_step_that_is_measured(tmp_path):
-    """What the copies compute is not counted, and reading the file takes nothing of rlvitals."""
+    """Computations of the copies are not counted, and reading the file needs no code of rlvitals."""
     torch.manual_seed(0)
     model = EXPERTS["mixtral"]().train()
     monitors = watched(model, gradients=False)

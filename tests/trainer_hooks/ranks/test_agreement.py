@@ -140,7 +140,7 @@ def test_what_has_expired_before_it_is_proposed_is_refused_by_rank_0_for_all():
 
 
 def test_a_stop_and_a_rollback_after_one_step_are_a_stop():
-    """Nobody goes back in a run that ends, whichever of the two was asked for first."""
+    """A run that ends does not go back, whichever of the two was asked for first."""
     for asked in (["stop", "rollback"], ["rollback", "stop"]):
         settled = SingleProcessCoordinator().due([requested(action) for action in asked], 1)
         refusals = {each.decision.action: each.refusal for each in settled}

@@ -144,7 +144,7 @@ def test_a_launch_that_no_detector_processes_is_warned_of(newest, warnings, capl
 
 
 def told_of(first_step=5, **options):
-    """Return the health of a process that has logged one step, and what its two listeners were told."""
+    """Return the health of a process that has logged one step, and the alerts that its two listeners received."""
     fired, passed = [], []
     made = RunHealth(ATTEMPT, DropCounter(), [fired.append], on_passed=[passed.append], **options)
     made.advance(ATTEMPT, first_step)
@@ -152,7 +152,7 @@ def told_of(first_step=5, **options):
 
 
 def test_an_alert_that_has_passed_is_told_once_and_does_not_fire():
-    """Receipts repeat it for a while; one that was told while it fired is not told again."""
+    """Receipts repeat it for a while; an alert that was reported while it fired is not reported again."""
     made, fired, passed = told_of(first_step=1)
     made.update(receipt(judged_step=1, phase="healthy", alerts=[alert("a")]), ATTEMPT)
     made.advance(ATTEMPT, 9)

@@ -87,7 +87,7 @@ def test_an_error_on_a_device_costs_only_the_rollouts(swallowed):
 
 
 class Unreadable:
-    """An object of a user that raises whatever it is asked."""
+    """An object of a user that raises at any access."""
 
     def __repr__(self):
         raise RuntimeError("no text")
@@ -96,7 +96,7 @@ class Unreadable:
 
 
 class UnreadableError(Exception):
-    """An error that raises whatever it is asked."""
+    """An error that raises at any access."""
 
     def __str__(self):
         raise RuntimeError("no text")

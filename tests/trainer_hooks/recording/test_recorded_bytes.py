@@ -1,7 +1,7 @@
-"""What a process writes to its spool, byte for byte: the folders, the file names and the request bodies.
+"""The spool of a process, byte for byte: the folders, the file names and the request bodies.
 
-The files in ``golden/spool`` were written on 2026-11-23 by an earlier release and are never written anew. All
-numbers in them are multiples of 1/64, so that sums are exact on every processor.
+The files in ``golden/spool`` were written on 2026-11-23 by an earlier release and are never written again. All numbers
+in them are multiples of 1/64, so that sums are exact on every processor.
 """
 
 import shutil

@@ -22,13 +22,13 @@ ARRAYS = {"logprobs": [[-1.0, -2.0], [-3.0, -1.0]], "mask": [[1, 1], [1, 0]], "r
 
 
 def builder(drops=None, settings=SETTINGS, **options):
-    """Return a record builder, and the counter of what it leaves out."""
+    """Return a record builder, and its counter of drops."""
     drops = drops or DropCounter()
     return RecordBuilder(settings, drops, RunHealth(settings.attempt, drops), **options), drops
 
 
 def measurement(step=1, tokens=None, numbers=None, **fields):
-    """Return what one `log_step` at 1000 s has measured."""
+    """Return the measurement of one `log_step` at 1000 s."""
     return Measurement(step, 1000.0, {"lr": 0.5} if numbers is None else numbers, tokens, **fields)
 
 
@@ -70,7 +70,7 @@ def test_a_data_version_that_cannot_be_sent_is_left_out():
 
 
 class Unreadable:
-    """An object of a user that raises whatever it is asked."""
+    """An object of a user that raises at any access."""
 
     def __str__(self):
         raise RuntimeError("no text")
@@ -79,7 +79,7 @@ class Unreadable:
 
 
 def test_objects_that_cannot_be_read_cost_themselves_alone():
-    """As a name and as both versions; no code of the user's ends the record."""
+    """Such objects are used as a name and as both versions; no code of the user ends the record."""
     records, drops = builder()
     given = {"numbers": {Unreadable(): 1.0, "lr": 0.5}, "data_version": Unreadable(), "policy_version": Unreadable()}
     record = decode_record(records.encode(measurement(**given)).body)
@@ -91,7 +91,7 @@ def test_objects_that_cannot_be_read_cost_themselves_alone():
     "given", [{"numbers": {"n" * 10**6: 1.0}}, {"data_version": "v" * 10**6}, {"policy_version": "7" * 10**4}]
 )
 def test_what_cannot_be_sent_is_warned_of_once_and_briefly(given, caplog):
-    """A training of a million steps has one line of it, which says what is left out."""
+    """A training of a million steps has one line about it, which names the dropped values."""
     records, _ = builder()
     for step in (1, 2):
         records.encode(measurement(step, **given))

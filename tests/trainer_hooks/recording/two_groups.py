@@ -1,4 +1,4 @@
-"""A small step of which every number is known."""
+"""A small step whose numbers are all known."""
 
 import numpy as np
 

@@ -25,7 +25,7 @@ def test_a_run_shows_progress_and_streams(options, collector, capsys):
 
 
 def test_inert_llds_is_warned_of(options, capsys):
-    """One update a rollout batch under LLDS: the first line says that it does nothing."""
+    """With one update a rollout batch under LLDS, the first line states that it has no effect."""
     main([*options, "--steps", "1", "--minibatches", "1", "--epochs", "1", "--method", "llds"])
     assert capsys.readouterr().out.startswith("warning: LLDS does nothing here")
 
@@ -48,13 +48,13 @@ def test_a_new_run_does_not_write_among_the_checkpoints_of_an_old_one(options, c
 
 
 def test_protection_without_a_collector_is_refused(options, capsys):
-    """Nobody would ever give the verdict that is to be acted on."""
+    """No collector would ever give the needed verdict."""
     assert main([*options, "--on-acceleration", "stop"]) == 2
     assert "on_acceleration stop needs a collector, whose verdict it acts on" in capsys.readouterr().err
 
 
 def test_a_run_that_cannot_go_on_ends_in_one_line(options, capsys):
-    """Weights that give no probabilities: exit code 1 and what to lower."""
+    """Weights give no probabilities: the exit code is 1, and the line names the setting to lower."""
     assert main([*options, "--lr", "1e30"]) == 1
     assert "error: logits must be finite" in capsys.readouterr().err
 

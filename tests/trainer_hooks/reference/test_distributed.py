@@ -27,7 +27,7 @@ def launch(world_size, folder, cache, *options, stdout=None):
     """Train on the CPU with a log and checkpoints in a folder, as one process or as several ranks."""
     command = ["trainer_hooks.reference", *_options(folder, cache, options)]
     if world_size > 1:
-        # The trainer joins the ranks that torchrun starts, which it knows by this variable.
+        # The trainer joins the ranks that torchrun starts, which it recognises by this variable.
         ranks.launch(*command, world_size=world_size, stdout=stdout, TORCHELASTIC_RUN_ID="tests")
         return
     done = warm.run(["-m", *command], env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=240)
@@ -35,7 +35,7 @@ def launch(world_size, folder, cache, *options, stdout=None):
 
 
 def launch_by_torchrun(module, folder, cache, *options):
-    """Train on two ranks that torchrun starts, and return what was printed."""
+    """Train on two ranks that torchrun starts, and return the output."""
     done = subprocess.run(
         [*TORCHRUN, module, *_options(folder, cache, options)],
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
@@ -150,7 +150,7 @@ def test_two_processes_go_back_and_stop_together(tiny, tmp_path, collector):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are named by Linux alone")
 def test_a_rank_ends_without_a_thread_of_gloos(tiny, tmp_path):
-    """One that outlives the interpreter may abort the process at its end."""
+    """A thread that outlives the interpreter may abort the process at its end."""
     warm_start(tiny)
     output = launch_by_torchrun(LEAVING, tmp_path, tiny.cache, "--steps", "1", "--method", "ppo")
     assert "step    1" in output

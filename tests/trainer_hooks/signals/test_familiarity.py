@@ -121,7 +121,7 @@ def restored_from(familiar):
 
 
 def test_a_device_computes_the_same_and_never_waits():
-    """As in numpy; and with tensors that have no values, whatever needs one would raise."""
+    """The results equal those of numpy; with tensors that have no values, code that needs a value would raise."""
     draw = np.random.default_rng(0)
     here, there, blind = FamiliarTokens(), FamiliarTokens(), FamiliarTokens()
     for number in range(familiarity.FIRST_STEPS + 2):

@@ -1,8 +1,8 @@
 """Tensors on a device: the same signals as in numpy, one copy to the host, and no other operation that waits.
 
 No accelerator is needed. Values are checked with tensors of the processor, which `DeviceArrays` treats as any device's.
-What waits is found with tensors on torch's meta device, which have no values: whatever needs one raises there, and so
-does whatever has a shape that depends on values.
+Operations that wait are found with tensors on torch's meta device, which have no values: an operation that needs a
+value raises there, and so does one whose shape depends on values.
 """
 
 import gc
@@ -104,7 +104,7 @@ def test_no_tensor_is_kept_after_the_fetch():
 
 
 class OneWayHome(TorchDispatchMode):
-    """Lets tensors without values be copied to the host, as zeros, and takes note of what is called."""
+    """Lets tensors without values be copied to the host, as zeros, and records the calls."""
 
     def __init__(self):
         super().__init__()

@@ -229,7 +229,7 @@ ASKED = ActionRequest(
     ("file", "seconds_left"), [("receipt-without-seconds-left", None), ("receipt-with-seconds-left", 599.5)]
 )
 def test_receipts_with_a_request_are_read_as_they_were_written(file, seconds_left):
-    """By collectors before the seconds that are left of a request, and by those that state them."""
+    """Earlier collectors do not state the seconds that are left of a request; newer ones do."""
     body = (RECEIPTS / f"{file}.msgpack").read_bytes()
     receipt = decode_receipt(body)
     assert receipt.requests == [msgspec.structs.replace(ASKED, seconds_left=seconds_left)]
@@ -250,7 +250,7 @@ def golden(version):
 
 @pytest.mark.parametrize("version", READABLE_VERSIONS)
 def test_every_version_that_was_ever_sent_is_read_and_written_to_the_byte(version):
-    """The files were written by the release that introduced each version; they are never written anew."""
+    """The files were written by the release that introduced each version; they are never written again."""
     body, batch = golden(version)
     assert batch.schema_version == version
     records = [decode_record(raw) for raw in batch.records]

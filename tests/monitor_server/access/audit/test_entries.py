@@ -1,4 +1,4 @@
-"""Every change is in the audit log, with who, when and what; no key is in any log or answer."""
+"""Every change is in the audit log, with its author, its time and its content; no key is in any log or answer."""
 
 import logging
 
@@ -18,7 +18,7 @@ NO_CHANGES = {
     ("POST", "/api/v1/retention/preview"),
     ("POST", "/_dash-update-component"),
 }
-# With tests of their own: `test_operation.py`, `test_reload.py` and `test_saved_settings.py` of notifications,
+# Other files test these: `test_operation.py`, `test_reload.py` and `test_saved_settings.py` of notifications,
 # `test_links.py` of action_links.
 RECORDED_ELSEWHERE = {
     # `test_rules_api.py` of rules
@@ -42,7 +42,7 @@ def entries(guarded, key):
 
 
 def test_every_change_names_its_author(guarded):
-    """A key cannot write in the name of another: what it calls itself stands before its own name."""
+    """A key cannot write in the name of another: the name that it gives itself stands before its own name."""
     admin = guarded.key("admin", name="root")
     operator = guarded.key("operate", project="ours", name="night shift")
     run = guarded.send(admin, page=1.0)
@@ -66,7 +66,7 @@ def test_every_change_names_its_author(guarded):
 
 
 def test_what_people_write_is_in_the_log_until_its_run_is_deleted(guarded):
-    """With the run and the kind of the alert; who wrote it, and when, stays."""
+    """The entry has the run and the kind of the alert; the author and the time stay."""
     admin = guarded.key("admin", name="root")
     run = guarded.send(admin, page=1.0)
     (alert,) = guarded.ask("GET", "/api/v1/alerts", admin).json()["items"]
@@ -95,7 +95,7 @@ def test_what_people_write_is_in_the_log_until_its_run_is_deleted(guarded):
 
 
 def test_an_administrator_of_a_project_reads_its_entries(guarded):
-    """And those of no other."""
+    """The administrator does not read the entries of other projects."""
     guarded.key("admin", project="theirs")
     ours = guarded.key("admin", project="ours")
     (entry,) = guarded.ask("GET", "/api/v1/audit", ours).json()["items"]
@@ -116,7 +116,7 @@ def test_without_keys_changes_are_recorded_by_what_people_call_themselves(guarde
 
 
 def test_what_retention_removes_is_recorded(start_collector, scripted, clock):
-    """A run that the settings delete has an entry of its own."""
+    """A run that the retention settings delete has its own entry."""
     guarded = Guarded(start_collector(engine=scripted, clock=clock, run_days=1.0, retention_seconds=0.05))
     run = guarded.send(None)
     clock.now += 2 * 86_400
@@ -124,7 +124,7 @@ def test_what_retention_removes_is_recorded(start_collector, scripted, clock):
 
 
 def test_old_entries_are_removed_and_old_silences_with_them(start_collector, scripted, clock):
-    """After the days of the settings; what is younger stays."""
+    """Entries older than the days of the settings are removed; younger ones stay."""
     guarded = Guarded(start_collector(engine=scripted, clock=clock, audit_days=10.0, retention_seconds=0.05))
     made = guarded.ask("POST", "/api/v1/silences", body={"kind": "plateau", "minutes": 1}).json()
     guarded.ask("POST", f"/api/v1/silences/{made['id']}/end", body={})

@@ -1,4 +1,4 @@
-"""What has changed in the settings stands in the audit log at the next start, without any secret."""
+"""Changed settings are in the audit log at the next start, without any secret."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -65,7 +65,7 @@ def test_a_setting_of_a_newer_version_is_no_change_unless_it_is_set(store):
 
 
 def test_no_password_is_recorded(store):
-    """Neither of a database nor of an address; one that is changed alone is no difference."""
+    """No password of a database or of an address is recorded; a change of the password alone is no difference."""
     first = Settings(database_url="postgresql://u:pass-one@db/x?password=pass-two", public_url="http://u:pass-three@h/")
     record_settings(store, first, now=1.0)
     second = Settings(database_url="postgresql://u:pass-four@db2/x", public_url="http://h/")
@@ -77,12 +77,12 @@ def test_no_password_is_recorded(store):
 
 
 def test_each_setting_that_sounds_like_a_secret_was_looked_at():
-    """A new one fails here until somebody has decided what is shown of it."""
+    """A new setting fails here until somebody has decided which part of it is shown."""
     words = ("key", "secret", "token", "pass", "session")
     assert {name for name in Settings.model_fields if any(word in name for word in words)} == HARMLESS
 
 
 @pytest.mark.parametrize("name", ["oidc_groups", "notifications", "log_level"])
 def test_a_value_is_shown_as_text(name):
-    """Also one that is missing."""
+    """A missing value is shown as text too."""
     assert isinstance(shown_settings(Settings())[name], str)

@@ -14,7 +14,7 @@ from tests.monitor_server.access.conftest import Guarded
 
 
 def test_without_keys_everything_is_as_before(guarded):
-    """Whoever reaches a collector that never had a key may do everything; a key that is sent is not looked at."""
+    """Everybody who reaches a collector that never had a key may do everything; a key that is sent is not checked."""
     run = guarded.send(None)
     assert guarded.ask("GET", f"/api/v1/runs/{run}", "anything").status == 200
     assert guarded.ask("GET", "/readyz").json()["quarantined_runs"] == 0
@@ -22,7 +22,7 @@ def test_without_keys_everything_is_as_before(guarded):
 
 
 def test_the_first_key_is_made_on_the_machine(guarded):
-    """Over HTTP nobody can lock the others out."""
+    """Over HTTP nobody can lock out the others."""
     answer = guarded.ask("POST", "/api/v1/keys", body={"name": "mine", "scope": "admin"})
     assert (answer.status, answer.json()["error"]) == (401, "KeyRequired")
     assert "rlvitals keys create" in answer.json()["detail"]
@@ -47,7 +47,7 @@ def test_a_key_is_shown_once_and_stored_as_a_hash(guarded, database_url):
 
 
 def test_a_revoked_key_ends_at_once_and_for_ever(guarded):
-    """Also its stream ends, and revoking the last key does not open the collector."""
+    """Its stream ends too, and revoking the last key does not open the collector."""
     admin = guarded.key("admin")
     read = guarded.key("read", name="reader")
     guarded.live.pool.headers["Authorization"] = f"Bearer {read}"
@@ -107,7 +107,7 @@ def test_the_last_use_is_written_once_a_minute(start_collector, scripted, clock)
 
 
 def test_names_in_use_are_unique(guarded):
-    """What the audit log says must name one key; a revoked one frees its name."""
+    """A name in the audit log must identify one key; a revoked key frees its name."""
     admin = guarded.key("admin")
     body = {"name": "twice", "scope": "read"}
     assert guarded.ask("POST", "/api/v1/keys", admin, body=body).status == 200
@@ -135,7 +135,7 @@ def test_names_of_keys_tell_one_project_nothing_of_another(guarded):
 
 
 def test_an_administrator_of_a_project_reaches_its_keys_only(guarded):
-    """They neither see nor revoke the keys of others, and make none for others."""
+    """The administrator neither sees nor revokes the keys of other projects, and makes none for them."""
     guarded.key("admin", name="all")
     ours = guarded.key("admin", project="ours", name="ours")
     assert [item["name"] for item in guarded.ask("GET", "/api/v1/keys", ours).json()["items"]] == ["ours"]
@@ -173,7 +173,7 @@ def test_the_command_makes_lists_and_revokes(guarded, database_url, monkeypatch,
 
 @sqlite_only
 def test_the_commands_send_the_key_of_the_environment(guarded, monkeypatch, capsys):
-    """`RLVITALS_API_KEY`, as trainers do; without it the line says what to set."""
+    """The variable is `RLVITALS_API_KEY`, as for trainers; without it the line names what to set."""
     monkeypatch.setenv("RLVITALS_API_KEY", guarded.key("admin"))
     guarded.send(guarded.secrets[0], run="shown")
     assert main(["runs", "--url", guarded.live.url]) == 0

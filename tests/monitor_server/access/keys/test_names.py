@@ -1,4 +1,4 @@
-"""Nobody can have a name that is read as the collector's or as another one's."""
+"""Nobody can have a name that reads like the collector's or like another person's."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.monitor_server.access.conftest import Guarded
     ],
 )  # fmt: skip
 def test_names_of_other_authors_are_reserved(name):
-    """In any case, width and spacing, and with what cannot be seen."""
+    """The names are reserved in any case, width and spacing, and with invisible characters."""
     assert is_reserved(name)
 
 
@@ -29,7 +29,7 @@ def test_ordinary_names_are_not(name):
 
 @pytest.mark.parametrize("other", ["ANNA", "Ａnna", "a\u200dnna", "anna\ufe0f", "an\u3164na", " anna "])
 def test_names_that_look_alike_are_equal_when_folded(other):
-    """So that the second of them is marked."""
+    """The second of two such names is marked."""
     assert fold_name(other) == fold_name("anna")
 
 
@@ -46,7 +46,7 @@ def test_no_key_gets_a_reserved_name(guarded):
 
 @sqlite_only
 def test_no_user_of_a_proxy_signs_as_the_collector(start_collector):
-    """Such a header names nobody."""
+    """A header with such a name identifies nobody."""
     guarded = Guarded(start_collector(trusted_header="X-User", trusted_proxies="127.0.0.1"))
     assert guarded.ask("GET", "/api/v1/runs", headers={"X-User": "anna"}).status == 200
     assert guarded.ask("GET", "/api/v1/runs", headers={"X-User": "retention"}).status == 401

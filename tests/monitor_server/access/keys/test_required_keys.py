@@ -23,14 +23,14 @@ def test_a_server_beyond_loopback_needs_keys(store, host):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
 def test_on_the_loopback_nothing_is_asked(store, host):
-    """As it always was."""
+    """A collector on the loopback needs no key."""
     prepare_keys(store, Settings(host=host), now=0.0)
 
 
 def test_a_start_writes_keys_to_files_once(store, tmp_path):
     """An administrator's is readable by its owner alone; the next start leaves both; a new database gets new ones."""
     admin, metrics = tmp_path / "admin.key", tmp_path / "metrics.key"
-    admin.touch(0o644)  # such as one that a container engine needs to mount it
+    admin.touch(0o644)  # a container engine needs such a file to mount it
     settings = Settings(host="::", key_files=f"admin:{admin}, read:{metrics}")
     prepare_keys(store, settings, now=0.0)
     assert stat.S_IMODE(admin.stat().st_mode) == 0o600
@@ -53,7 +53,7 @@ def test_a_start_writes_keys_to_files_once(store, tmp_path):
 
 @pytest.mark.parametrize("setting", ["admin", "owner:/x", "admin:", "admin:/no/such/folder/key"])
 def test_a_wrong_setting_ends_the_start(store, setting):
-    """And no key is made that nobody has."""
+    """No key is made, because nobody would have it."""
     with pytest.raises(StartupError, match="RLVITALS_KEY_FILES"):
         prepare_keys(store, Settings(key_files=setting), now=0.0)
     with store.read() as reading:

@@ -86,11 +86,11 @@ def browser(guarded):
 
 @pytest.fixture
 def another_browser(guarded):
-    """The browser of somebody else."""
+    """The browser of another person."""
     return Browser(guarded)
 
 
 def path_and_query(address):
-    """Return what a browser asks of the site, without the site."""
+    """Return the path and the query of a browser's request, without the site."""
     parts = urlsplit(address)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path

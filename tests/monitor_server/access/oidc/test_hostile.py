@@ -1,4 +1,4 @@
-"""What a hostile person, page, network or provider can send into a sign-in: nobody is signed in by it."""
+"""Hostile input of a person, a page, a network or a provider to a sign-in: it signs nobody in."""
 
 import base64
 import hmac
@@ -63,7 +63,7 @@ def database_url(migrated_sqlite, tmp_path):
     ids=lambda claims: ", ".join(f"{name}={str(value)[:20]}" for name, value in claims.items()),
 )
 def test_a_token_with_a_wrong_claim_signs_nobody_in(provider, browser, claims):
-    """Although its signature is right; None takes a claim away."""
+    """The signature of the token is right; None removes a claim."""
     provider.change = lambda given: {name: value for name, value in (given | claims).items() if value is not None}
     assert browser.sign_in() == INVALID
     assert browser.who() is None
@@ -94,7 +94,7 @@ def joined(*parts):
 
 
 def unsigned(claims):
-    """Return a token that says of itself that it needs no signature."""
+    """Return a token that states that it needs no signature."""
     return joined(b'{"alg": "none", "kid": "first"}', json.dumps(claims).encode()) + "."
 
 
@@ -104,7 +104,7 @@ def signed_with_the_public_key(claims):
 
 
 def signed_with_the_client_secret(claims):
-    """Return a token whose signature everybody who has the client's secret can make."""
+    """Return a token with a signature that everybody who has the client's secret can make."""
     return signed_by_hand(claims, CLIENT_SECRET.encode())
 
 
@@ -121,7 +121,7 @@ def signed_by_somebody_else(claims):
 
 
 def with_its_own_key(claims):
-    """Return a token that brings the key along by which it wants to be checked."""
+    """Return a token that contains the key for its own check."""
     header = {"alg": "RS256", "kid": "second", "jwk": OTHER_KEY.as_dict(private=False)}
     return jwt.encode(header, claims, OTHER_KEY)
 
@@ -143,7 +143,7 @@ def with_its_own_key(claims):
     ids=["unsigned", "public key", "client secret", "somebody else", "own key", "changed", "text", "parts", "long"],
 )
 def test_a_token_that_the_provider_has_not_signed_signs_nobody_in(provider, browser, sign):
-    """Whatever the token says of its own signature."""
+    """The signature that the token states does not matter."""
     provider.sign = sign
     assert browser.sign_in() in (INVALID, "/sign-in?refused=refused")
     assert browser.who() is None
@@ -186,7 +186,7 @@ def test_a_person_may_have_an_id_as_long_as_the_standard_allows(provider, browse
 
 
 def test_a_new_key_of_the_provider_is_looked_for_once(provider, browser, guarded):
-    """Providers change their keys; tokens with keys that nobody knows do not make the collector ask again and again."""
+    """Providers change their keys; tokens with unknown keys do not make the collector ask again and again."""
     assert browser.sign_in() == "/"
     oidc = guarded.live.app.state.collector.oidc
     now = [oidc._provider._monotonic()]
@@ -203,7 +203,7 @@ def test_a_new_key_of_the_provider_is_looked_for_once(provider, browser, guarded
 
 
 def test_a_code_signs_in_once(browser, another_browser):
-    """Who reads the address that the browser came back to can do nothing with it, neither before nor afterwards."""
+    """A reader of the address to which the browser came back can use it neither before nor afterwards."""
     callback = browser.to_callback()
     assert another_browser.open(callback).headers["Location"] == "/sign-in?refused=expired"
     kept = dict(browser.cookies)
@@ -215,7 +215,7 @@ def test_a_code_signs_in_once(browser, another_browser):
 
 
 def test_a_sign_in_asks_the_provider_once(provider, browser):
-    """The state is used up before the provider is asked, whatever code comes with it and whatever the answer is."""
+    """The state is used up before the provider is asked, with any code and any answer."""
     callback = browser.to_callback()
     kept = dict(browser.cookies)
     code = callback.partition("code=")[2].partition("&")[0]
@@ -242,7 +242,7 @@ def test_an_address_signs_in_at_a_bounded_rate(provider, guarded, path):
 
 
 def test_used_sign_ins_are_forgotten_when_they_are_over():
-    """Until then each is used once; what is held is bounded by the rate of sign-ins."""
+    """Until then each is used once; the rate of sign-ins bounds their number."""
     used = UsedSignIns()
     all_pending = [PendingSignIn.begin("/", now=float(number)) for number in range(3)]
     for pending in all_pending:
@@ -273,7 +273,7 @@ def test_a_code_of_one_sign_in_does_not_finish_another(browser, another_browser)
 
 
 def test_a_sign_in_is_over_after_ten_minutes():
-    """And no text but one that was signed is a sign-in."""
+    """Only a signed text is a sign-in."""
     cookies = PendingSignInCookies("secret")
     pending = PendingSignIn.begin("/runs/r", now=0.0)
     signed = cookies.sign([pending])
@@ -284,7 +284,7 @@ def test_a_sign_in_is_over_after_ten_minutes():
 
 
 def test_the_sign_ins_of_a_browser_fit_into_a_cookie():
-    """However many it begins, and however long the pages are: the oldest are dropped."""
+    """The oldest are dropped, for any number of sign-ins and any length of their pages."""
     cookies = PendingSignInCookies("secret")
     for longest in (0, 990):
         begun = [PendingSignIn.begin("/" + secrets.token_hex(longest // 2), now=0.0) for _ in range(30)]
@@ -297,13 +297,13 @@ def test_the_sign_ins_of_a_browser_fit_into_a_cookie():
 
 @given(value=st.text())
 def test_no_other_text_is_a_pending_sign_in(value):
-    """Whatever the browser sends."""
+    """The browser may send any text."""
     assert PendingSignInCookies("secret").read(value, now=0.0) == []
 
 
 @given(page=st.text(alphabet=st.sampled_from("/\\ab.:@%?#\t\n ") | st.characters(), max_size=30))
 def test_a_page_is_a_path_of_this_site(page):
-    """One slash, then neither a slash nor a backslash, and nothing that browsers pass over."""
+    """A path has one slash, then neither a slash nor a backslash, and no character that browsers skip."""
     found = page_of_this_site(page)
     assert found.startswith("/")
     assert found[1:2] not in ("/", "\\")
@@ -333,7 +333,7 @@ def test_a_provider_that_describes_itself_wrongly_is_not_asked(provider, browser
 
 @pytest.mark.parametrize("methods", [None, 7, [], "client_secret_basic"])
 def test_a_provider_that_does_not_say_how_a_client_signs_in_is_asked_as_the_standard_says(provider, browser, methods):
-    """Whatever stands where the list of its methods must be."""
+    """This holds for any value in the place of the list of its methods."""
     provider.description = {"token_endpoint_auth_methods_supported": methods}
     assert browser.sign_in() == "/"
 
@@ -351,7 +351,7 @@ def test_nothing_is_sent_without_encryption_to_other_machines(provider, browser,
     ids=["empty", "a list", "a page", "nested", "huge", "malformed"],
 )  # fmt: skip
 def test_what_a_provider_answers_is_bounded_and_checked(provider, browser, path, raw):
-    """Neither 10 GB nor nonsense is more than a sign-in that is refused."""
+    """An answer of 10 GB and an answer of nonsense each cause only a refused sign-in."""
     provider.raw[path] = raw
     assert refused(browser) in ("provider", "refused")
     assert browser.who() is None
@@ -373,7 +373,7 @@ def test_a_provider_that_does_not_answer_costs_a_sign_in_and_nobody_else(provide
 
 @pytest.mark.parametrize("head", [b"", b"Connection: close\r\n"], ids=["kept", "closed"])
 def test_an_answer_that_drips_ends_with_the_time_of_a_request(monkeypatch, head):
-    """However often a byte of it comes, and whatever is to become of the connection afterwards."""
+    """This holds however often a byte of it arrives, and whether or not the connection is closed afterwards."""
     monkeypatch.setattr(fetching, "SECONDS", 0.5)
     has_ended = threading.Event()
 
@@ -403,7 +403,7 @@ def test_no_redirect_of_the_provider_is_followed(provider, browser):
 
 
 def test_a_provider_that_is_down_is_not_asked_by_every_visitor(provider, browser, guarded):
-    """For some seconds the first failure is the answer; then it is tried again."""
+    """For some seconds the first failure is the answer; then the provider is tried again."""
     provider.raw["/.well-known/openid-configuration"] = b"down"
     for _ in range(5):
         assert refused(browser) == "provider"
@@ -453,7 +453,7 @@ def test_an_answer_that_names_another_provider_is_refused(browser):
     ],
 )
 def test_settings_that_are_half_given_end_the_start(settings, changed, named):
-    """With the name of the variable."""
+    """The error has the name of the variable."""
     with pytest.raises(StartupError, match=named):
         OidcConfiguration.of(Settings(**settings | changed))
 

@@ -1,4 +1,4 @@
-"""People sign in at an OpenID Connect provider; the groups that it names decide what they may do."""
+"""People sign in at an OpenID Connect provider; the groups that it names decide their rights."""
 
 import re
 import time
@@ -34,7 +34,7 @@ def test_a_person_signs_in_and_may_do_what_the_group_allows(guarded, browser):
 
 
 def test_two_tabs_sign_in_at_the_same_time(browser):
-    """In any order, each to its own page; a third, which was left open, disturbs nobody."""
+    """The order does not matter, and each leads to its own page; a third, which was left open, disturbs nobody."""
     first, second, third = (browser.to_callback(f"/runs/{name}") for name in ("one", "two", "three"))
     assert browser.open(first).headers["Location"] == "/runs/one"
     assert browser.open(third).headers["Location"] == "/runs/three"
@@ -93,7 +93,7 @@ def test_who_has_no_group_of_the_rules_sees_nothing_and_is_told_why(provider, gu
 
 
 def test_who_has_lost_every_group_is_signed_out_everywhere(provider, guarded, browser, another_browser):
-    """The refused sign-in ends what the person could still do in other browsers, and nobody else's session."""
+    """The refused sign-in ends the sessions of the person in other browsers, and no session of another person."""
     guarded.key("admin")
     browser.sign_in()
     provider.person["groups"] = ["others"]
@@ -109,7 +109,7 @@ def test_who_has_lost_every_group_is_signed_out_everywhere(provider, guarded, br
 
 @sqlite_only
 def test_the_first_rule_that_matches_counts(provider, browser, another_browser):
-    """One group alone may be a text; a change of groups holds for every browser of the person."""
+    """A single group may be a text; a change of groups applies to every browser of the person."""
     provider.person["groups"] = "rl-guests"
     browser.sign_in()
     assert (browser.who()["scope"], browser.who()["project"]) == ("read", None)
@@ -131,7 +131,7 @@ def test_what_people_do_stands_in_the_audit_log_by_their_names(provider, guarded
 
 
 def test_a_page_of_another_origin_can_do_nothing_with_the_session(guarded, browser):
-    """As with the cookie of a key."""
+    """The cookie of a key has the same protection."""
     run = guarded.send(guarded.key("ingest"))
     browser.sign_in()
     foreign = cookie_of(browser) | {"Origin": "https://elsewhere.example"}
@@ -167,7 +167,7 @@ def test_people_sign_in_at_a_collector_whose_clock_is_not_that_of_its_machine(
 
 @sqlite_only
 def test_a_session_ends_with_its_time(start_collector, settings, clock):
-    """Whatever the browser keeps."""
+    """The session ends whether or not the browser keeps the cookie."""
     browser = Browser(Guarded(start_collector(clock=clock, session_seconds=100.0, **settings)))
     browser.sign_in()
     clock.now += 98
@@ -210,7 +210,7 @@ def test_a_name_that_could_be_anybodys_is_not_taken(provider, browser, person):
     ids=ascii,
 )  # fmt: skip
 def test_no_person_signs_as_the_collector_or_as_another(start_collector, provider, settings, name):
-    """Neither by the claim that names them nor by the provider's id; both stand in the audit log and in histories."""
+    """Neither the claim with the name nor the provider's id can do so; both are in the audit log and in histories."""
     browser = Browser(Guarded(start_collector(oidc_name_claim="preferred_username", **settings)))
     provider.person |= {"preferred_username": name, "groups": ["rl-admins"]}
     browser.sign_in()
@@ -224,7 +224,7 @@ def test_no_person_signs_as_the_collector_or_as_another(start_collector, provide
 
 @sqlite_only
 def test_a_name_that_looks_like_that_of_another_is_marked(provider, browser, another_browser):
-    """Whatever differs: the case, the width, or what cannot be seen."""
+    """The names may differ in case, in width or in invisible characters."""
     browser.sign_in()
     for number, name in enumerate(["ANNA@example.org", "ａnna@example.org", "anna@example.org\ufe0f"]):
         provider.person |= {"sub": f"u-{number + 2}", "email": name}
@@ -243,7 +243,7 @@ def test_a_name_that_looks_like_that_of_another_is_marked(provider, browser, ano
     ],
 )
 def test_an_e_mail_address_that_is_not_verified_is_no_group(start_collector, provider, settings, caplog, claims):
-    """Who may write any address into their account would have its rights; the refusal says what to do."""
+    """Otherwise a person could write any address into an account and get its rights; the refusal names the remedy."""
     rules = "anna@example.org=admin; Anna@Example.org=admin; example.org=admin"
     given = settings | {"oidc_groups": rules, "oidc_groups_claim": "addresses"}
     browser = Browser(Guarded(start_collector(**given)))
@@ -258,7 +258,7 @@ def test_an_e_mail_address_that_is_not_verified_is_no_group(start_collector, pro
 
 @sqlite_only
 def test_rules_for_the_claim_email_need_a_verified_address(start_collector, provider, settings):
-    """Also where the address is a list, or another group of the person has a rule."""
+    """The rule applies also where the address is a list, or where another group of the person has a rule."""
     given = settings | {"oidc_groups": "anna@example.org=admin", "oidc_groups_claim": "email"}
     browser = Browser(Guarded(start_collector(**given)))
     provider.person |= {"email_verified": False}
@@ -306,7 +306,7 @@ def test_without_the_settings_nobody_signs_in_by_it(start_collector):
 
 
 def test_the_sign_in_page_learns_the_name_of_the_provider(guarded):
-    """Without a key."""
+    """The page needs no key for it."""
     assert guarded.ask("GET", "/api/v1/session/methods").json() == {"oidc": "Example SSO"}
 
 
@@ -317,7 +317,7 @@ def cookie_of(browser):
 
 @sqlite_only
 def test_a_person_is_no_key_that_expires(guarded, browser):
-    """A session ends after hours, and nobody is to be alerted of that; no metric names a person."""
+    """A session ends after hours, and causes no alert; no metric names a person."""
     browser.sign_in()
     reader = guarded.key("read", name="scraper")
     status = guarded.ask("GET", "/api/v1/status", reader).json()

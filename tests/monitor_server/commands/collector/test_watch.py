@@ -1,4 +1,4 @@
-"""The fleet in a terminal: once where nobody watches, and until Ctrl-C where a terminal reads."""
+"""The fleet in a terminal: printed once without a terminal, and drawn until Ctrl-C in one."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from tests.live import PATIENCE_SECONDS, eventually
 
 
 def test_the_most_urgent_run_is_first(start_collector, scripted, capsys):
-    """A reward that is not finite is marked in the course, and its column has the newest one that is."""
+    """A reward that is not finite is marked in the course, and its column has the newest finite one."""
     live = start_collector(engine=scripted)
     rewards = [0.25, "NaN", 0.75]
     records = [{"step": step, "scalars": {"reward/mean": reward}} for step, reward in enumerate(rewards)]
@@ -61,7 +61,7 @@ def test_a_long_name_leaves_room_for_what_fires(start_collector, scripted, capsy
     ],
 )
 def test_a_narrow_terminal_leaves_out_what_says_less_than_what_fires(monkeypatch, capsys, width, columns):
-    """Names of runs are cut before the name of an alert is, and what is shown is shown whole."""
+    """Names of runs are cut before the name of an alert is, and each shown column is shown whole."""
     monkeypatch.setattr(watch, "UNBOUNDED_WIDTH", width)
     run = {"title": None, "name": "n" * 120, "project": "p", "phase": "acceleration", "status": "running"}
     run |= {"last_step": 123, "reward": 0.25, "reward_change": -0.5, "sparkline": {"values": [0.5] * 8}}
@@ -85,7 +85,7 @@ def test_what_is_no_collector_is_said_in_one_line(capsys, body):
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(capsys):
-    """What is longer than any list of runs comes from another program."""
+    """An answer longer than any list of runs comes from another program."""
     with answering(200, b" " * (LONGEST_ANSWER + 1)) as url:
         assert main(["watch", "--url", url]) == 1
     assert f"at most {LONGEST_ANSWER:,} bytes" in capsys.readouterr().err
@@ -111,7 +111,7 @@ def test_what_a_collector_names_is_text(capsys):
 
 
 def test_a_terminal_that_cannot_redraw_shows_the_runs_once(start_collector):
-    """The command ends by itself."""
+    """The command ends without Ctrl-C."""
     live = start_collector()
     live.run(run="arrived", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
     terminal, inside = pty.openpty()
@@ -177,7 +177,7 @@ def test_why_nothing_can_be_read_is_shown_whole_in_a_narrow_terminal():
 
 
 def test_a_terminal_that_is_closed_ends_the_command(start_collector):
-    """Also where no signal tells it so, as of a session that was detached: nobody would end it any more."""
+    """It also ends where no signal arrives, as in a detached session, because nobody would end it any more."""
     with in_a_terminal(start_collector().url, columns=90) as (process, terminal):
         while b"0 runs" not in os.read(terminal, 65_536):
             pass
@@ -186,7 +186,7 @@ def test_a_terminal_that_is_closed_ends_the_command(start_collector):
 
 
 def test_a_closed_output_is_no_traceback(start_collector):
-    """There is nobody to show anything to."""
+    """No reader is left for a message."""
     command = f"exec {shlex.quote(sys.executable)} -m monitor_server watch --url {start_collector().url} >&-"
     done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS, check=False)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -1,4 +1,4 @@
-"""`rlvitals doctor`: one line for each thing it looked at, and what to do about it."""
+"""`rlvitals doctor`: one line for each thing that it examined, and the remedy."""
 
 import contextlib
 import json
@@ -28,14 +28,14 @@ GIBIBYTE = 1024**3
 
 @pytest.fixture
 def examine(capsys):
-    """Run the command with its findings as JSON, and return its exit status and the findings by what they are about."""
+    """Run the command with its findings as JSON, and return its exit status and the findings by their subjects."""
 
     def run(**options):
         arguments = [f"--{name}={value}" for name, value in options.items()]
         status = main(["doctor", "--json", *arguments])
         found = {}
         for finding in json.loads(capsys.readouterr().out):
-            assert finding["advice"] or finding["level"] == "ok", finding  # whatever is not well says what to do
+            assert finding["advice"] or finding["level"] == "ok", finding  # every finding that is not ok has advice
             found.setdefault(finding["about"], []).append(finding)
         return status, found
 
@@ -63,7 +63,7 @@ def test_a_healthy_collector_has_no_problem(start_collector, database_url, exami
 
 
 def test_the_terminal_shows_a_line_for_each_finding_and_its_advice(start_collector, database_url, capsys):
-    """The level comes first, so that the eye finds what is not ok."""
+    """The level comes first, so that findings that are not ok are easy to see."""
     live = start_collector()
     assert main(["doctor", "--url", live.url, "--database", database_url]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -75,7 +75,7 @@ def test_the_terminal_shows_a_line_for_each_finding_and_its_advice(start_collect
     ("schema", "expected"), [("0011", ("warning", "rlvitals backup")), ("9999", ("problem", "upgrade rlvitals"))]
 )
 def test_another_schema_is_named_and_not_changed(schema, expected, start_collector, database_url, examine):
-    """An older one is migrated by the next start of a collector; of a newer one this version knows nothing."""
+    """The next start of a collector migrates an older one; this version cannot read a newer one."""
     level, advice = expected
     live = start_collector()
     engine = sqlalchemy.create_engine(database_url)
@@ -90,7 +90,7 @@ def test_another_schema_is_named_and_not_changed(schema, expected, start_collect
 
 
 def test_a_database_that_is_not_there_is_not_observed_and_not_created(tmp_path, examine, unused_port):
-    """Nobody answers at the address either, which is a problem."""
+    """The address has no collector either, which is a problem."""
     file = tmp_path / "none.db"
     status, found = examine(url=f"http://127.0.0.1:{unused_port}", database=f"sqlite:///{file}")
     assert status == 1
@@ -111,7 +111,7 @@ def test_a_database_that_cannot_be_used_is_a_problem(given, tmp_path, examine, u
 
 
 def test_a_name_that_no_setting_has_is_named_with_the_nearest(monkeypatch):
-    """A misspelt variable has no effect, and its author believes that it has."""
+    """A misspelt variable has no effect, though its author expects one."""
     monkeypatch.setenv("RLVITALS_DATABSE_URL", "sqlite:///mine.db")
     monkeypatch.setenv("RLVITALS_PORT", "many")
     unknown, unusable = check_settings()
@@ -120,7 +120,7 @@ def test_a_name_that_no_setting_has_is_named_with_the_nearest(monkeypatch):
 
 
 def test_every_documented_variable_is_known():
-    """The doctor knows what docs/configuration.md lists, and nothing else."""
+    """The doctor knows exactly the variables that docs/configuration.md lists."""
     text = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text()
     documented = {name for name in re.findall(r"RLVITALS_[A-Z_]+", text) if not name.endswith("_")}
     assert documented == {f"RLVITALS_{name.upper()}" for name in Settings.model_fields} | OTHERS
@@ -208,7 +208,7 @@ def test_a_server_that_is_no_collector_is_a_problem(examine, tmp_path):
     ({"keys": {"valid": 1, "expiring": ["trainer"]}}, "keys", "warning", "rlvitals keys create"),
 ])  # fmt: skip
 def test_what_a_collector_reports_of_itself_comes_with_what_to_do(change, about, level, advice, start_collector):
-    """One thing of a healthy collector's status is changed, and one finding is not well."""
+    """One part of a healthy collector's status is changed, and one finding is not ok."""
     status = start_collector().get("/status") | change
     (finding,) = [each for each in _check_status(status) if each.level != Level.OK]
     assert (finding.about, finding.level) == (about, level)
@@ -258,7 +258,7 @@ def test_a_postgresql_that_was_not_tested_is_a_warning(server, level):
     ],
 )
 def test_the_disk_must_hold_what_comes_and_a_backup(free, size, level):
-    """A full disk is a problem, one that is too small for a copy of the database a warning."""
+    """A full disk is a problem, and one that is too small for a copy of the database is a warning."""
     assert check_disk(free, size).level == level
 
 

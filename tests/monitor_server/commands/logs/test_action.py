@@ -58,7 +58,7 @@ def test_the_action_fails_a_job_as_the_command_does(tmp_path, dies_at, inputs, s
 
 
 def test_no_name_in_a_log_ends_the_block_of_the_report_in_the_summary(tmp_path):
-    """A block of code whose every line is indented has no end that a text could hold."""
+    """A block of code whose every line is indented has no end mark that a text could contain."""
     name = "```` <h1>x.json"
     write(tmp_path / name, dies_at=20)
     _, _, summary = run_action(tmp_path, path=name)
@@ -89,7 +89,7 @@ def test_the_action_refuses_an_empty_path(tmp_path):
 
 
 def test_the_action_writes_no_page_where_none_is_named(tmp_path):
-    """A workflow that wants the summary alone sets `html` to nothing."""
+    """A workflow that needs only the summary sets `html` to nothing."""
     write(tmp_path / "trainer_state.json")
     done, _, summary = run_action(tmp_path, path="trainer_state.json", html="")
     assert (done.returncode, done.stderr) == (0, "")

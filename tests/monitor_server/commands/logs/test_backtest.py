@@ -25,7 +25,7 @@ def write(folder, name, lines):
 
 
 def run(capsys, folder, *, as_json=True):
-    """Run the command and return its exit code and what it printed."""
+    """Run the command and return its exit code and its output."""
     code = main(["backtest", str(folder), *(["--json"] if as_json else [])])
     return code, capsys.readouterr()
 
@@ -53,7 +53,7 @@ def test_the_json_has_the_promised_form(tmp_path, capsys):
 
 
 def test_a_run_folder_keeps_its_whole_name(tmp_path, capsys):
-    """Also one that ends as a file would."""
+    """The name is whole also where it ends as a file name would."""
     write(tmp_path, "lives.jsonl", rows())
     write(tmp_path, "trainer_state.json", rows())
     _, printed = run(capsys, tmp_path)

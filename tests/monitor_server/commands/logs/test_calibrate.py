@@ -1,4 +1,4 @@
-"""`rlvitals calibrate` on files: what it writes, what reads it, and what it refuses."""
+"""`rlvitals calibrate` on files: the file that it writes, the readers of that file, and its refusals."""
 
 import json
 import math
@@ -93,7 +93,7 @@ def test_few_runs_give_expected_ranges_and_leave_the_thresholds(tmp_path, capsys
     ],
 )
 def test_a_file_with_impossible_ranges_is_refused(tmp_path, expected):
-    """What a chart would draw is checked at the start."""
+    """The ranges that a chart would draw are checked at the start."""
     file = tmp_path / "own.json"
     file.write_text(json.dumps({"id": "a", "detectors": CALIBRATION, "profiles": {}, "expected": expected}))
     with pytest.raises(StartupError, match="must be a file that `rlvitals calibrate` wrote"):
@@ -124,7 +124,7 @@ def test_a_file_with_an_impossible_budget_is_refused(tmp_path, warranty):
     ["", "{}", "[1]", "[" * 100_000, '{"id": "a", "detectors": "builtin-0", "profiles": {}}', '{"profiles": 3}'],
 )
 def test_a_file_that_is_no_calibration_of_these_detectors_is_refused(tmp_path, content):
-    """It says what must hold, so that the collector's start ends in one line."""
+    """The message states what must hold, so that the collector's start ends in one line."""
     file = tmp_path / "own.json"
     file.write_text(content)
     with pytest.raises(StartupError, match="must be"):

@@ -40,13 +40,13 @@ def write(path, count=30, dies_at=None, **more):
 
 
 def check(capsys, *arguments):
-    """Run the command and return its exit status and what it printed."""
+    """Run the command and return its exit status and its output."""
     status = main(["check", *map(str, arguments)])
     return status, capsys.readouterr()
 
 
 def test_the_sample_is_a_collapse_that_was_seen_ahead(capsys):
-    """It needs no file and no server, and says what stopping would have saved."""
+    """It needs no file and no server, and prints what stopping would have saved."""
     status, printed = check(capsys, "--sample", "--gpus", "8", "--step-seconds", "60")
     assert status == 0
     text = " ".join(printed.out.split())
@@ -103,7 +103,7 @@ def test_continuous_integration_gets_an_exit_status(tmp_path, capsys, dies_at, f
 
 
 def test_a_log_of_which_nothing_is_read_does_not_pass(tmp_path, capsys):
-    """Status 4: not observed is never healthy; `--map` names what it is."""
+    """The status is 4, because not observed is never healthy; `--map` names the signal."""
     (tmp_path / "own.csv").write_text("step,mine\n" + "".join(f"{step},0.5\n" for step in range(30)))
     status, printed = check(capsys, tmp_path / "own.csv", "--fail-on", "critical")
     assert status == 4
@@ -163,7 +163,7 @@ def test_without_a_path_it_says_what_to_type(capsys):
 
 @pytest.mark.parametrize("command", ["check", "backtest", "calibrate", "replay"])
 def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys, command):
-    """A script whose variable is not set does not check, or send, whatever lies where it runs."""
+    """A script with an unset variable neither checks nor sends the files of its current folder."""
     write(tmp_path / "trainer_state.json")
     monkeypatch.chdir(tmp_path)
     assert main([command, ""]) == 2
@@ -341,7 +341,7 @@ def test_it_needs_none_of_the_servers_libraries():
 
 
 def test_a_dashboard_without_the_servers_libraries_is_refused_in_one_line():
-    """`--serve` on the plain install says what to install, as `rlvitals serve` does."""
+    """`--serve` on the plain install names what to install, as `rlvitals serve` does."""
     code = (
         "import sys\nsys.modules['uvicorn'] = None\nfrom monitor_server.commands.main import main\n"
         "sys.exit(main(['check', '--sample', '--serve']))"
@@ -365,7 +365,7 @@ def test_a_terminal_without_unicode_gets_letters(tmp_path):
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_a_checked_log_opens_in_a_dashboard(tmp_path, ending):
-    """`--serve` starts a collector of its own, sends it the run, and keeps nothing after Ctrl-C or SIGTERM."""
+    """`--serve` starts its own collector, sends it the run, and keeps nothing after Ctrl-C or SIGTERM."""
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     log = write(tmp_path / "trainer_state.json", dies_at=20)
     command = [sys.executable, "-u", "-m", "monitor_server", "check", str(log), "--serve"]

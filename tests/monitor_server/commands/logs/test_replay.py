@@ -56,7 +56,7 @@ def test_a_replayed_run_is_paged_where_it_would_have_been(start_collector, capsy
 
 
 def test_a_trainers_own_numbers_are_kept_beside_the_signals(start_collector, tmp_path):
-    """What is recognised gets its canonical name, another number keeps its own; a step taken again is an attempt."""
+    """A recognised number gets its canonical name, another number keeps its own; a repeated step is an attempt."""
     rows = [{"step": step, "reward": 0.5, "my/score": float(step), "note": "no number"} for step in (1, 2, 3, 2, 3)]
     live = start_collector()
     assert replay(live, written(tmp_path / "old.jsonl", rows), project="mine") == 0
@@ -66,7 +66,7 @@ def test_a_trainers_own_numbers_are_kept_beside_the_signals(start_collector, tmp
 
 
 def test_a_run_that_was_replayed_is_not_there_twice(start_collector, tmp_path, capsys):
-    """The collector knows its steps, and the command says so."""
+    """The collector has its steps, and the command prints this."""
     log = written(tmp_path / "old.jsonl", [{"step": step, "reward": 0.5} for step in range(1, 4)])
     live = start_collector()
     assert [replay(live, log), replay(live, log)] == [0, 0]
@@ -94,7 +94,7 @@ def test_a_pace_sends_a_run_step_by_step(start_collector, tmp_path):
     ],
 )
 def test_what_cannot_be_replayed_is_reported_in_one_line(arguments, message, capsys):
-    """The exit status is 1, and one line says what must hold and what was given."""
+    """The exit status is 1, and one line states the condition and the given value."""
     assert main(["replay", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
@@ -114,7 +114,7 @@ def test_keys_that_are_no_names_cost_no_step(start_collector, tmp_path, capsys):
 
 
 def test_a_log_without_a_step_is_named_and_the_others_are_sent(start_collector, tmp_path, capsys):
-    """Status 1; nothing is asked of a run that nobody made."""
+    """The status is 1, and nothing is asked for a run that was never made."""
     live = start_collector()
     empty, log = tmp_path / "a.log", tmp_path / "b.jsonl"
     empty.write_text("nothing was logged\n" * 5)
@@ -163,7 +163,7 @@ def test_a_collector_that_is_too_busy_is_asked_again(start_collector, tmp_path, 
 
 
 def test_a_run_with_many_signals_is_sent_in_parts_that_a_collector_takes(start_collector, tmp_path, monkeypatch):
-    """What a run may have is more than a request may have."""
+    """A run may have more signals than a request may have."""
     monkeypatch.setattr("monitor_server.ingest.recorded_batches.BATCH_BYTES", 2_000)
     live = start_collector(max_body_bytes=4_000)
     rows = [{"step": step, "reward": 0.5} | {f"my/{each:0100}": 0.5 for each in range(8)} for step in range(1, 31)]
@@ -188,22 +188,22 @@ class WaitingEngine:
 
 
 class WaitingEngines:
-    """Builds them."""
+    """Builds engines that wait."""
 
     def __init__(self, released):
         self._engines, self._released = EngineFactory(), released
 
     def __call__(self):
-        """Build those of a new run."""
+        """Build the engine of a new run."""
         return WaitingEngine(self._engines(), self._released)
 
     def from_state(self, state):
-        """Build those of a run that continues."""
+        """Build the engine of a run that continues."""
         return WaitingEngine(self._engines.from_state(state), self._released)
 
 
 def test_the_detection_of_a_newer_attempt_is_waited_for(start_collector, tmp_path, monkeypatch, capsys):
-    """It ends at the step at which the one before has ended, so that the step alone does not show that it is done."""
+    """Both attempts end at the same step, so the step alone does not show that the detection is complete."""
     released = threading.Event()
     live = start_collector(engine=WaitingEngines(released), verdict_wait_seconds=0)
     monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: released.set()))

@@ -1,4 +1,4 @@
-"""Traces and metrics reach a real OTLP receiver on the loopback, and one that hangs is waited for by nobody."""
+"""Traces and metrics reach a real OTLP receiver on the loopback, and nobody waits for a receiver that hangs."""
 
 import contextlib
 import gzip
@@ -23,7 +23,7 @@ KINDS = {"/v1/traces": ExportTraceServiceRequest, "/v1/metrics": ExportMetricsSe
 
 
 class Endpoint:
-    """An OTLP receiver that decodes what it is sent; while ``is_open`` is not set it answers nothing."""
+    """An OTLP receiver that decodes its requests; while ``is_open`` is not set it answers nothing."""
 
     def __init__(self):
         self.requests = []
@@ -61,7 +61,7 @@ def _value(given):
 
 @pytest.fixture
 def is_running():
-    """Whether a collector of this test still runs; one of the session, which was there before, does not count."""
+    """Return whether a collector of this test still runs; an earlier one of the session does not count."""
     before = threading.enumerate()
     return lambda: any(each.name == "collector" and each not in before for each in threading.enumerate())
 
@@ -108,10 +108,10 @@ def endpoint(monkeypatch):
 
 
 def _wait_for_exporters(before):
-    """Wait until no thread exports that was not there before.
+    """Wait until no new thread exports.
 
-    One that finds nobody tries again for as long as its timeout is, and draws from `random` before each try. A test of
-    hypothesis that runs meanwhile fails, because it forbids that to its own strategies.
+    An exporter without a receiver tries again until its timeout ends, and draws from `random` before each try. A test
+    of hypothesis that runs meanwhile fails, because hypothesis forbids such draws to its strategies.
     """
     names = ("OtelBatch", "rlvitals-otlp")
     eventually(lambda: not any(each.name.startswith(names) for each in threading.enumerate() if each not in before))
@@ -178,7 +178,7 @@ def test_the_metrics_are_those_that_prometheus_scrapes(endpoint, start_collector
 
 
 def test_no_secret_is_exported(endpoint, start_collector, scripted, tmp_path):
-    """Neither keys, nor what stands in a path or a query, nor the text of an error, nor a channel's address."""
+    """The export has no key, no text of a path or a query, no text of an error, and no address of a channel."""
     with receiving() as receiver:
         receiver.answer = lambda _: 500
         route = '[grouping]\nwait_seconds = 0\n[[routes]]\nchannels = ["hook"]\n'
@@ -224,7 +224,7 @@ def test_an_endpoint_that_hangs_is_waited_for_by_nobody(is_running, start_collec
 
 
 def test_an_endpoint_that_is_dead_costs_no_batch(is_running, start_collector, scripted, unused_port, monkeypatch):
-    """Nobody listens: batches are acknowledged, and the collector stops."""
+    """No receiver listens: batches are acknowledged, and the collector stops."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{unused_port}")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "10")
@@ -245,7 +245,7 @@ def test_an_endpoint_that_is_dead_costs_no_batch(is_running, start_collector, sc
 def test_traces_or_metrics_can_be_left_out(
     is_running, start_collector, endpoint, monkeypatch, variable, *, spans, metrics
 ):
-    """By the standard variables."""
+    """The standard variables leave them out."""
     monkeypatch.setenv(variable, "none")
     live = start_collector(opentelemetry=True)
     live.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
@@ -256,7 +256,7 @@ def test_traces_or_metrics_can_be_left_out(
 
 
 def test_without_the_setting_nothing_of_it_is_imported(tmp_path):
-    """Neither the SDK nor the exporter; a collector that exports nothing pays nothing."""
+    """Neither the SDK nor the exporter is imported, so a collector without the export has no cost."""
     program = """
 import sys
 from monitor_server.app import create_app
@@ -271,7 +271,7 @@ print([name for name in sys.modules if name.startswith(("opentelemetry.sdk", "op
 
 
 def test_a_missing_extra_is_named(monkeypatch, tmp_path):
-    """The start ends, with what to install."""
+    """The start ends, and names what to install."""
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     for module in [name for name in sys.modules if name.startswith("monitor_server.exposition.open_telemetry")]:
         monkeypatch.delitem(sys.modules, module)

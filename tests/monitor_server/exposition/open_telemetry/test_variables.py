@@ -1,4 +1,4 @@
-"""The standard variables of OpenTelemetry are bounded at the start, and the message names the one that is wrong."""
+"""The standard variables of OpenTelemetry are bounded at the start, and the message names the wrong one."""
 
 import contextlib
 
@@ -59,14 +59,14 @@ def test_a_share_of_traces_is_between_0_and_1(value):
 
 
 def test_a_password_in_an_address_is_not_shown():
-    """Neither is any other part of it."""
+    """No other part of the address is shown either."""
     with pytest.raises(StartupError) as refused:
         check_variables({"OTEL_EXPORTER_OTLP_ENDPOINT": "ftp://user:secret@host"}.get)
     assert "secret" not in str(refused.value)
 
 
 def test_usual_values_are_taken():
-    """And those that are empty, as in a Compose file."""
+    """Empty values, as in a Compose file, are accepted too."""
     check_variables({}.get)
     check_variables(
         {

@@ -1,4 +1,4 @@
-"""Exports that people and programs have changed: what is damaged costs itself, and is named with its place."""
+"""Exports that people and programs have changed: only the damaged part is lost, and it is named with its place."""
 
 import json
 
@@ -25,7 +25,7 @@ def written(path, rows, **options):
 
 
 def table(path, *, names=("a",), **columns):
-    """Write a Parquet file as an export has it, with other columns in place of its own."""
+    """Write a Parquet file in the form of an export, with other columns in place of its own."""
     own = {
         "rlvitals.run": ["a", "a"], "rlvitals.attempt": [1, 1], "rlvitals.step": [1, 2], "rlvitals.time": [1.0, 2.0],
         "rlvitals.data_version": ["v", "v"], "rlvitals.acknowledged": [[], ["kind"]], "reward/mean": [0.5, 0.25],
@@ -56,7 +56,7 @@ def test_a_line_that_is_no_step_is_passed_over_and_named(tmp_path, fields):
 
 
 def test_a_run_whose_heading_another_program_has_sorted_is_read(tmp_path):
-    """What begins a run is known by its content, in whatever order its fields are: `jq -S` sorts them."""
+    """The heading of a run is recognised by its content, for any order of its fields: `jq -S` sorts them."""
     rows = [HEADING, step(1), HEADING | {"run": "b"}, step(2), step(3)]
     logs = find_logs([written(tmp_path / "runs.jsonl", rows, sort_keys=True)])
     found = {log.name: [(row.step, dict(row)) for row in log.read(ReadReport())] for log in logs}

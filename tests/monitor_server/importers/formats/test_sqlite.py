@@ -56,7 +56,7 @@ def test_a_database_that_no_program_has_open_is_read_without_a_trace(database, t
 
 
 def test_a_database_that_is_locked_damaged_or_compressed_is_refused_with_the_reason(database, tmp_path, monkeypatch):
-    """That its format is unknown would send the reader in a wrong direction."""
+    """A message about an unknown format would lead the reader in a wrong direction."""
     monkeypatch.setattr(sqlite, "LOCK_SECONDS", 0.05)
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("BEGIN EXCLUSIVE")

@@ -29,7 +29,7 @@ def rows(seed: int) -> Iterator[dict[str, float]]:
 
 def write_wandb(folder: Path, seed: int) -> None:
     """Write an offline run."""
-    import wandb  # noqa: PLC0415 - each library by itself
+    import wandb  # noqa: PLC0415 - each library is imported alone
 
     settings = wandb.Settings(x_disable_meta=True, x_disable_machine_info=True, console="off")
     run = wandb.init(mode="offline", project="p", name="a run", dir=str(folder), settings=settings)

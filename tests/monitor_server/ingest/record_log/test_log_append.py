@@ -12,7 +12,7 @@ from trainer_hooks import wire
 
 @pytest.fixture
 def create_log(clock):
-    """Create a log with caches of its own, as each collector has."""
+    """Create a log with its own caches, as each collector has them."""
     return lambda: Log(settings=Settings(), clock=clock)
 
 
@@ -44,7 +44,7 @@ def _stored(store, run="r"):
 
 
 def test_batches_of_one_commit_follow_each_other_in_each_log(store, clock, create_log):
-    """Two runs, two batches each: the second ones only continue what the first have begun."""
+    """Two runs have two batches each: each second batch only continues the first one of its run."""
     log = create_log()
     _append(store, log, _batch(clock, 0), _batch(clock, 0, run="other"))
     batches = [_batch(clock, 1, 2), _batch(clock, 3), _batch(clock, 1, run="other"), _batch(clock, 2, run="other")]
@@ -62,7 +62,7 @@ def test_a_batch_that_is_sent_again_in_the_same_commit_is_stored_once(store, clo
 
 
 def test_a_log_that_another_collector_has_extended_is_read_anew(store, clock, create_log):
-    """What was deferred is refused as a whole, and then appended behind the records of the other collector."""
+    """The deferred batches are refused as a whole, and then appended behind the records of the other collector."""
     here, other = create_log(), create_log()
     _append(store, here, _batch(clock, 0))
     _append(store, other, _batch(clock, 0, rank=1))
@@ -91,7 +91,7 @@ def test_an_end_behind_deferred_records_stands_behind_them_in_the_log(store, clo
 def test_what_another_collector_has_stored_of_a_rank_is_not_stored_again_after_a_batch_of_another_rank(
     store, clock, create_log
 ):
-    """That batch reads the end of the log anew, and so must be read what each rank has sent up to there."""
+    """That batch reads the end of the log again, so the sent records of each rank up to there must be read too."""
     here, other = create_log(), create_log()
     _append(store, here, _batch(clock, 0))
     _append(store, other, _batch(clock, 1, 2))

@@ -1,4 +1,4 @@
-"""A run takes so many names of signals, and what detectors read all the same; no record is lost for a name."""
+"""The number of signal names of a run is bounded; signals of detectors are always taken, and no record is lost."""
 
 import json
 
@@ -51,7 +51,7 @@ def _stored(store):
 
 
 def test_a_name_with_the_step_in_it_costs_the_run_nothing_but_itself(append, store):
-    """From the fourth name on it is left out, and what detectors read is taken at any step."""
+    """Names from the fourth on are left out, and signals of detectors are taken at any step."""
     lost = [append(_record(step, "a", f"junk/{step}")).left_out for step in range(6)]
     appended = append(_record(6, "a", "loss", "junk/6", "bad"))
     assert [each is None or each.signals for each in lost] == [True, True, 1, 1, 1, 1]
@@ -74,7 +74,7 @@ def test_what_is_said_of_names_that_were_left_out_states_what_to_do(append):
 
 
 def test_a_record_that_lost_names_is_the_same_record_when_it_is_sent_again(append, store, log):
-    """It is a duplicate, to a collector that knows the run and to one that reads it anew; nothing is counted twice."""
+    """It is a duplicate, for a collector with the run in memory and for one without; nothing is counted twice."""
     first = append(_record(0, "a", "b", "c"), _record(1, "a", "d"))
     again = append(_record(1, "a", "d"), _record(2, "e"))
     log.forget()
@@ -99,7 +99,7 @@ def _left_out(store):
 
 
 def test_a_run_knows_the_most_names_that_a_record_has_lost_and_since_when(append, store, log, clock):
-    """Also after a restart; a limit that is raised forgets it once there is a place again."""
+    """The number survives a restart; a raised limit removes it once there is a place again."""
     append(_record(0, "a", "b", "c"))
     assert _left_out(store) == (0, None, None)
     append(_record(1, "a", "d"))
@@ -132,7 +132,7 @@ def test_summaries_come_before_scalars_where_places_are_few(append, store):
 
 
 def test_the_sdks_reports_of_itself_have_places_of_their_own(append, store):
-    """They say what was lost, so junk cannot keep them out; they are bounded as well."""
+    """They state the losses, so junk names cannot displace them; their number is bounded as well."""
     append(_record(0, "a", "b", "c"))
     append(_record(1, *[f"hooks/{number}" for number in range(OWN_PLACES + 5)]))
     _, signals = _stored(store)
@@ -153,7 +153,7 @@ def test_a_run_that_another_collector_has_filled_is_read_anew(append, store, clo
 
 
 def test_a_raised_limit_lets_the_next_names_in(append, store, clock):
-    """As after a restart with another RLVITALS_MAX_SIGNALS, and after one with a lower limit."""
+    """This happens after a restart with a higher RLVITALS_MAX_SIGNALS, and after one with a lower limit."""
     append(_record(0, "a", "b", "c", "d"))
     raised = Log(settings=Settings(max_signals=4), clock=clock)
     assert append(_record(1, "a", "d", "e"), log=raised).left_out.signals == 1
@@ -163,7 +163,7 @@ def test_a_raised_limit_lets_the_next_names_in(append, store, clock):
 
 
 def test_places_are_counted_alike_however_a_run_is_read():
-    """Whether names were added one by one, or read from the store."""
+    """The names may be added one by one, or read from the store."""
     names = ["loss", "a", *[f"hooks/{number}" for number in range(OWN_PLACES + 1)], "b"]
     grown = SignalPlaces([], most=4, first=frozenset({"loss"}))
     assert grown.add(names) == names

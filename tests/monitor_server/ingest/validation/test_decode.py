@@ -50,6 +50,6 @@ def test_a_batch_means_what_the_wire_says_however_it_is_written(fields):
     ],
 )
 def test_a_batch_that_is_wrong_is_refused_with_the_words_of_what_is_wrong(body, settings, words):
-    """Whatever the first decoding finds, the second one states it."""
+    """The second decoding states every defect that the first one finds."""
     with pytest.raises(CollectorError, match=words):
         _decode(body, **settings)

@@ -1,4 +1,4 @@
-"""A batch that is read as a whole is read as one whose records are read one by one, or is left to that."""
+"""A batch that is read as a whole gives the result of reading record by record, or is left to that path."""
 
 import msgspec
 import pytest
@@ -72,7 +72,7 @@ def _known_names():
 
 @given(records=RECORDS, fields=FIELDS)
 def test_a_known_batch_is_read_as_any_other(records, fields):
-    """Whatever is in its fields and numbers: the same records, refusals and errors."""
+    """Any fields and numbers give the same records, refusals and errors."""
     body = _encoded(records, **fields)
     assert _result(read_batch, body) == _result(read_any_batch, body)
 
@@ -91,7 +91,7 @@ def test_a_batch_with_other_bytes_is_read_as_any_other(place, bytes_, cut, inser
     assert _result(read_batch, body) == _result(read_any_batch, body)
 
 
-# Of a number, a text or a map, in forms that the wire does not choose, and values that it does not have.
+# Forms of a number, a text or a map that the wire does not choose, and values that it does not have.
 FORMS = [
     b"\x05", b"\xcc\x05", b"\xcd\x00\x05", b"\xd0\x05", b"\xd3" + bytes(7) + b"\x05", b"\xe0", b"\xcf" + b"\xff" * 8,
     b"\xca\x3f\x00\x00\x00", b"\xcb\x80" + bytes(7), b"\xcb\x7f\xf8\x00\x00\x00\x00\x00\x01", b"\xcb\xff" + b"\xf8" * 7,
@@ -102,7 +102,7 @@ FORMS = [
 
 @st.composite
 def _odd_maps(draw, fields):
-    """Encode a map of which some values, keys, or the order are not as the wire encodes them."""
+    """Encode a map with some values, keys or an order that differ from the encoding of the wire."""
     pairs = [(msgspec.msgpack.encode(name), value) for name, value in fields.items()]
     for change in draw(st.lists(st.sampled_from(["value", "value", "key", "twice", "first", "gone"]), max_size=2)):
         place = draw(st.integers(0, len(pairs) - 1))
@@ -155,7 +155,7 @@ def test_a_batch_of_known_names_is_read_as_a_whole():
     ],
 )
 def test_any_other_batch_is_left_to_be_read_record_by_record(body):
-    """Also one that is larger than a batch of a few steps, or refused."""
+    """A refused batch, and a batch that is larger than one of a few steps, are left too."""
     assert read_known_batch(body, **FORM) is None
 
 

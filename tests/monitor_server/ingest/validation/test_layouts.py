@@ -50,7 +50,7 @@ def _new_reader():
 
 @pytest.fixture(scope="module")
 def readers():
-    """A reader that has seen a valid record, and one that decodes each."""
+    """A reader that has read a valid record before, and one that decodes each record."""
     return _new_reader(), _reader(NoLayouts())
 
 
@@ -67,7 +67,7 @@ FIELDS = st.fixed_dictionaries(
 
 @given(values=st.lists(st.floats(), min_size=10, max_size=10), fields=FIELDS)
 def test_a_record_with_known_names_is_read_as_one_that_is_decoded(readers, values, fields):
-    """Whatever its numbers, its step and its time are, valid or refused."""
+    """This holds for any numbers, step and time, valid or refused."""
     known, decoding = readers
     raw = _record(values, **fields)
     assert _read(known, raw) == _read(decoding, raw)
@@ -89,7 +89,7 @@ def test_a_record_with_other_bytes_is_read_as_one_that_is_decoded(readers, place
 
 
 def test_a_field_that_stands_twice_is_refused(readers):
-    """Of two times only the last would be checked and stored."""
+    """Otherwise only the last of two times would be checked and stored."""
     known, decoding = readers
     raw = _record([0.5] * 10, step=1, time=1.0)
     twice = bytes([raw[0] + 1]) + raw[1:6] + b"\x01" + raw[1:6] + b"\x02" + raw[7:]

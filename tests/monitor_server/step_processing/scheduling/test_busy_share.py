@@ -1,4 +1,4 @@
-"""How busy the projector has been in the last seconds."""
+"""The busy share of the projector in the last seconds."""
 
 import pytest
 
@@ -18,13 +18,13 @@ def _after(share, *, seconds=30.0, busy_share=None):
     ("share", "is_busy"), [(0.0, False), (BUSY_FROM - 0.03, False), (BUSY_FROM + 0.03, True), (1.0, True)]
 )
 def test_a_thread_that_works_for_more_than_a_share_of_the_time_is_busy(share, is_busy):
-    """Where nothing was noted, it is not."""
+    """Without recorded work it is not busy."""
     assert not BusyShare().is_busy
     assert _after(share).is_busy == is_busy
 
 
 def test_a_busy_thread_remains_so_until_it_has_much_less_to_do():
-    """Whoever no longer waits for it gives it more to do: one bound for both would turn back and forth."""
+    """Senders that no longer wait for it give it more work: one bound for both states would make it alternate."""
     between = (BUSY_FROM + BUSY_UNTIL) / 2
     busy = _after(1.0)
     assert _after(between, busy_share=busy).is_busy

@@ -1,4 +1,4 @@
-"""How long the projector pauses for ingest."""
+"""The pauses of the projector for ingest."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_the_projector_works_for_what_ingest_leaves_of_a_core(share, wanted):
 
 
 def test_a_pause_is_bounded():
-    """However long the projector has worked at a time."""
+    """The projector may have worked for any time."""
     ingest = Ingest(1.0)
     priority = IngestPriority(ingest.wait_until_idle, clock=ingest.clock, processor_clock=ingest.processor)
     for _ in range(50):
@@ -54,7 +54,7 @@ def test_a_pause_is_bounded():
 
 
 def test_the_projector_pauses_again_when_ingest_becomes_busy():
-    """What was measured before counts less with each pause."""
+    """Earlier measurements count less with each pause."""
     ingest = Ingest(0.0)
     priority = IngestPriority(ingest.wait_until_idle, clock=ingest.clock, processor_clock=ingest.processor)
     for step in range(2_000):

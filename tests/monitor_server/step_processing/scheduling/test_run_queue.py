@@ -1,4 +1,4 @@
-"""Whose turn it is to be projected."""
+"""The order in which runs are projected."""
 
 from monitor_server.step_processing.scheduling.run_queue import BATCHES_BEFORE_BEHIND, TURNS_BEFORE_BEHIND, RunQueue
 
@@ -16,7 +16,7 @@ def test_runs_take_turns_in_the_order_in_which_they_came():
 
 
 def test_a_run_with_little_to_do_does_not_wait_for_those_that_are_behind():
-    """Twenty runs are behind; the one that comes next is next."""
+    """Twenty runs are behind; the run that comes next has the next turn."""
     queue = RunQueue(100)
     for number in range(20):
         queue.add_behind(f"behind-{number}")
@@ -25,7 +25,7 @@ def test_a_run_with_little_to_do_does_not_wait_for_those_that_are_behind():
 
 
 def test_runs_that_are_behind_get_a_turn_however_many_others_come():
-    """One after some turns of the others."""
+    """One run that is behind follows after some turns of the others."""
     queue = RunQueue(1_000)
     queue.add_behind("behind")
     for number in range(2 * TURNS_BEFORE_BEHIND):
@@ -46,7 +46,7 @@ def test_a_run_that_is_added_during_its_slice_is_behind_nevertheless():
 
 
 def test_a_run_for_which_many_batches_have_come_is_behind():
-    """It has as much to do as one whose slice has left something over; what asks for it otherwise does not count."""
+    """It has as much work as a run whose slice has left steps over; other requests for it do not count."""
     queue = RunQueue(10)
     for _ in range(BATCHES_BEFORE_BEHIND + 1):
         queue.add_batch("flood")
@@ -57,7 +57,7 @@ def test_a_run_for_which_many_batches_have_come_is_behind():
 
 
 def test_the_queue_is_bounded():
-    """What is not taken is found in the store later."""
+    """Runs that do not fit are found in the store later."""
     queue = RunQueue(2)
     assert [queue.add(run_id) for run_id in ("a", "b", "c", "a")] == [True, True, False, True]
     queue.add_behind("d")

@@ -1,4 +1,4 @@
-"""Which steps are complete, directly on a store: no HTTP and no thread."""
+"""The completion of steps, directly on a store: no HTTP and no thread."""
 
 from contextlib import contextmanager
 

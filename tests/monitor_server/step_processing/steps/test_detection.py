@@ -35,7 +35,7 @@ def _step(number, *, attempt=1, **signals):
 
 
 def _save(tracker, context):
-    """Write the state of the detectors, and what else is deferred, as at the end of a slice."""
+    """Write the state of the detectors and the other deferred rows, as at the end of a slice."""
     context.write(context.repositories)
     tracker.save(context.repositories, context.run, tracker.encode(context))
 
@@ -72,7 +72,7 @@ def test_a_step_is_detected_once_and_in_order(scripted, working, store, append):
 
 
 def test_another_tracker_continues_from_the_stored_state(scripted, working, store, append):
-    """As after a restart, or in another collector; then the first tracker reads what the other one has stored."""
+    """This happens after a restart, or in another collector; then the first tracker reads the state of the other."""
     first, second = Tracker(scripted), Tracker(scripted)
     _observe(first, working, _step(1))
     _observe(second, working, _step(2))

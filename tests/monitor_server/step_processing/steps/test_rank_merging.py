@@ -69,14 +69,14 @@ def test_a_histogram_with_other_bins_is_left_out_and_logged(caplog):
     "bounds", [StepBounds(records=3, body_bytes=1_000), StepBounds(records=100, body_bytes=3 * SIZE + 1)]
 )
 def test_records_beyond_a_bound_are_left_out_also_where_a_smaller_one_would_fit(bounds):
-    """The first three in the order of the log are merged; what comes later changes nothing, whatever its size."""
+    """The first three in the order of the log are merged; later records change nothing, whatever their size."""
     records = _assemble(*((0, seq, {"scalars": {"a": float(seq)}}) for seq in range(5)), (1, 1, {}), bounds=bounds)
     assert (len(records), records.left_out, records.body_bytes) == (3, 3, 3 * SIZE)
     assert records.merge(step=7, attempt=1, now=0.0).signals == {"a": 2.0}
 
 
 def test_one_record_is_merged_whatever_its_size():
-    """A bound that no record meets costs all the others, and not the step."""
+    """A bound that no record meets leaves out all other records, and not the step."""
     records = _assemble(
         *((0, seq, {"scalars": {"a": 1.0}}) for seq in range(2)), bounds=StepBounds(records=9, body_bytes=1)
     )

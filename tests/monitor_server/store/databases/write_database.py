@@ -1,4 +1,4 @@
-"""Writes the database `REVISION.db.gz` and what its API answered, `REVISION.json`, with the schema of a commit.
+"""Writes the database `REVISION.db.gz` and the answers of its API, `REVISION.json`, with the schema of a commit.
 
 Schema 0005 was written at commit f9103cf, 0006 at d26b601 and 0008 at ef6ba11, each from the root of the repository:
 ``python -m tests.monitor_server.store.databases.write_database REVISION``. The files stay as they were written then:
@@ -115,7 +115,7 @@ def fill(live, clock):
 
 
 def answers(live):
-    """Return what the API answers about everything that is stored."""
+    """Return the answers of the API about everything that is stored."""
     found = {"/runs": live.get("/runs"), "/alerts": live.get("/alerts", limit=1000)}
     for run in found["/runs"]["items"]:
         for path in ("", "/series", "/steps?limit=1000", "/phases", "/alerts", "/actions", "/acknowledgements"):
@@ -130,7 +130,7 @@ def main():
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{revision}.db"
-        # The deadline lies beyond the fixture's clock, so that what waits still waits.
+        # The deadline lies beyond the fixture's clock, so that waiting steps still wait.
         settings = Settings(
             database_url=f"sqlite:///{path}", dashboard="", step_deadline_seconds=100_000.0, tick_seconds=3600
         )

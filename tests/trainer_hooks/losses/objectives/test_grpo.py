@@ -21,7 +21,7 @@ def test_hand_worked_loss():
 
 
 def test_feedback_is_in_no_count():
-    """A masked token changes neither the sum nor the normaliser, whatever its value."""
+    """A masked token changes neither the sum nor the normaliser, for any value."""
     new = torch.tensor([[1.1, 7.0, math.nan]]).log()
     mask = torch.tensor([[True, False, False]])
     assert grpo_loss(new, torch.zeros(1, 3), mask, torch.ones(1)).item() == pytest.approx(-1.1)

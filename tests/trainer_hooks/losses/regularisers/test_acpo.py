@@ -36,7 +36,7 @@ def test_the_range_of_a_bin_grows_with_the_spread_of_its_ratios(seed, bins, alph
 
 
 def test_at_the_old_policy_it_is_the_plain_clip():
-    """Ratios of 1 have no spread: every range is the base, and the objective that of one ε."""
+    """Ratios of 1 have no spread: every range is the base, and the objective has one ε."""
     logprobs, _, mask = batch(1)
     ranges = acpo_clip(logprobs, logprobs, mask)
     assert torch.allclose(ranges, torch.full_like(ranges, 0.2))
@@ -55,7 +55,7 @@ def test_the_objective_clips_each_token_by_its_own_range():
 
 
 def test_shapes_and_bins_are_checked():
-    """The messages name what must hold and what was given."""
+    """The messages have the condition and the given value."""
     logprobs, old, mask = batch(3)
     with pytest.raises(ValueError, match="logprobs, old_logprobs and mask must have one shape"):
         acpo_clip(logprobs, old[:1], mask)

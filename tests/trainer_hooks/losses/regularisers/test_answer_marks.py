@@ -45,7 +45,7 @@ def sentence_pieces():
 
 
 def byte_level():
-    """Return a tokenizer as that of GPT-2, where a space is a character of the token."""
+    """Return a tokenizer like that of GPT-2, where a space is a character of the token."""
     vocabulary = {piece.replace("▁", "Ġ"): index for index, piece in enumerate(PIECES)}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token=PIECES[0]))
     core.decoder = decoders.ByteLevel()

@@ -57,7 +57,7 @@ def test_covariances_of_tokens_add_up_to_that_of_numpy():
 
 
 def test_at_the_old_policy_the_penalty_and_its_gradient_are_zero():
-    """As with LLDS, the first update on a rollout batch is the plain objective's."""
+    """The first update on a rollout batch is the plain objective's, as with LLDS."""
     logprobs, _, mask, advantages = batch(5)
     logprobs.requires_grad_()
     loss = kl_cov_penalty(logprobs, logprobs.detach(), mask, advantages, share=0.5)

@@ -165,7 +165,7 @@ def test_a_row_of_action_tokens_only_is_one_action():
 
 
 def test_shapes_that_do_not_belong_together_are_named():
-    """The message says which array is wrong and what it should be."""
+    """The message names the wrong array and the needed shape."""
     new, old, mask, advantages, _ = arrays(8)
     with pytest.raises(ValueError, match=r"old_logprobs must have the shape of logprobs \(5, 13\), got \(5, 12\)"):
         llds_loss(new, old[:, 1:], mask, advantages)

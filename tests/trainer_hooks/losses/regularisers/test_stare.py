@@ -43,14 +43,14 @@ def test_at_the_target_entropy_nothing_is_changed():
 
 
 def test_advantages_of_tokens_are_those_of_their_responses():
-    """One advantage a token gives the factors of one a response where the two agree."""
+    """Advantages of tokens give the factors of advantages of responses where the two agree."""
     logprobs, mask, advantages = batch(2)
     by_token = advantages[:, None].expand(mask.shape).contiguous()
     assert torch.equal(stare_scales(logprobs, mask, by_token, 0.0), stare_scales(logprobs, mask, advantages, 0.0))
 
 
 def test_settings_outside_their_range_are_refused():
-    """The messages name the setting and what was given."""
+    """The messages have the setting and the given value."""
     logprobs, mask, advantages = batch(3)
     with pytest.raises(ValueError, match=r"share must be in \(0, 1\], got 2"):
         stare_scales(logprobs, mask, advantages, 0.1, share=2)

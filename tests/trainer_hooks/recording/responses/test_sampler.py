@@ -69,7 +69,7 @@ def test_what_is_not_given_costs_no_bytes():
 
 
 def test_advantages_of_tokens_are_sent_only_where_they_differ_within_a_response():
-    """One value a response has the same bytes however it was given."""
+    """One value a response has the same bytes in both forms."""
     by_token = np.repeat(np.arange(6.0)[:, None], 6, axis=1)
     same, plain = (
         SAMPLER.sample(ActionTokens.of(rollouts(**given_)), seed=SEED) for given_ in ({"advantages": by_token}, {})
@@ -137,7 +137,7 @@ def test_a_redacted_response_is_sent_without_token_ids():
 
 @pytest.mark.parametrize("texts", [True, False])
 def test_token_ids_without_a_text_to_redact_are_not_sent(texts):
-    """With a redaction not everything may be sent, and the ids contain everything."""
+    """With a redaction some text may be secret, and the ids contain the whole text."""
     shown = []
     first = sampled(rollouts(), texts=texts, redact=shown.append)[0]
     assert (first.text, first.pieces, first.token_ids) == (None, None, None)
@@ -196,7 +196,7 @@ def test_after_a_redaction_raises_only_numbers_are_sent():
 def test_the_trainings_generators_are_left_alone():
     """Python's and numpy's states do not change, and the same record draws the same responses."""
     random.seed(0)
-    np.random.seed(0)  # noqa: NPY002 - the global generator is what is watched
+    np.random.seed(0)  # noqa: NPY002 - the test watches the global generator
     before = (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002
     once, again = sampled(rollouts(), count=1), sampled(rollouts(), count=1)
     assert before == (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002

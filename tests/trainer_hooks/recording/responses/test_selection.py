@@ -36,7 +36,7 @@ def test_on_policy_no_response_is_displaced():
 
 
 def test_a_response_with_nan_is_the_least_likely():
-    """A response with NaN is selected as unlikely, so that a person sees it."""
+    """A response with NaN is selected as unlikely, so that a person can read it."""
     logprobs = np.array(rollouts().logprobs)
     logprobs[4, 1] = np.nan
     broken = Rollouts(logprobs, rollouts().mask, rollouts().rewards)

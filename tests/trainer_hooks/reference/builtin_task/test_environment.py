@@ -72,7 +72,7 @@ def test_following_the_hops_earns_the_reward(facts):
 
 
 def test_only_the_first_answer_earns(facts):
-    """With retry, the feedback names a wrong answer and the episode goes on; a right second answer earns nothing."""
+    """With retry, the feedback names a wrong answer and the episode goes on; a right second answer has no reward."""
     question = two_hop(facts)
     played = episode(facts, question, retry=True)
     feedback = say(played, "<answer>", WORDS.relation(0), "</answer>")
@@ -82,7 +82,7 @@ def test_only_the_first_answer_earns(facts):
 
 
 def test_a_wrong_answer_without_retry_ends_the_episode(facts):
-    """One answer, no second chance."""
+    """There is no second chance."""
     played = episode(facts, two_hop(facts))
     assert say(played, "<answer>", WORDS.relation(0), "</answer>") == []
     assert (played.is_over, played.reward) == (True, 0.0)
@@ -117,7 +117,7 @@ def test_an_episode_ends_at_its_last_action(facts):
 
 
 def test_every_word_has_a_text():
-    """As many texts as ids, all different, in the order of the ids."""
+    """There are as many texts as ids, all different, in the order of the ids."""
     words = Vocabulary(entities=5, relations=2, families=3, fillers=1)
     assert len(words.texts) == len(set(words.texts)) == len(words)
     assert words.texts[words.mark["<search>"]] == "<search>"

@@ -1,4 +1,4 @@
-"""What the tests of the search environment make their small data with."""
+"""The small data for the tests of the search environment."""
 
 import json
 import threading
@@ -36,7 +36,7 @@ def questions():
 
 
 def corpus():
-    """What the corpus file holds."""
+    """The contents of the corpus file."""
     return Bm25Corpus([f"The capital of {country} is {city}." for country, city in CAPITALS.items()], topk=1)
 
 

@@ -37,7 +37,7 @@ def test_a_model_is_trained_on_questions_and_a_corpus(options, corpus_file, coll
 
 
 def test_a_model_gets_a_critic_under_ppo(options, corpus_file, tmp_path):
-    """The value head stands on a copy of any model, and leaves out what no value depends on: the output layer."""
+    """The value head stands on a copy of any model, without the output layer, on which no value depends."""
     log = tmp_path / "log.jsonl"
     assert main([*options, "--method", "ppo", "--corpus", str(corpus_file), "--log", str(log)]) == 0
     rows = [json.loads(line) for line in log.read_text().splitlines()]

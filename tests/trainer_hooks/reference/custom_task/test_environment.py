@@ -10,7 +10,7 @@ from trainer_hooks.reference.custom_task.tool import ToolError
 
 
 class Recording:
-    """A search tool that keeps what it was asked."""
+    """A search tool that keeps its queries."""
 
     def __init__(self):
         self.asked = []
@@ -66,7 +66,7 @@ def test_nothing_found_is_reported(tokenizer):
 
 
 def test_held_out_questions_are_never_trained_on(tokenizer):
-    """Of six questions the last is held out; drawing more than there are repeats it."""
+    """Of six questions the last is held out; drawing more than exist repeats it."""
     environment = environment_of(tokenizer, corpus())
     drawn = environment.held_out(random.Random(0), 3)
     assert len(drawn) == 3
@@ -75,7 +75,7 @@ def test_held_out_questions_are_never_trained_on(tokenizer):
 
 
 def test_a_prompt_longer_than_the_context_is_located(tokenizer):
-    """The message names the question's place and what to change."""
+    """The message has the question's place and the setting to change."""
     with pytest.raises(
         ValueError, match=r"q:1: the prompt must leave room to answer in a context of 5 tokens.*--context"
     ):
@@ -85,7 +85,7 @@ def test_a_prompt_longer_than_the_context_is_located(tokenizer):
 
 
 def test_a_chat_template_is_used_where_there_is_one(tokenizer):
-    """The prompt goes through it, with what begins an answer."""
+    """The prompt goes through it, with the beginning of an answer."""
     tokenizer = type(tokenizer)(tokenizer_object=tokenizer.backend_tokenizer, eos_token="<eos>")  # noqa: S106 - text
     tokenizer.chat_template = (
         "{% for message in messages %}[{{ message.role }}]{{ message.content }}{% endfor %}"
@@ -96,7 +96,7 @@ def test_a_chat_template_is_used_where_there_is_one(tokenizer):
 
 
 def test_a_tool_that_raises_hangs_or_miscounts_stops_the_step(tokenizer):
-    """Each becomes a ToolError that says what happened; a hanging tool is left behind."""
+    """Each becomes a ToolError with its cause; a hanging tool is left behind."""
 
     class Raising:
         def search(self, queries):

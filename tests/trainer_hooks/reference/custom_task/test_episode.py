@@ -28,7 +28,7 @@ def test_a_search_is_answered_and_an_answer_ends_the_episode(environment, episod
 
 
 def test_a_wrong_answer_ends_the_episode_without_reward(environment, episode):
-    """One answer, no second chance."""
+    """There is no second chance."""
     assert say(environment, episode, "<answer>Berlin</answer>") == ""
     assert (episode.is_over, episode.reward) == (True, 0.0)
 
@@ -91,7 +91,7 @@ def test_answer_tokens_run_from_the_opening_tag_to_the_end_of_the_action(environ
 
 
 def test_equal_first_feedback_has_equal_numbers(environment):
-    """Two episodes whose first searches bring the same share a number; another has another; no search has −1."""
+    """Episodes with the same first results share a number; other results have another number; no search has −1."""
     numbers = []
     for text in ("capital of France", "France", "capital of Peru", "zzz"):
         episode = environment.episode(questions()[0])

@@ -1,4 +1,4 @@
-"""Question sets and corpora: what is read, and where a message points."""
+"""Question sets and corpora: the contents that are read, and the places in messages."""
 
 import pytest
 

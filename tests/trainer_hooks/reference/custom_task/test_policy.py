@@ -106,7 +106,7 @@ def test_statistics_of_a_model_in_bfloat16_are_float32_and_near(taught_folder, p
 
 
 def test_a_folder_without_model_or_tokenizer_is_named(taught_folder, tmp_path):
-    """What is missing stands in the message."""
+    """The message names the missing one."""
     with pytest.raises(ValueError, match=r"nowhere must be a folder with a model"):
         HuggingFacePolicy.load(tmp_path / "nowhere", context=16)
     bare = tmp_path / "bare"

@@ -1,4 +1,4 @@
-"""What is sampled, against the probabilities of a plain forward."""
+"""Sampled tokens, against the probabilities of a plain forward."""
 
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM

@@ -44,14 +44,14 @@ def test_a_server_that_stumbles_is_asked_again():
     ],
 )
 def test_garbage_is_named(status, content, message):
-    """What the server must answer, and what is wrong with what it did."""
+    """The message has the needed answer and the defect of the given one."""
     with retrieval_server(lambda *_: (status, content)) as url, pytest.raises(ToolError) as raised:
         RetrievalServer(url, topk=1, timeout_seconds=5).search(["a"])
     assert message in str(raised.value)
 
 
 def test_a_server_that_is_down_is_named(unused_port):
-    """The address stands in the message, and what to do."""
+    """The message has the address and the remedy."""
     tool = RetrievalServer(f"http://127.0.0.1:{unused_port}", topk=1, timeout_seconds=1, pause_seconds=0.01)
     with pytest.raises(ToolError, match=rf"must answer at http://127.0.0.1:{unused_port}/retrieve.*--resume"):
         tool.search(["a"])

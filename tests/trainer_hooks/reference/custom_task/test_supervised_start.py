@@ -13,7 +13,7 @@ from trainer_hooks.reference.task_choice import build_policy_and_environment
 
 
 def test_a_demonstration_searches_with_the_question_and_then_answers(tokenizer):
-    """The actions alone are marked; what the tool found stands between them and is not."""
+    """Only the actions are marked; the results of the tool stand between them without a mark."""
     environment = environment_of(tokenizer, corpus())
     for question, shown in zip(questions(), demonstrate(environment, questions()), strict=True):
         actions = [token for token, is_action in zip(shown.tokens, shown.is_action, strict=True) if is_action]
@@ -23,21 +23,21 @@ def test_a_demonstration_searches_with_the_question_and_then_answers(tokenizer):
 
 
 def test_a_demonstration_that_an_action_has_no_room_for_ends_where_the_action_is_cut(tokenizer):
-    """What the episode takes is what is learnt."""
+    """The policy learns the part that the episode takes."""
     environment = environment_of(tokenizer, corpus(), max_action_tokens=5)
     (shown,) = demonstrate(environment, questions()[:1])
     assert sum(shown.is_action) == 10
 
 
 def start(config):
-    """Return what was reported and the weights of the policy that a run begins with."""
+    """Return the reports and the weights of the policy with which a run begins."""
     lines = []
     policy, _ = build_policy_and_environment(config, torch.device("cpu"), report=lines.append)
     return lines, policy.state_dict()
 
 
 def test_the_protocol_is_learnt_before_the_first_step_and_kept(search_config, tmp_path):
-    """The loss falls; a second run reads the same weights; other settings train anew."""
+    """The loss falls; a second run reads the same weights; other settings cause a new training."""
     taught = replace(search_config, protocol_steps=60, protocol_lr=1e-2, cache=tmp_path / "cache")
     lines, weights = start(taught)
     losses = [float(line.split("loss ")[1].split()[0]) for line in lines if "loss" in line]

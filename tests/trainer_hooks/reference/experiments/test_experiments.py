@@ -1,4 +1,4 @@
-"""The experiments' command: what is recorded is recorded once, goes on where it was cut, and is shown and drawn."""
+"""The experiments' command: each run is recorded once, continues after an interruption, and is shown and drawn."""
 
 import gzip
 import json
@@ -182,7 +182,7 @@ def test_the_healthy_runs_are_what_their_page_says(tmp_path):
 
 
 def test_an_unknown_experiment_or_arm_is_refused(capsys):
-    """The message lists what there is."""
+    """The message lists the existing ones."""
     for asked in (["magic"], ["lambda", "--arms", "magic"]):
         with pytest.raises(SystemExit):
             main(asked)

@@ -1,4 +1,4 @@
-"""What is read off a recorded run: the collapse, phase II, and whether a run stayed healthy."""
+"""Measures of a recorded run: the collapse, phase II, and whether the run stayed healthy."""
 
 import gzip
 import json
@@ -38,7 +38,7 @@ def test_the_average_starts_at_the_first_reward_and_passes_over_what_is_absent()
 
 
 def test_a_healthy_run_ends_at_four_fifths_of_its_best_fifty_steps():
-    """0.5 to the end is well; a sag from 0.5 to 0.39 is not (0.8·0.5 = 0.4), nor is a collapse."""
+    """0.5 to the end is healthy; a sag from 0.5 to 0.39 is not (0.8·0.5 = 0.4), nor is a collapse."""
     assert stayed_healthy([0.2] * 50 + [0.5] * 100)
     assert stayed_healthy([0.5] * 100 + [0.41] * 100)
     assert not stayed_healthy([0.5] * 100 + [0.39] * 100)
@@ -88,7 +88,10 @@ def test_a_slow_fall_of_correct_responses_under_a_held_reward_is_phase_two():
     ids=["no fall", "not displaced", "entropy falls", "reward falls", "gradient grows"],
 )
 def test_phase_two_needs_all_of_its_signs(changed):
-    """One sign missing is enough for none. A gradient that grows 3 % a step is out of the band after 14 steps."""
+    """Phase II is absent where one sign is missing.
+
+    A gradient that grows 3 % a step is out of the band after 14 steps.
+    """
     assert drift(run(**changed)) is None
 
 

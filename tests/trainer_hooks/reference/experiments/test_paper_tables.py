@@ -66,7 +66,7 @@ def test_another_model_is_compared_with_its_own_uncured_runs(tmp_path):
 
 
 def test_arms_without_runs_are_named(tmp_path):
-    """What was not run is part of the result."""
+    """A missing run is part of the result."""
     record(tmp_path, "grpo", [dies(100)])
     assert fair_table(tmp_path).endswith(f"- Not run: {', '.join(FAIR_ARMS[1:])}.")
 
@@ -81,7 +81,7 @@ def test_the_gradient_norm_stands_beside_the_first_fall_of_the_reward(tmp_path):
 
 
 def test_a_run_whose_reward_never_falls_has_no_row(tmp_path):
-    """Nor has an arm without runs."""
+    """An arm without runs has no row either."""
     write([{"reward/mean": 0.5, "grad/norm": 1.0}] * 40, tmp_path / "grpo-seed0.jsonl.gz")
     assert len(drop_table(tmp_path, ["grpo", "ppo"]).splitlines()) == 2
 

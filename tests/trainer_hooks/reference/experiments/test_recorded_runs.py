@@ -68,7 +68,7 @@ def test_the_demo_rises_is_warned_of_and_collapses(path):
 
 
 def test_the_documented_tables_are_those_of_the_recorded_runs():
-    """docs/experiments holds what `experiments`, `dynamics` and `displacement` print, line by line."""
+    """docs/experiments has the output of `experiments`, `dynamics` and `displacement`, line by line."""
     page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     assert regimes_table(EXPERIMENTS.parent) in page
     assert table(STUBBORN) in page
@@ -96,7 +96,7 @@ def test_the_preset_stubborn_has_the_shape_of_the_paper():
 
 
 def test_the_rescued_runs_are_documented_as_they_were():
-    """docs/experiments/README.md holds what `experiments rescue` prints; four of five end above where it says so."""
+    """docs/experiments/README.md has the output of `experiments rescue`; four of five end above, as the page states."""
     page = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     stubborn = rescue_table(EXPERIMENTS / "rescue-stubborn", STUBBORN)
     rescued = EXPERIMENTS / "rescue"
@@ -110,7 +110,7 @@ def test_the_rescued_runs_are_documented_as_they_were():
 
 
 def test_the_healthy_runs_are_documented_as_they_are():
-    """docs/experiments/healthy/README.md holds what `experiments healthy` prints, and every recording is whole."""
+    """docs/experiments/healthy/README.md has the output of `experiments healthy`, and every recording is whole."""
     folder = EXPERIMENTS / "healthy"
     assert healthy_table(folder) in (folder / "README.md").read_text(encoding="utf-8")
     for path in folder.glob("*.jsonl.gz"):
@@ -118,7 +118,7 @@ def test_the_healthy_runs_are_documented_as_they_are():
 
 
 def test_the_search_is_documented_as_it_was():
-    """docs/experiments/search.md holds what `experiments search` prints."""
+    """docs/experiments/search.md has the output of `experiments search`."""
     page = (EXPERIMENTS / "search.md").read_text(encoding="utf-8")
     assert drift_table(EXPERIMENTS / "search", HYPOTHESES) in page
     assert drift_table(FOLDER, ["grpo"]) in page
@@ -127,7 +127,7 @@ def test_the_search_is_documented_as_it_was():
 
 
 def test_the_page_on_the_mechanism_is_what_the_command_prints():
-    """docs/experiments/mechanism.md holds what `experiments evidence` prints over three presets."""
+    """docs/experiments/mechanism.md has the output of `experiments evidence` over three presets."""
     page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
     assert healthy_cost_table(EXPERIMENTS / "healthy-cost", CURES) in page
     for folder in (STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant"):
@@ -167,7 +167,7 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
 
 
 def test_the_runs_with_a_sweep_are_documented_as_they_were():
-    """docs/experiments/mechanism.md holds what `experiments multipliers` prints of docs/probes."""
+    """docs/experiments/mechanism.md has the output of `experiments multipliers` for docs/probes."""
     page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
     probes = EXPERIMENTS.parent / "probes"
     for swept in (probes / "runs-stubborn", probes / "runs", probes / "runs-spiral", probes / "runs-constant"):

@@ -1,4 +1,4 @@
-"""Dying runs that are rolled back: what is recorded of them, and the table made of it."""
+"""Dying runs that are rolled back: their recordings, and the table of them."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_the_table_sets_each_run_beside_its_dead_twin(tmp_path):
 
 
 def test_a_run_whose_twin_was_not_trained_is_shown_alone_and_named(tmp_path):
-    """Whoever rescues a seed before the twin is trained still sees the run; it counts for neither answer."""
+    """A seed that is rescued before its twin is trained is still shown; it counts for neither answer."""
     arm = next(iter(RESCUES))
     rescued = tmp_path / "rescue"
     rescued.mkdir()
@@ -63,7 +63,7 @@ def test_a_run_whose_twin_was_not_trained_is_shown_alone_and_named(tmp_path):
 
 
 def test_the_forks_of_a_run_are_printed_with_what_they_cost(tmp_path):
-    """One run was forked once, into a fork that wins and one that diverged; another never."""
+    """One run was forked once, into a fork that wins and one that diverged; another run was never forked."""
     level = {"mean": 0.5, "low": 0.4, "high": 0.6}
     lost = {"mean": float("nan"), "low": float("-inf"), "high": float("inf")}
     scores = [

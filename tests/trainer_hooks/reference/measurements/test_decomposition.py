@@ -37,7 +37,7 @@ def decompose(trainer, batch):
     "changed", [{}, {"method": "llds", "lambda_": 1.0}, {"kl": 0.1}, {"max_grad_norm": 0.0}, {"method": "acpo"}]
 )
 def test_to_first_order_the_parts_are_the_measured_change(tiny, changed):
-    """At a small rate the remainder is under a fiftieth of what moved, whatever else is in the loss."""
+    """At a small rate the remainder is under a fiftieth of the change, for any other terms of the loss."""
     trainer, batch = prepared(replace(tiny, lr=1e-3, **changed))
     trainer.learner.optimiser.param_groups[0]["lr"] = 3e-5
     found = decompose(trainer, batch).by_response()
@@ -48,7 +48,7 @@ def test_to_first_order_the_parts_are_the_measured_change(tiny, changed):
 
 
 def test_a_first_update_has_no_momentum_and_one_group_no_others(tiny):
-    """With empty moments and a single group in the batch only the group's own gradients and their scaling act."""
+    """With empty moments and one group in the batch only the gradients of this group and their scaling act."""
     trainer, batch = prepared(replace(tiny, questions_per_step=1, minibatches=1, lr=1e-3), steps=0)
     found = decompose(trainer, batch).by_response()
     for part in ("momentum", "others"):
@@ -80,7 +80,7 @@ def test_the_updates_are_those_of_the_learner_to_the_last_bit(tiny):
 
 
 def test_a_batch_without_a_mixed_group_has_no_parts(tiny):
-    """Where every reward is equal nothing is decomposed, and the updates are taken all the same."""
+    """Where all rewards are equal nothing is decomposed, and the updates are made as usual."""
     trainer, batch = prepared(tiny)
     equal = replace(batch, rewards=torch.ones_like(batch.rewards))
     decomposition = Decomposition(trainer.learner, equal)
@@ -107,7 +107,7 @@ def policy_gradient(trainer, batch, part, rows):
 
 
 def test_momentum_and_scaling_are_split_by_the_gradients_that_made_them(tiny):
-    """The shares of own, negative and other gradients in both are those of a loop over responses."""
+    """The shares of own, negative and other gradients in both equal those of a loop over responses."""
     trainer, batch = prepared(replace(tiny, lr=2e-3, kl=0.1, max_grad_norm=0.0), steps=1)
     model, adamw = trainer.model, trainer.learner.optimiser
     rate, (first, second) = adamw.param_groups[0]["lr"], adamw.param_groups[0]["betas"]

@@ -41,7 +41,7 @@ def everything(trainer):
 
 
 def test_parameters_and_optimiser_are_put_back_to_the_last_bit(trained):
-    """After the probe the weights, the moments and the batch are what they were."""
+    """After the probe the weights, the moments and the batch are unchanged."""
     trainer, batch = trained
     before, logprobs = everything(trainer), batch.logprobs.clone()
     assert displacement_by_question(trainer.learner, batch)
@@ -141,7 +141,7 @@ def test_the_signals_of_a_probe_are_those_of_its_questions():
 
 
 def test_a_sweep_reports_a_displacement_for_every_multiplier(tiny):
-    """With probe_sweep each probed question has five displacements; the first is that without a sweep."""
+    """With probe_sweep each probed question has five displacements; the first equals that without a sweep."""
     plain, sweep = (Trainer(replace(tiny, probe_every=1, probe_sweep=on), warm_start(tiny)) for on in (False, True))
     one, five = plain.step(), sweep.step()
     assert one.probes.keys() == five.probes.keys() != set()

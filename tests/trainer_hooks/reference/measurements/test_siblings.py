@@ -30,7 +30,7 @@ def test_responses_are_dealt_whatever_their_groups(split):
 
 
 def test_strata_are_worked_by_hand(split):
-    """One group of a wrong and three right responses: two right ones come after the wrong one, and lost 0.4 more."""
+    """One group has a wrong and three right responses: two right ones come after the wrong one, and lost 0.4 more."""
     rewards, lost = torch.ones(16), torch.zeros(16)
     rewards[0] = 0.0
     # Rows 1 and 2 are updated with row 4 of another group, after row 0; row 3 before it.

@@ -119,7 +119,7 @@ def test_minibatches_are_whole_groups_and_cover_the_batch(tiny, model):
 
 
 def test_two_ranks_share_each_minibatch_in_whole_groups(tiny, model):
-    """What the ranks keep is what one keeps: the same groups in the same minibatch, none twice, none lost."""
+    """The ranks together keep the groups of one rank: the same minibatch for each, none twice, none lost."""
     rollout = rollout_of(tiny, model, rows=16)
     whole, first, second = (
         prepare(model, rollout, tiny, generator=torch.Generator().manual_seed(0), ranks=ranks)

@@ -7,7 +7,7 @@ from trainer_hooks.reference.policy.token_sampling import draw, sampler_logits, 
 
 
 def test_tokens_are_drawn_with_their_probabilities():
-    """Frequencies of 20,000 draws match the softmax within five standard errors; what is impossible never comes."""
+    """Frequencies of 20,000 draws match the softmax within five standard errors; impossible tokens never come."""
     logits = torch.tensor([2.0, 0.5, -torch.inf, 1.0, -3.0]).repeat(20000, 1)
     expected = (logits[0] / 1.3).softmax(dim=0)
     drawn = draw(logits, torch.Generator().manual_seed(0), 1.3)
@@ -36,7 +36,7 @@ def test_top_p_draws_from_the_smallest_set_that_reaches_its_mass():
 
 
 def test_the_probability_of_a_draw_is_that_of_the_sampler():
-    """At temperature 2 and top-p 0.8 the log-probability is that of the renormalised, softened distribution."""
+    """At temperature 2 and top-p 0.8 it is the log-probability in the renormalised, softened distribution."""
     logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
     softened = torch.tensor([0.5, 0.3, 0.15, 0.05]).sqrt()
     softened = softened / softened.sum()

@@ -1,4 +1,4 @@
-"""Checkpoints that resume to the last bit, and what a verdict of the collector does to a run."""
+"""Checkpoints that resume to the last bit, and the effect of a verdict of the collector on a run."""
 
 import math
 from dataclasses import replace
@@ -45,7 +45,7 @@ def test_a_resumed_run_is_the_run_that_never_stopped(tiny, tmp_path):
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(tiny, tmp_path):
-    """The message names what differs; what may differ between attempts does not count."""
+    """The message names the differing settings; settings that may differ between attempts do not count."""
     path = Checkpoints(tmp_path).save(trainer_of(tiny))
     with pytest.raises(ValueError, match=r"same configuration, got lr 0\.0006 there and 0\.01 here"):
         Checkpoints(tmp_path).load(trainer_of(replace(tiny, lr=0.01)), path)
@@ -65,7 +65,7 @@ def test_a_file_that_is_no_checkpoint_is_refused(tiny, tmp_path):
 
 
 def test_checkpoints_are_found_by_their_step_and_the_healthy_one_is_never_dropped(tiny, tmp_path):
-    """Of many the newest 20 stay, and the one marked healthy; going back to it forgets what came later."""
+    """Of many the newest 20 stay, and the one marked healthy; going back to it removes the later ones."""
     checkpoints, trainer = Checkpoints(tmp_path), trainer_of(tiny)
     assert checkpoints.newest() is None
     assert checkpoints.healthy() is None
@@ -223,7 +223,7 @@ class Failing(FactsEnvironment):
 
 
 def test_a_tool_that_fails_ends_the_run_where_it_can_go_on_to_the_last_bit(tiny, tmp_path, connect):
-    """In the middle of the third step: the second is kept, and three steps are those of a run that never failed."""
+    """The tool fails in the third step: the second is kept, and three steps equal those of a run without failure."""
     config = replace(tiny, steps=3, checkpoints=tmp_path, checkpoint_every=100)
     straight = trainer_of(config)
     calls = CountingWorld(config)
@@ -268,12 +268,12 @@ def first_attempt(collector):
 
 
 def newest_of(batch):
-    """The newest step of a batch; None where it has no record."""
+    """Return the newest step of a batch; None where it has no record."""
     return max((decode_record(raw).step for raw in batch.records), default=None)
 
 
 class Flushing:
-    """The monitor, waiting for the answer to each step, so that a test knows when a verdict is in."""
+    """The monitor, waiting for the answer to each step, so that a test has the verdict before the next step."""
 
     def __init__(self, monitor):
         self.monitor = monitor
@@ -307,7 +307,7 @@ class Flushing:
 
 @pytest.mark.parametrize("failure", BAD_COLLECTORS)
 def test_a_watched_run_ends_with_the_weights_of_an_unwatched_one(tiny, tmp_path, failure):
-    """Whatever is wrong with the collector; its own random draws go on alike, too."""
+    """This holds for every fault of the collector; the run's own random draws are equal, too."""
     config = replace(tiny, steps=2, checkpoints=tmp_path)
     alone, watched = trainer_of(config), trainer_of(config)
     Loop(config, alone, trainer_hooks.NullMonitor(), lambda _: None).run()
@@ -321,7 +321,7 @@ def test_a_watched_run_ends_with_the_weights_of_an_unwatched_one(tiny, tmp_path,
 
 
 class Remembering(trainer_hooks.NullMonitor):
-    """Keeps what it is handed, and what stood there then."""
+    """Keeps each array that it is given, and a copy of its values at that time."""
 
     def __init__(self):
         super().__init__()

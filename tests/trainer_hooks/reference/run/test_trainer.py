@@ -1,4 +1,4 @@
-"""The trainer: what a step does, what it leaves alone, and that it can be repeated to the last bit."""
+"""The trainer: the work of a step, the values that it leaves unchanged, and its repetition to the last bit."""
 
 import json
 import math
@@ -121,8 +121,8 @@ def test_the_gradient_norm_is_that_before_clipping(tiny):
 
 
 def test_every_method_trains_by_its_name_and_is_another_run(tiny):
-    """One option: each name gives finite weights of its own; λ = 0 is vanilla GRPO to the last bit."""
-    # With the default target, stare leaves this policy alone: its entropy is above.
+    """One option: each name gives finite and different weights; λ = 0 is vanilla GRPO to the last bit."""
+    # With the default target, stare leaves this policy alone, because its entropy is above the target.
     config = replace(tiny, lr=5e-3, target_entropy=10.0)
     weights = {name: train(replace(config, method=name), 2)[1] for name in METHODS}
     assert all(one.isfinite().all() for one in weights.values())
@@ -146,7 +146,7 @@ def test_a_clip_that_no_two_numbers_describe_is_not_observed(tiny, method):
 
 
 def test_clip_higher_leaves_likelier_tokens_unclipped(tiny):
-    """With ε above one far off, no token with A > 0 is clipped; the run is another one than with a single ε."""
+    """With ε above at a large value, no token with A > 0 is clipped; the run differs from that with a single ε."""
     config = replace(tiny, clip=0.01, lr=5e-3)
     results, weights = train(config, 2)
     higher, other = train(replace(config, clip_high=100.0), 2)
@@ -218,7 +218,7 @@ def test_responses_without_an_action_token_are_counted_or_end_the_run(tiny):
 
 
 def test_weights_that_give_no_probabilities_end_the_run(tiny):
-    """An absurd learning rate: the message says what to lower, and not what torch's sampler makes of NaN."""
+    """After an absurd learning rate the message names the setting to lower, without an error of torch's sampler."""
     trainer = Trainer(replace(tiny, lr=1e30), warm_start(tiny))
     with pytest.raises(TrainingError, match="logits must be finite, got NaN or Inf after the updates of step 1: the w"):
         trainer.step()
@@ -243,7 +243,7 @@ def test_updates_left_out_are_counted_and_reported(tiny, monkeypatch):
 
 
 def test_current_log_probabilities_are_those_of_the_last_pass(tiny):
-    """With one update they are the old ones; with more, the second pass has seen the policy move."""
+    """With one update they equal the old ones; with more, the second pass uses the changed policy."""
     once, _ = train(replace(tiny, minibatches=1, epochs=1), 1)
     assert torch.equal(once[0].batch.logprobs, once[0].batch.old_logprobs)
     twice, _ = train(replace(tiny, lr=5e-3), 1)
@@ -300,7 +300,7 @@ def test_a_collector_sees_what_the_trainer_measured(tiny, collector, connect):
 
 
 def shared_first_searches(batch):
-    """Share of wrong responses of mixed groups whose first search brought what a correct response's did."""
+    """Share of wrong responses of mixed groups whose first search returned the results of a correct response's."""
     first = [episode.first_feedback for episode in batch.episodes]
     rewards, groups = batch.rewards.tolist(), batch.group_ids.tolist()
     shared = []
@@ -353,7 +353,7 @@ def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
     ],
 )
 def test_settings_that_cannot_work_are_refused(wrong, message):
-    """The message says what must hold and what was given."""
+    """The message has the condition and the given value."""
     with pytest.raises(ValueError, match=message):
         Config(**wrong)
 
@@ -409,7 +409,7 @@ def test_the_weight_of_the_answer_adapts_to_the_valid_searches(tiny):
 
 @pytest.mark.parametrize("settings", [{"temperature": 1.4}, {"top_p": 0.8}])
 def test_a_sampler_that_is_not_the_policy_keeps_its_own_log_probabilities(settings, tiny):
-    """They are those of softmax(z / T) over the top-p set; π_old is the policy's or the sampler's own by option."""
+    """They are those of softmax(z / T) over the top-p set; an option chooses the policy's or the sampler's π_old."""
     for choice in ("recomputed", "sampler"):
         trainer = Trainer(replace(tiny, old_logprobs=choice, **settings), warm_start(tiny))
         training, _ = trainer.sample()
@@ -451,7 +451,7 @@ def test_a_sampler_that_is_the_old_policy_has_no_mismatch(tiny):
 
 
 def test_a_sampler_that_is_the_policy_keeps_no_second_log_probabilities(tiny):
-    """At temperature 1 and top-p 1 nothing is added to a batch, nor to what is streamed."""
+    """At temperature 1 and top-p 1 neither a batch nor the stream gets further values."""
     result = Trainer(tiny, warm_start(tiny)).step()
     assert result.batch.sampler_logprobs is None
     assert rollouts(result, clip=0.2)["sampler_logprobs"] is None

@@ -1,4 +1,4 @@
-"""What a rollback changes, and that changes add up."""
+"""The changes of a rollback, and their sum."""
 
 from trainer_hooks.reference.updates.adjustment import UNADJUSTED
 

@@ -1,4 +1,4 @@
-"""PPO: a critic that learns what to expect, and advantages of tokens."""
+"""PPO: a critic that learns the expected reward, and advantages of tokens."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def test_a_value_is_that_of_the_context_before_its_token(model):
 
 
 def test_advantages_are_standardised_over_action_tokens(ppo):
-    """Mean 0 and standard deviation 1 over them, 0 elsewhere; what is explained is 1 − Var(R̂ − V) / Var(R̂)."""
+    """Mean 0 and standard deviation 1 over them, 0 elsewhere; the explained share is 1 − Var(R̂ − V) / Var(R̂)."""
     draw = torch.Generator().manual_seed(0)
     rewards, values = torch.tensor([1.0, 0.0, 1.0]), torch.rand(3, 6, generator=draw)
     mask = torch.rand(3, 6, generator=draw) < 0.7

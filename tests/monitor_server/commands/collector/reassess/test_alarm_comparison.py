@@ -1,4 +1,4 @@
-"""The comparison of two versions over judged runs: pages, lead, nights, hours, and what counts as worse."""
+"""The comparison of two versions over judged runs: pages, lead, nights, hours, and the changes that count as worse."""
 
 import time
 
@@ -51,7 +51,7 @@ def at(hour, day=24):
     ],
 )
 def test_what_is_worse_is_named_with_both_versions(run, line):
-    """One line a run."""
+    """Each run has one line."""
     assert find_worse([run]) == [line]
 
 
@@ -71,7 +71,7 @@ def test_what_is_equal_or_better_is_not_worse(run):
 
 @given(pages=st.lists(st.integers(0, 50), max_size=5), failed=st.booleans(), warned=st.booleans())
 def test_a_version_is_never_worse_than_itself(pages, failed, warned):
-    """Whatever the alarms."""
+    """This holds for any alarms."""
     pages = sorted(pages)
     assert find_worse([judged(failed=failed, recorded=pages, current=pages, warned=(warned, warned))]) == []
 
@@ -90,7 +90,7 @@ def test_measures_count_right_pages_lead_nights_and_hours():
 
 
 def test_what_has_no_times_is_not_observed():
-    """Neither nights nor hours are 0 where nobody knows them, and there is no lead without a step of a failure."""
+    """Unknown nights and hours are not 0, and there is no lead without a step of a failure."""
     found = measure([judged(failed=True, recorded=[4], current=[4])], "recorded", gpus=1.0)
     assert (found.lead, found.nights, found.gpu_hours) == (None, None, None)
 

@@ -1,4 +1,4 @@
-"""Event files record by record: what is unusual in them is read as a reader of single records reads it."""
+"""Event files record by record: unusual records are read as a reader of single records reads them."""
 
 import struct
 

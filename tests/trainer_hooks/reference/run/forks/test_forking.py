@@ -46,7 +46,7 @@ def forked_at_two(config):
 
 
 def winning(name):
-    """A choice that one fork wins, whatever was measured."""
+    """A choice that one fork wins, for any measurement."""
     return lambda measured: replace(choose(measured), winner=name)
 
 
@@ -95,7 +95,7 @@ def test_a_run_goes_on_with_the_state_of_the_fork_that_wins(forked, monkeypatch)
 
 
 def test_a_run_that_is_forked_again_keeps_what_it_was_given(forked, monkeypatch):
-    """From a checkpoint of before the first forks: its half rate is in force in all of them, and is halved again."""
+    """The checkpoint is older than the first forks: their half rate applies to all later ones, and is halved again."""
     monkeypatch.setattr(module, "choose", winning("half-rate"))
     trainer, forking = forked_at_two(forked)
     forking.finish()
@@ -121,7 +121,7 @@ def test_a_fork_that_loses_its_weights_is_data(forked, monkeypatch):
 
 
 def test_forks_that_were_interrupted_go_on_with_the_one_that_was_missing(forked, monkeypatch):
-    """A process dies in its fourth fork; another trains the rest, and the choice is that of one that never died."""
+    """A process dies in its fourth fork; another trains the rest, and the choice equals that without a death."""
     trainer, forking = forked_at_two(forked)
     whole = forking.finish()
     reached = weights(trainer)
@@ -198,7 +198,7 @@ def test_a_run_that_nothing_helps_goes_on_and_asks_twice_at_most(forked, collect
 
 
 def test_what_is_in_force_or_cannot_be_is_not_tried_again(forked):
-    """A rate can be cut again; LLDS cannot be turned on twice, nor a critic taken away."""
+    """A rate can be cut again; LLDS cannot be turned on twice, and a critic cannot be removed."""
     trainer = trainer_of(replace(forked, kl=0.01))
     assert list(adjustments(trainer.learner)) == [CONTROL, "half-rate", "tenth-rate", "llds", "nthr", "clip-higher"]
     trainer.learner.adjustment = adjustments(trainer.learner)["llds"]
