@@ -42,12 +42,12 @@ def register(app: Dash, api_url: str) -> None:
                 rows, count, matches = await _rows(api, request, wanted, controls.group, closed or ())
         except ApiError as error:
             return *(no_update,) * 5, waiting("The fleet cannot be shown", str(error))
-        told = [f"{matches:,} match"] if wanted.keys() - {"archived"} else []
+        stated = [f"{matches:,} match"] if wanted.keys() - {"archived"} else []
         return (
             {"rowData": rows, "rowCount": count},
             {"--rows": count},
             count > 0,
-            ". ".join(told + left_out(request, controls)),
+            ". ".join(stated + left_out(request, controls)),
             (request.get("context") or {}).get("change"),
             no_update,
         )
