@@ -28,7 +28,7 @@ def two(guarded):
 
 
 def wait_for_alerts(guarded, key, *, count):
-    """A batch is answered before it is projected where the machine is busy."""
+    """Wait until so many alerts are open; a busy machine answers a batch before it projects it."""
     eventually(lambda: len(guarded.ask("GET", "/api/v1/alerts", key).json()["items"]) == count)
 
 
