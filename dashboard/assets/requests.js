@@ -12,7 +12,7 @@
   const FAILING = "rlvitals-collector"; // as in dashboard/page_delivery/callback_requests.py
   const AWAY = new Set([502, 503, 504]); // what a proxy answers in place of a collector that is away
   const UNKNOWN = 422; // what this dashboard answers to an update that its own pages do not ask for
-  const OWN = document.currentScript.src; // its address holds a hash of what it says
+  const OWN = document.currentScript.src; // its address contains a hash of its content
 
   const newest = new Map(); // output of a callback -> its newest request
   let asked = 0; // requests that are not answered yet
@@ -110,7 +110,7 @@
     mark("data-failing", true);
   }
 
-  /* What is served by now was upgraded: it may not know what this page asks, and the page does not change any more. */
+  /* The server was upgraded while this page was open: it may not know the updates that the page asks for. */
   const showOutdated = () => mark("data-outdated", true);
 
   async function checkVersion() {

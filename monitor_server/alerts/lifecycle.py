@@ -257,9 +257,9 @@ def _is_found_in_silence(alert: Alert) -> bool:
 
 
 def _silenced(alert: Alert, silences: Sequence[Silence], *, now: float) -> tuple[Alert, HistoryEntry] | None:
-    """A silence whose time is over is ended by `alerts.silencing`, which notifies people of the alerts that still fire.
+    """Return an alert after the silences of its run, with the entry for its history; None if they change nothing.
 
-    This does not end a silence: `alerts.silencing` does, and notifies people of the alerts that still fire.
+    `alerts.silencing` ends a silence whose time is over, and notifies people of the alerts that still fire.
     """
     if alert.state == "resolved":
         return None

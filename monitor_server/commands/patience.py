@@ -1,4 +1,4 @@
-"""Asks a collector that is too busy again, when it says."""
+"""Repeats a request that a collector is too busy for, after the time that the collector states."""
 
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -8,7 +8,7 @@ from monitor_server.commands.errors import RefusedError
 
 __all__ = ["patiently"]
 
-# The numbers of HTTP for what a collector takes later.
+# The statuses of HTTP with which a collector asks to send a request again later.
 IS_BUSY: Final = {429, 503}
 BUSY_SECONDS: Final = 120.0
 
@@ -16,7 +16,7 @@ Answered = TypeVar("Answered")
 
 
 def patiently(ask: Callable[[], Answered]) -> Answered:
-    """Return what a collector answers, which is asked again for `BUSY_SECONDS` where it is too busy."""
+    """Return the answer to a request, which is repeated for `BUSY_SECONDS` while the collector is too busy."""
     until = monotonic() + BUSY_SECONDS
     while True:
         try:

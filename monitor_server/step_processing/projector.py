@@ -200,7 +200,7 @@ class Projector:
         except ProjectedElsewhere as error:
             log.info("%s", error)
             self._projection.forget(run_id)
-            self.notify([run_id])  # whoever was faster, such as retention, may not project it
+            self.notify([run_id])  # the other process, such as retention, may not project it
         except Unavailable as error:
             self._unavailable.failed(error)
             self._projection.forget()
@@ -246,7 +246,7 @@ class Projector:
     def _tick(self) -> None:
         """Find the runs that have work because time has passed, or because another collector has written."""
         now, settings = self._clock(), self._settings
-        # Whoever ended before may have left complete steps of a log that is read to its end.
+        # An earlier process may have left complete steps of a log that it had read to its end.
         overdue_before = now - settings.step_deadline_seconds if self._has_ticked else math.inf
         self._on_tick()
         waited_for = self._verdicts.waited_for

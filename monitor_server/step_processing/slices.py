@@ -227,7 +227,7 @@ class Projection:
 
     def _acknowledge(self, context: RunContext, position: int, given: StoredAcknowledgement) -> None:
         alert = context.repositories.alerts.find(given.alert_id)
-        # Where the alert was resolved meanwhile, and another opened, that is not what somebody knows of.
+        # An acknowledgement of an alert that was resolved meanwhile does not concern an alert that opened after it.
         is_unheard = is_clock_kind(given.kind) or context.alerts.has_other(given.kind, given.alert_id)
         seen = None if is_unheard else self._tracker.acknowledge(context, given.kind)
         if seen is not None:
