@@ -24,6 +24,9 @@ MAX_RESPONSES = 400  # the newest before the alert; these are eight steps of man
 DENSE_STEPS = 2 * ROWS
 SPARSE_STEPS = 50 * DENSE_STEPS  # of a run that records few of its steps
 
+Ranges = Mapping[int, tuple[int, int]]
+"""The first and the last stored step of each attempt."""
+
 
 class RemedyItem(Schema):
     """A recommended change, and the source that found it to help."""
@@ -83,14 +86,15 @@ def response_pairs(
 
 def attribution(reading: Repositories, alert: Alert) -> Attribution:
     """Explain an alert from what the store holds of the steps before it, as they were when it opened."""
-    then = _replaced_since(reading, alert)
+    ranges = reading.steps.ranges(alert.run_id)
+    then = _replaced_since(reading, alert, ranges)
     stored = list(
         reading.responses.page(alert.run_id, limit=MAX_RESPONSES, to_step=alert.opened_step, up_to_attempt=then)
     )
     found = explain(
         kind=alert.kind,
         opened_step=alert.opened_step,
-        signals=_signals(reading, alert) if then is None else _signals_then(reading, alert, then),
+        signals=_signals(reading, alert) if then is None else _signals_then(reading, alert, then, ranges),
         responses=[_sampled(one) for one in stored],
     )
     return _shaped(reading, alert, found, {_id(one): one for one in stored})
@@ -105,21 +109,20 @@ def _signals(reading: Repositories, alert: Alert) -> dict[str, Signal]:
     return {column.signal: (column.steps, column.values) for column in columns}
 
 
-def _replaced_since(reading: Repositories, alert: Alert) -> int | None:
+def _replaced_since(reading: Repositories, alert: Alert, ranges: Ranges) -> int | None:
     """Return the attempt in which an alert opened, where a later one has made steps before it again; else None."""
     then = reading.attempts.newest_at(alert.run_id, alert.opened_at)
-    ranges = reading.steps.ranges(alert.run_id)
     if then is None or not any(attempt > then and first <= alert.opened_step for attempt, (first, _) in ranges.items()):
         return None
     return then
 
 
-def _signals_then(reading: Repositories, alert: Alert, then: int) -> dict[str, Signal]:
+def _signals_then(reading: Repositories, alert: Alert, then: int, ranges: Ranges) -> dict[str, Signal]:
     """Read the vital signals up to the alert from the attempts that there were by then."""
     names, rows = list(VITALS), dict[int, tuple[float | None, ...]]()
     for reach in (DENSE_STEPS, SPARSE_STEPS):
         start = max(0, alert.opened_step - reach)
-        for attempt, (first, last) in sorted(reading.steps.ranges(alert.run_id).items()):
+        for attempt, (first, last) in sorted(ranges.items()):
             if attempt <= then and last >= start and first <= alert.opened_step:
                 read = reading.steps.columns(
                     alert.run_id, attempt, names, from_step=start, to_step=alert.opened_step, limit=reach + 1

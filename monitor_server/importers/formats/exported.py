@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
+from operator import indexOf
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +84,10 @@ class ExportedParquet:
     def logs(self, path: Path) -> Iterator[Log]:
         """Yield the runs of the file."""
         with _parquet_file(path) as file:
-            names = list(_headings(file, path))
-        for name in names:
-            yield Log(name=name, path=path, format=self.name, read=partial(_read_parquet, path, name))
+            headings = _headings(file, path)
+        for name, heading in headings.items():
+            read = partial(_read_parquet, path, name, heading.get("thinned") is True)
+            yield Log(name=name, path=path, format=self.name, read=read)
 
 
 # The footer of a file with a few thousand columns and row groups has some megabytes.
@@ -102,13 +104,13 @@ def _headings(file: Any, path: Path) -> dict[str, dict[str, Any]]:  # noqa: ANN4
         raise LogError(f"{path} must be a file of `rlvitals export`: its metadata cannot be read") from error
 
 
-def _read_parquet(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
+def _read_parquet(path: Path, run: str, is_thinned: bool, report: ReadReport) -> Iterator[Row]:  # noqa: FBT001 - bound by `partial`
     import pyarrow as pa  # noqa: PLC0415 - an extra, which has already read the names of the runs
     import pyarrow.compute as pc  # noqa: PLC0415 - an extra
 
     place = 0
     with _parquet_file(path) as file:
-        report.is_thinned = _headings(file, path).get(run, {}).get("thinned") is True
+        report.is_thinned = is_thinned
         try:
             for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=_groups_with(file.metadata, run)):
                 report.bytes_read += batch.nbytes
@@ -129,11 +131,9 @@ def _read_parquet(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
 
 def _groups_with(metadata: Any, run: str) -> list[int]:  # noqa: ANN401 - pyarrow is an extra
     """Return the row groups that may contain a run, by the first and last name that each states."""
-    paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
-    names = [
-        metadata.row_group(place).column(paths.index(f"{PREFIX}run")).statistics
-        for place in range(metadata.num_row_groups)
-    ]
+    # This ends at the first match: a file has up to thousands of columns, and that of the runs is the first.
+    column = indexOf((metadata.schema.column(place).path for place in range(metadata.num_columns)), f"{PREFIX}run")
+    names = (metadata.row_group(place).column(column).statistics for place in range(metadata.num_row_groups))
     return [
         place
         for place, of_group in enumerate(names)
