@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from monitor_server.errors import Unavailable
 
-__all__ = ["MAX_EXPORTS", "MAX_READS", "DryRuns", "Exports", "WaitingReads"]
+__all__ = ["MAX_EXPORTS", "MAX_READS", "Admission", "Exports", "dry_runs", "waiting_reads"]
 
 _Part = TypeVar("_Part")
 
@@ -23,9 +23,17 @@ MAX_EXPORTS = 8
 
 
 @dataclass(slots=True)
-class WaitingReads:
-    """The requests that read or wait; used on the event loop only."""
+class Admission:
+    """Admits a limited number of requests at a time; used on the event loop only.
 
+    Attributes:
+        most: The largest number of requests at a time.
+        refusal: The message for a request that exceeds it.
+        count: The number of admitted requests.
+    """
+
+    most: int
+    refusal: str
     count: int = 0
 
     @contextmanager
@@ -33,10 +41,10 @@ class WaitingReads:
         """Count a request until the block ends.
 
         Raises:
-            Unavailable: If the largest number of requests already waits.
+            Unavailable: If the largest number of requests is admitted already.
         """
-        if self.count >= MAX_READS:
-            raise Unavailable(f"{MAX_READS} requests wait to read from the store; send again later")
+        if self.count >= self.most:
+            raise Unavailable(self.refusal)
         self.count += 1
         try:
             yield
@@ -44,54 +52,28 @@ class WaitingReads:
             self.count -= 1
 
 
-@dataclass(slots=True)
-class DryRuns:
-    """Whether a dry run of a rule is running; used on the event loop only."""
+def waiting_reads() -> Admission:
+    """Return the limit of the requests that read from the store or wait to do so."""
+    return Admission(MAX_READS, f"{MAX_READS} requests wait to read from the store; send again later")
 
-    is_under_way: bool = False
 
-    @contextmanager
-    def admit(self) -> Iterator[None]:
-        """Admit one dry run until the block ends.
-
-        Raises:
-            Unavailable: If another one is running.
-        """
-        if self.is_under_way:
-            raise Unavailable("another dry run is under way, and a collector does one at a time; send it again later")
-        self.is_under_way = True
-        try:
-            yield
-        finally:
-            self.is_under_way = False
+def dry_runs() -> Admission:
+    """Return the limit of the dry runs of rules."""
+    return Admission(1, "another dry run is under way, and a collector does one at a time; send it again later")
 
 
 @dataclass(slots=True)
-class Exports:
-    """The exports that are under way; used on the event loop alone.
+class Exports(Admission):
+    """The exports that are running.
 
-    One part of one of them is written at a time, in a thread beside those of other requests: a part takes up to a
-    second, and more of them at once would be no sooner done, because they share Python's lock.
+    One part of one export is written at a time, in a thread apart from those of other requests. A part takes up to a
+    second, and several at a time would end no sooner, because they share Python's lock.
     """
 
-    count: int = 0
+    most: int = MAX_EXPORTS
+    refusal: str = f"{MAX_EXPORTS} exports are under way, the most at once; send it again later"
     _turn: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
-    @contextmanager
-    def admit(self) -> Iterator[None]:
-        """Count an export until the block ends.
-
-        Raises:
-            Unavailable: If as many as may be are under way already.
-        """
-        if self.count >= MAX_EXPORTS:
-            raise Unavailable(f"{MAX_EXPORTS} exports are under way, the most at once; send it again later")
-        self.count += 1
-        try:
-            yield
-        finally:
-            self.count -= 1
-
     async def take_turn(self, write: Callable[[], _Part]) -> _Part:
-        """Return what a function returns that writes the next part of an export, when it is its turn."""
+        """Write the next part of an export when it is its turn, and return the result of ``write``."""
         return await anyio.to_thread.run_sync(write, limiter=self._turn)

@@ -18,7 +18,7 @@ from monitor_server.api.running_collector.receipts import Receipts
 from monitor_server.api.running_collector.verdict_wait import VerdictWait
 from monitor_server.detection.calibration import BUILTIN, Calibration
 from monitor_server.exposition.prometheus import Exposition
-from monitor_server.http_server.read_limits import DryRuns, Exports, WaitingReads
+from monitor_server.http_server.read_limits import Admission, Exports, dry_runs, waiting_reads
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.appending import BatchAppender
 from monitor_server.ingest.deliveries import Deliveries
@@ -77,8 +77,8 @@ class Collector:
     notifier: NotificationWorker | None = None
     notifications: CurrentFile | SavedDocument | None = None
     oidc: OidcSignIn | None = None
-    waiting_reads: WaitingReads = field(default_factory=WaitingReads)
-    dry_runs: DryRuns = field(default_factory=DryRuns)
+    waiting_reads: Admission = field(default_factory=waiting_reads)
+    dry_runs: Admission = field(default_factory=dry_runs)
     exports: Exports = field(default_factory=Exports)
     # Of those who save or reload settings one at a time is checked: Apprise needs a process and a thread for it.
     settings_turns: asyncio.Lock = field(default_factory=asyncio.Lock)
