@@ -1,6 +1,7 @@
 """``python -m benchmarks.service``: the tables, on the terminal and in a page of the documentation."""
 
 import argparse
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,9 +44,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tables.append(file.read_text(encoding="utf-8").rstrip())
             print(tables[-1], end="\n\n", flush=True)
             if given.write:
-                page = Path(__file__).with_name("page.md").read_text(encoding="utf-8").rstrip()
-                given.write.write_text("\n\n".join([page, *tables]) + "\n", encoding="utf-8")
+                _write_page(given.write, tables)
     return 0
+
+
+def _write_page(page: Path, tables: Sequence[str]) -> None:
+    """Write the introduction and the tables; a table of the page that was not measured now stays as it is."""
+    introduction = Path(__file__).with_name("page.md").read_text(encoding="utf-8").rstrip()
+    earlier = page.read_text(encoding="utf-8") if page.exists() else ""
+    sections = {_heading(section): section for section in _sections(earlier)}
+    sections |= {_heading(table): table for table in tables}
+    page.write_text("\n\n".join([introduction, *sections.values()]) + "\n", encoding="utf-8")
+
+
+def _sections(page: str) -> list[str]:
+    """Split a page into its tables, each from its heading on."""
+    return [f"### {section.strip()}" for section in re.split(r"^### ", page, flags=re.MULTILINE)[1:]]
+
+
+def _heading(table: str) -> str:
+    """Return the name of a table without the sizes that a trial changes."""
+    return table.partition("\n")[0].partition(":")[0]
 
 
 def _ingest(kinds: Kinds, given: argparse.Namespace) -> str:
@@ -79,7 +98,7 @@ def _growth(kinds: Kinds, given: argparse.Namespace) -> str:
 
 
 def _memory(kinds: Kinds, given: argparse.Namespace) -> str:
-    return memory_table(kinds, steps=2_000 if given.quick else 1_000_000)
+    return memory_table(kinds, steps=100_000 if given.quick else 1_000_000)
 
 
 PARTS: dict[str, Callable[[Kinds, argparse.Namespace], str]] = {

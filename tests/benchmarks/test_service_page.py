@@ -1,0 +1,32 @@
+"""`python -m benchmarks.service`: the page that it writes, and what it says of the goals."""
+
+from benchmarks.service import command
+from benchmarks.service.throughput import ingest_goals
+
+
+def test_a_table_that_is_measured_anew_replaces_the_old_one_and_leaves_the_others(tmp_path, monkeypatch, capsys):
+    """The page keeps its order, and begins with the introduction of today."""
+    page = tmp_path / "page.md"
+    page.write_text("Words of last year\n\n### Lag: 5 s\n\nold lag\n\n### Growth: 10 records\n\nold growth\n")
+    monkeypatch.setitem(command.PARTS, "lag", lambda *_: "### Lag: 7 s\n\nnew lag")
+    assert command.main(["--only", "lag", "--keep", str(tmp_path / "kept"), "--write", str(page)]) == 0
+    assert "new lag" in capsys.readouterr().out
+    introduction, lag, growth = page.read_text().split("\n\n### ")
+    assert introduction.startswith("# Performance of one collector")
+    assert lag.startswith("Lag: 7 s\n\nnew lag\n\n<small>")
+    assert growth == "Growth: 10 records\n\nold growth\n"
+
+
+def test_the_goals_of_ingest_name_who_misses_them():
+    """The share of the bare route is judged for each collector, and each peer by the slowest of them."""
+    found = {"bare": [100.0], "SQLite": [44.0, 44.0], "role ingest": [52.0], "mlflow server, by its own client": [8.8]}
+    assert ingest_goals(found, {"SQLite": [0.43, 0.45], "role ingest": [0.52]}) == (
+        "Goal: at least 0.5 of the bare route. These reach it: role ingest (0.52). These miss it: SQLite (0.44). "
+        "Second goal: 10 times the steps of each peer's server. mlflow: missed, 5 to 6 times."
+    )
+
+
+def test_a_peer_that_was_not_measured_reaches_and_misses_nothing():
+    """A server that is not installed has no factor."""
+    found = {"bare": [100.0], "SQLite": [60.0], "trackio server, by its own client": []}
+    assert "trackio" not in ingest_goals(found, {"SQLite": [0.6]})
