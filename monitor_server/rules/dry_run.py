@@ -126,13 +126,13 @@ def _process(
         due = machine.due_at()
         if due is not None and due <= at and machine.tick(due):
             _begin(machine, due, result)
-        was_firing = state.is_firing
+        was_firing, is_taken_back = state.is_firing, machine.takes_back(attempt=attempt, step=step)
         machine.update(attempt=attempt, step=step, time=at, now=at, value=value, other=others.get(step))
         result.observed += state.has_data
-        if state.is_firing and not was_firing:
-            _begin(machine, at, result)
-        elif was_firing and not state.is_firing:
+        if was_firing and (is_taken_back or not state.is_firing):
             _end(step, at, result)
+        if state.is_firing and (is_taken_back or not was_firing):
+            _begin(machine, at, result)
     if steps:
         result.steps += len(steps)
         result.first_step = steps[0] if result.first_step is None else min(result.first_step, steps[0])

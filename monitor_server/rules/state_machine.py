@@ -113,7 +113,9 @@ class Machine:
             other: For a comparison, the value of the other run at this step; None if there is none.
         """
         state = self.state
-        if state.step is None or attempt != state.attempt or step <= state.step:
+        if self.takes_back(attempt=attempt, step=step):
+            state.is_firing = False
+        if self._begins(attempt, step):
             self._begin_attempt(step, time, now)
         was_firing = state.is_firing
         state.attempt, state.step = attempt, step
@@ -125,6 +127,19 @@ class Machine:
             self._update_number(Sample(step, time, value), other)
         if state.is_firing and not was_firing:
             state.fired_step = step
+
+    def takes_back(self, *, attempt: int, step: int) -> bool:
+        """Whether a step ends the alert because the run went back to the step at which it began to fire, or before it.
+
+        The step itself may make the rule fire again. This is another alert.
+        """
+        state = self.state
+        return (
+            state.is_firing
+            and state.fired_step is not None
+            and state.fired_step >= step
+            and self._begins(attempt, step)
+        )
 
     def due_at(self) -> float | None:
         """Return the time at which an absence fires, in seconds since the epoch; None if the clock fires nothing."""
@@ -149,11 +164,13 @@ class Machine:
             self.state.is_firing = False
         return fired
 
+    def _begins(self, attempt: int, step: int) -> bool:
+        """Whether a step is the first of an attempt."""
+        return self.state.step is None or attempt != self.state.attempt or step <= self.state.step
+
     def _begin_attempt(self, step: int, time: float, now: float) -> None:
-        """Restart all durations, forget the values of steps that are repeated, and end an alert that they fired."""
+        """Restart all durations, and forget the values of steps that are repeated."""
         state = self.state
-        if state.fired_step is not None and state.fired_step >= step:
-            state.is_firing = False
         state.since_step, state.since_time = (step, time) if self._is_absence else (None, 0.0)
         state.heard_at = now
         state.samples = [sample for sample in state.samples if sample.step < step]

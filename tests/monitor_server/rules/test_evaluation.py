@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 import sqlalchemy
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from monitor_server.access.callers import ANYBODY
@@ -159,6 +159,14 @@ def run_live(bench, steps, *, is_by_clock):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(  # the steps that are repeated after a rewind make the rule fire again
+    stated={"condition": "threshold", "operator": ">", "value": 1.0},
+    steps=[(2.0, None, "attempt", 3), (2.0, None, "rewind", 1)],
+)
+@example(  # the same where the run ends with an absence that only the clock notices
+    stated={"condition": "absence", "for_seconds": 25.0},
+    steps=[(2.0, None, "", 1), (None, None, "wait", 1), (None, None, "rewind", 1), (None, None, "wait", 1)],
+)
 @given(stated=RULES, steps=STEPS)
 def test_live_evaluation_and_the_dry_run_fire_at_the_same_steps(bench, stated, steps):
     """This holds for any rule, values, attempts, slices, crashes and collectors."""
