@@ -170,11 +170,12 @@ def test_the_runs_with_a_sweep_are_documented_as_they_were():
     """docs/experiments/mechanism.md has the output of `experiments multipliers` for docs/probes."""
     page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
     probes = EXPERIMENTS.parent / "probes"
-    for swept in (probes / "runs-stubborn", probes / "runs", probes / "runs-spiral", probes / "runs-constant"):
+    whole = [probes / name for name in ("runs-spiral", "runs-constant", "runs-release-peak")]
+    for swept in (probes / "runs-stubborn", probes / "runs", *whole):
         assert gwhes_action_table(swept, ["grpo-sweep"]) in page
         assert sweep_table(swept, ["grpo-sweep"]) in page
         assert decomposition_table(swept, ["grpo-sweep"]) in page
-    for swept in (probes / "runs", probes / "runs-spiral", probes / "runs-constant"):
+    for swept in (probes / "runs", *whole):
         assert momentum_table(swept, ["grpo-sweep"]) in page
-    for swept in (probes / "runs-spiral", probes / "runs-constant"):
+    for swept in whole:
         assert origin_table(swept, ["grpo-sweep"]) in page
