@@ -51,7 +51,9 @@ class Projector:
         span: OpenSpan = no_span,
         busy_share: BusyShare | None = None,
         max_queued_runs: int = MAX_QUEUED_RUNS,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._monotonic = monotonic
         self._store = store
         self._projection = projection
         self._settings = settings
@@ -72,7 +74,7 @@ class Projector:
         )
         self._is_stopping = threading.Event()
         self._has_ticked = False
-        self._last_tick = self._last_checked = time.monotonic()
+        self._last_tick = self._last_checked = self._monotonic()
         self._thread = threading.Thread(target=self._run, name="rlvitals-projector", daemon=True)
 
     def start(self) -> None:
@@ -95,12 +97,12 @@ class Projector:
     @property
     def is_alive(self) -> bool:
         """Whether the thread runs and keeps its rhythm."""
-        return self._thread.is_alive() and time.monotonic() - self._last_tick < LATE_TICK_SECONDS
+        return self._thread.is_alive() and self._monotonic() - self._last_tick < LATE_TICK_SECONDS
 
     @property
     def recent_failure(self) -> str | None:
         """The reason for which the newest slice was not projected or deadlines are not checked; None if both work."""
-        is_late = time.monotonic() - self._last_checked >= LATE_TICK_SECONDS
+        is_late = self._monotonic() - self._last_checked >= LATE_TICK_SECONDS
         return self._unavailable.recent or (self._unchecked.recent if is_late else None)
 
     @property
@@ -167,19 +169,19 @@ class Projector:
         return self._verdicts.newest(run_id)
 
     def _run(self) -> None:
-        next_tick = began = time.monotonic()
+        next_tick = began = self._monotonic()
         try:
             while not self._is_stopping.is_set():
-                run_id = self._next(timeout=max(0.0, next_tick - time.monotonic()))
-                idle_until = time.monotonic()
+                run_id = self._next(timeout=max(0.0, next_tick - self._monotonic()))
+                idle_until = self._monotonic()
                 self._busy_share.note(idle_until - began, is_working=False)
                 if run_id is not None:
                     self._project(run_id)
-                began = time.monotonic()
+                began = self._monotonic()
                 self._busy_share.note(began - idle_until, is_working=run_id is not None)
-                if time.monotonic() >= next_tick:
+                if self._monotonic() >= next_tick:
                     self._tick()
-                    next_tick = time.monotonic() + self._settings.tick_seconds
+                    next_tick = self._monotonic() + self._settings.tick_seconds
         except BaseException:
             log.exception("the projector has ended; no run is detected until the collector is restarted")
             raise
@@ -267,13 +269,13 @@ class Projector:
             # A collector that cannot write leaves its runs to other collectors.
             taken = 0 if self._unavailable.recent else self._projection.share(self._store, behind, is_idle=is_idle)
         except Unavailable as error:
-            self._last_tick = time.monotonic()  # the database fails, and not this thread
+            self._last_tick = self._monotonic()  # the database fails, and not this thread
             self._unchecked.failed(error)
             return
         except Exception as error:  # noqa: BLE001 - it is logged, and runs without a deadline go on
             self._unchecked.failed(error)
             return
-        self._last_tick = self._last_checked = time.monotonic()
+        self._last_tick = self._last_checked = self._monotonic()
         self._has_ticked = True
         self._unchecked.succeeded()
         if taken:

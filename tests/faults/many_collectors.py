@@ -24,6 +24,7 @@ from tests.faults.collector import start
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.ports import reserved_port
 from tests.postgres import create_database, running_postgres
+from tests.store_connections import current_connection
 from trainer_hooks import wire
 
 __all__ = ["RUN", "Ranks", "compare", "main", "make_record", "read_outcome"]
@@ -160,7 +161,7 @@ def read_outcome(database: str, *, steps: int, ranks: int = 1) -> Outcome:
             alerts = [
                 tuple(alert[name] for name in fields) for alert in repositories.alerts.page(limit=10_000, run_id=RUN_ID)
             ]
-            counts = repositories.runs._connection.execute(
+            counts = current_connection().execute(
                 sqlalchemy.text("SELECT rank, sum(record_count) FROM records WHERE run_id = :run GROUP BY rank"),
                 {"run": RUN_ID},
             )

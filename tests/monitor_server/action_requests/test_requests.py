@@ -1,17 +1,16 @@
 """Requests of people to trainers: each reaches the trainer once, is answered, and has its outcome recorded."""
 
 import itertools
-import threading
 from dataclasses import replace
 
 import pytest
-import sqlalchemy
 
 from monitor_server.action_requests.outcomes import RequestOutcomes
 from monitor_server.action_requests.requesting import ANSWER_SECONDS, REQUEST_SECONDS
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.action_requests.conftest import Asked
+from tests.store_connections import noted_statements
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.ranks.agreement import SingleProcessCoordinator
 
@@ -225,34 +224,25 @@ def test_a_tick_asks_one_question_of_the_database_while_no_request_is_unfinished
     found = asked()
     collector = found.live.app.state.collector
     outcomes = RequestOutcomes(collector.store, clock=collector.clock, deadlines=collector.settings.deadlines)
-    own_thread, questions = threading.get_ident(), []
-
-    def note(connection, cursor, statement, *rest):  # noqa: ARG001 - SQLAlchemy's signature
-        if threading.get_ident() == own_thread and "action_requests" in statement:
-            questions.append(statement)
 
     def questions_of_a_tick():
-        questions.clear()
-        outcomes.tick()
-        return len(questions)
+        with noted_statements() as statements:
+            outcomes.tick()
+        return sum("action_requests" in statement for statement, _ in statements)
 
-    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", note)
-    try:
-        assert questions_of_a_tick() == 1
-        found.ask("stop")
-        assert questions_of_a_tick() > 1
-        (request,) = found.step(1)
-        found.step(2, schema_version=3, record={"actions": [answer(request, "received")]})
-        eventually(lambda: found.requests()[0]["state"] == "received")
-        assert questions_of_a_tick() > 1
-        found.step(3, schema_version=3, record={"actions": [answer(request, "taken")]})
-        eventually(lambda: found.requests()[0]["state"] == "done")
-        assert questions_of_a_tick() > 1
-        found.step(4, end="stopped")
-        eventually(lambda: "action_followed" in [change for change, _, _ in found.history()])
-        assert questions_of_a_tick() == 1
-    finally:
-        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
+    assert questions_of_a_tick() == 1
+    found.ask("stop")
+    assert questions_of_a_tick() > 1
+    (request,) = found.step(1)
+    found.step(2, schema_version=3, record={"actions": [answer(request, "received")]})
+    eventually(lambda: found.requests()[0]["state"] == "received")
+    assert questions_of_a_tick() > 1
+    found.step(3, schema_version=3, record={"actions": [answer(request, "taken")]})
+    eventually(lambda: found.requests()[0]["state"] == "done")
+    assert questions_of_a_tick() > 1
+    found.step(4, end="stopped")
+    eventually(lambda: "action_followed" in [change for change, _, _ in found.history()])
+    assert questions_of_a_tick() == 1
 
 
 def test_a_trainer_refuses_a_request_whose_time_is_over(training, asked):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from monitor_server.store.downsampling import downsample
 from monitor_server.store.repositories.series.columns import Column
 from tests.live import eventually
+from tests.store_connections import engine_of
 
 
 def _column(values):
@@ -116,7 +117,7 @@ def test_series_of_many_signals_are_given_in_bounded_parts(collector, run_name):
 def test_a_client_that_does_not_read_its_answer_holds_no_connection_of_the_store(collector, run_name):
     """The read transaction has ended by the time when the answer is sent."""
     run_id = collector.run(run=run_name, records=[{"step": step, "scalars": {"a": 1.0}} for step in range(3)])
-    pool = collector.app.state.collector.store._engine.pool
+    pool = engine_of(collector.app.state.collector.store).pool
     sent = []
 
     async def receive():

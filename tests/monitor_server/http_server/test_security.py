@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from monitor_server.http_server.security import WILDCARDS, HostPolicy
+from tests.databases import execute
 
 OWN = [
     "127.0.0.1",
@@ -193,11 +194,11 @@ def test_every_response_forbids_frames_sniffing_and_foreign_scripts(collector, p
     assert "script-src" not in policy
 
 
-def test_a_failure_of_ours_carries_the_headers_too(start_collector):
+def test_a_failure_of_ours_carries_the_headers_too(start_collector, database_url):
     """The last handler of errors stands inside the security middleware."""
     live = start_collector()
-    live.app.state.collector.store._engine.dispose()
-    live.app.state.collector.store._engine.connect = None
+    live.run(run="r", records=[{"step": 0}])
+    execute(database_url, dict.fromkeys(("sqlite", "postgresql"), "UPDATE runs SET tags = 'damaged'"))
     answer = live.pool.request("GET", f"{live.url}/api/v1/runs")
     assert (answer.status, answer.headers["X-Frame-Options"]) == (500, "DENY")
 

@@ -19,6 +19,7 @@ from monitor_server.ingest import writer as ingest_writer
 from monitor_server.ingest.writer import Writer
 from tests.databases import blocked_writes, execute, sqlite_only
 from tests.live import eventually
+from tests.store_connections import current_connection
 from trainer_hooks import wire
 
 
@@ -90,9 +91,9 @@ def test_a_slow_database_refuses_a_commit_with_its_reason(busy, monkeypatch, cap
     monkeypatch.setattr(ingest_writer, "LONGEST_COMMIT_SECONDS", 0.0)
     writer, other = busy
 
-    def sleep(repositories):
-        repositories._connection.execute(text("SET LOCAL statement_timeout = 1"))
-        repositories._connection.execute(text("SELECT pg_sleep(60)"))
+    def sleep(_):
+        current_connection().execute(text("SET LOCAL statement_timeout = 1"))
+        current_connection().execute(text("SELECT pg_sleep(60)"))
 
     under_way = writer.submit("first", _exists("a"))
     eventually(lambda: writer.waiting == 0)
@@ -112,8 +113,8 @@ def test_when_each_job_is_tried_nobody_waits_long_for_a_run_again(busy):
     writer, other = busy
     limits = []
 
-    def read_limit(repositories):
-        limits.append(repositories._connection.execute(text("SHOW lock_timeout")).scalar_one())
+    def read_limit(_):
+        limits.append(current_connection().execute(text("SHOW lock_timeout")).scalar_one())
 
     under_way = writer.submit("first", _exists("a"))
     eventually(lambda: writer.waiting == 0)
@@ -132,9 +133,9 @@ def test_a_connection_that_is_lost_while_each_job_is_tried_is_no_defect(busy, st
     writer, other = busy
     tries = itertools.count()
 
-    def lose(repositories):
+    def lose(_):
         if next(tries):
-            repositories._connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+            current_connection().execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
 
     under_way = writer.submit("first", _exists("a"))
     eventually(lambda: writer.waiting == 0)
@@ -160,23 +161,23 @@ def test_a_stop_finishes_what_waits_and_refuses_what_comes(busy):
         writer.submit("late", _exists("a"))
 
 
+@sqlite_only
 def test_a_request_that_comes_while_the_writer_stops_is_answered(store):
     """The stop begins after the writer was found running and before the job is queued: the job is run or refused."""
-    writer = Writer(store, max_waiting=100)
-    writer.start()
+    writer = Writer(store, max_waiting=100, max_waiting_bytes=100)
     stopper = threading.Thread(target=writer.stop)
 
-    class StopMeanwhile(threading.Event):
-        def is_set(self):
-            was_set = super().is_set()
-            if threading.current_thread() is threading.main_thread() and stopper.ident is None:
+    class StopMeanwhile(int):
+        def __radd__(self, other):  # the writer adds the size of a job to what waits, before it queues the job
+            if stopper.ident is None:
                 stopper.start()
                 stopper.join(1.0)  # the wait times out where the writer prevents a stop meanwhile
-            return was_set
+            return other + int(self)
 
-    writer._is_stopping = StopMeanwhile()
-    future = writer.submit("a", _exists("a"))
+    waiting = writer.submit("a", _exists("a"), size=1)
+    future = writer.submit("a", _exists("a"), size=StopMeanwhile(1))
     stopper.join()
+    assert waiting.done()
     assert future.done()
 
 

@@ -22,6 +22,7 @@ from monitor_server.rules.known_rules import KnownRules
 from monitor_server.settings import Settings
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
+from tests.store_connections import current_connection
 from trainer_hooks import wire
 
 NUMBERS = itertools.count()
@@ -290,8 +291,9 @@ def test_a_file_of_many_rules_takes_as_many_statements_as_one_of_few(bench):
     def statements(count, **fields):
         counted = []
         with bench.store.write() as repositories:
-            connection = repositories.rules._connection
-            sqlalchemy.event.listen(connection, "before_cursor_execute", lambda *args: counted.append(args[2]))
+            sqlalchemy.event.listen(
+                current_connection(), "before_cursor_execute", lambda *args: counted.append(args[2])
+            )
             wanted = [bench.rule(name=f"r{number}", **fields) for number in range(count)]
             apply_rules(repositories, "team", wanted, author=bench.author)
         return len(counted)

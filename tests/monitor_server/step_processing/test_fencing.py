@@ -12,6 +12,7 @@ from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
 from tests.monitor_server.step_processing.conftest import Between
+from tests.store_connections import current_connection
 
 
 @pytest.fixture
@@ -113,8 +114,8 @@ def test_a_connection_lost_in_the_middle_of_a_commit_is_as_if_the_slice_had_not_
     run_id, projection = append(records=_warn(0, 1)), create_projection()
     begin = _position(store, run_id)
 
-    def terminate(repositories):
-        own = repositories.runs._connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    def terminate(_):
+        own = current_connection().execute(text("SELECT pg_backend_pid()")).scalar_one()
         with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as connection:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", [own])
 

@@ -6,6 +6,7 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps import budget, completion
 from monitor_server.step_processing.steps.detection import Tracker
+from monitor_server.step_processing.steps.rank_merging import merge_records
 from monitor_server.store.repositories.log.records import Records
 from tests.live import eventually
 from trainer_hooks import wire
@@ -94,15 +95,14 @@ def test_large_steps_that_are_mended_take_several_slices(store, append, project,
     monkeypatch.setattr(budget, "MAX_STEPS_PER_SLICE", 2)
     kept = project.create()
     merged = []
-    monkeypatch.setattr(
-        completion.Completion,
-        "_mend_step",
-        lambda self, context, key, stored, mend=completion.Completion._mend_step: (
-            merged.append(key[1]), mend(self, context, key, stored)
-        ),
-    )  # fmt: skip
+
+    def merge(decoded, *, step, **named):
+        merged.append(step)
+        return merge_records(decoded, step=step, **named)
+
     run_id = append(records=[_share(number, number) for number in range(6)])
     project(run_id, kept)
+    monkeypatch.setattr(completion, "merge_records", merge)
     append(records=[_share(10 + number, number) for number in range(6)])
     assert project(run_id, kept) >= 3
     assert merged == list(range(6))

@@ -1,6 +1,6 @@
 """The projector's thread, directly on a store: its published events, its wake-ups, and the cost of a failing run."""
 
-import math
+import time
 from pathlib import Path
 
 import psycopg
@@ -10,7 +10,7 @@ import sqlalchemy
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import AlertChanged, StepCompleted
 from monitor_server.step_processing.ownership import OWNER_SECONDS
-from monitor_server.step_processing.projector import Projector
+from monitor_server.step_processing.projector import LATE_TICK_SECONDS, Projector
 from monitor_server.step_processing.scheduling import known_verdicts
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
 from monitor_server.step_processing.slices import Projection
@@ -37,11 +37,24 @@ def published():
 
 
 @pytest.fixture
-def projector(store, scripted, clock, published):
+def ahead():
+    """The seconds by which the projector's clock is ahead."""
+    return [0.0]
+
+
+@pytest.fixture
+def projector(store, scripted, clock, published, ahead):
     """A projector that is not started yet."""
     settings = Settings()
     projection = Projection(Broken(scripted), settings=settings, clock=clock)
-    created = Projector(store, projection, settings=settings, clock=clock, publish=published.extend)
+    created = Projector(
+        store,
+        projection,
+        settings=settings,
+        clock=clock,
+        publish=published.extend,
+        monotonic=lambda: time.monotonic() + ahead[0],
+    )
     yield created
     created.stop()
 
@@ -123,11 +136,11 @@ def test_a_projector_that_is_stopped_has_ended_its_thread(projector, append):
 
 
 @sqlite_only
-def test_a_database_that_fails_is_not_taken_for_a_projector_that_hangs(projector, database_url):
+def test_a_database_that_fails_is_not_taken_for_a_projector_that_hangs(projector, database_url, ahead):
     """The reason is that of the database, also where no step waits, and it ends with the fault."""
     path = Path(sqlalchemy.make_url(database_url).database)
     away = path.rename(path.with_suffix(".away"))
-    projector._last_tick = projector._last_checked = -math.inf
+    ahead[0] += LATE_TICK_SECONDS
     projector.start()
     eventually(lambda: projector.is_alive)
     assert "was removed or replaced" in projector.recent_failure

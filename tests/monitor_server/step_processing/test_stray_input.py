@@ -5,7 +5,6 @@ import dataclasses
 import msgspec
 import numpy as np
 import pytest
-import sqlalchemy
 
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
@@ -13,25 +12,25 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing import log_entries
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
+from tests.store_connections import noted_statements
 from trainer_hooks import wire
 
 LARGEST_STEP = 2**53
 
 
 class Bench:
-    """Ingest and projection of one store, called by hand, with a count of the reads."""
+    """Ingest and projection of one store, called by hand."""
 
     def __init__(self, store, engine, clock):
         self.store, self.clock = store, clock
         self.settings = Settings(dashboard="", step_deadline_seconds=60, stall_minimum_seconds=300)
         self.log = Log(settings=self.settings, clock=clock)
-        self.projection = Projection(Tracker(engine), settings=self.settings, clock=clock)
+        self.in_between = lambda: None  # tests set it later
+        self.projection = Projection(Tracker(engine), settings=self.settings, clock=clock, give_way=self._give_way)
         self.run_id = wire.run_id("default", "r")
-        self.statements = []
-        sqlalchemy.event.listen(store._engine, "before_cursor_execute", self._count)
 
-    def _count(self, _connection, _cursor, statement, *_):
-        self.statements.append(statement)
+    def _give_way(self):
+        self.in_between()
 
     def append(self, records, **batch):
         """Append a batch of one rank."""
@@ -162,11 +161,9 @@ def test_a_step_that_waits_is_not_read_again_with_each_batch(bench):
     bench.project()
     for batch in range(5):
         bench.append([_step(1 + batch, seq=1000 + batch)], rank=0, world_size=2)
-        bench.statements.clear()
-        bench.project()
-        read = [
-            statement for statement in bench.statements if "records.body" in statement and "length" not in statement
-        ]
+        with noted_statements() as asked:
+            bench.project()
+        read = [statement for statement, _ in asked if "records.body" in statement and "length" not in statement]
         assert len(read) == 1  # the log
     bench.append([_step(number) for number in range(6)], rank=1, world_size=2)
     bench.project()
@@ -183,9 +180,9 @@ def test_late_records_of_thousands_of_steps_are_mended_together(bench, clock):
     bench.project()
     late = {"loss": wire.Moments(sum=3.0, count=1)}
     bench.append([{"step": number, "summaries": late} for number in range(steps)], rank=1, world_size=2)
-    bench.statements.clear()
-    bench.project()
-    assert len(bench.statements) < steps / 5
+    with noted_statements() as asked:
+        bench.project()
+    assert len(asked) < steps / 5
     with bench.store.read() as repositories:
         assert repositories.steps.at(bench.run_id, steps - 1)["loss"] == 2.0
     assert bench.seen() == list(range(steps))
@@ -213,7 +210,7 @@ def test_an_acknowledgement_between_reading_and_writing_stays(bench, clock):
             given = {"acknowledged_at": clock.now, "acknowledged_by": "Ada", "note": "seen"}
             repositories.alerts.save(dataclasses.replace(alert, **given))
 
-    bench.projection._give_way = acknowledge
+    bench.in_between = acknowledge
     bench.project()
     with bench.store.read() as repositories:
         (alert,) = repositories.alerts.firing(bench.run_id)

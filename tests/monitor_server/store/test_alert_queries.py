@@ -1,10 +1,10 @@
 """The queries of the store for the alerts of a run that has had thousands."""
 
 import pytest
-import sqlalchemy
 
 from monitor_server.store.database import Store
 from tests.databases import sqlite_only
+from tests.store_connections import noted_statements, query_plan
 
 
 @pytest.fixture
@@ -29,21 +29,10 @@ def store(database_url):
 )
 def test_what_is_asked_for_every_batch_reads_few_alerts_of_many(store, ask, found_by):
     """SQLite finds them by an index over all that is known of them, and not by the run alone."""
-    asked = []
-
-    def keep(*given):  # connection, cursor, statement, parameters, context, and whether they are many
-        asked.append(given[2:4])
-
-    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "before_cursor_execute", keep)
-    try:
-        with store.read() as reading:
-            ask(reading.alerts)
-    finally:
-        sqlalchemy.event.remove(sqlalchemy.engine.Engine, "before_cursor_execute", keep)
+    with noted_statements() as asked, store.read() as reading:
+        ask(reading.alerts)
     ((statement, parameters),) = [each for each in asked if "FROM alerts" in each[0]]
-    with store.read() as reading:
-        connection = reading.alerts._connection.connection.dbapi_connection
-        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+    plan = query_plan(store, statement, parameters)
     assert [step for step in plan if "SEARCH alert" in step or "SCAN alert" in step] == [
         step for step in plan if any(step.endswith(index) for index in found_by)
     ]

@@ -5,6 +5,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,6 +17,7 @@ from monitor_server.store.faults import LOST_SECONDS, FaultCounts, fault_of
 from monitor_server.store.sqlite import connections
 from tests.databases import sqlite_only
 from tests.namespaces import can_have_own
+from tests.store_connections import current_connection, engine_of
 
 WRITE = "UPDATE alembic_version SET version_num = version_num"
 
@@ -25,35 +27,36 @@ def _counted(store):
 
 
 def _execute(store, *statements):
-    with store.write() as repositories:
+    with store.write():
         for each in statements:
-            repositories._connection.exec_driver_sql(each)
+            current_connection().exec_driver_sql(each)
 
 
 @sqlite_only
-def test_each_fault_of_a_file_has_its_name(store, database_url, monkeypatch):
+def test_each_fault_of_a_file_has_its_name(store, monkeypatch):
     """Locked by another process, full, read-only, and removed."""
-    path = sqlalchemy.make_url(database_url).database
+    engine = engine_of(store)
+    path = engine.url.database
     monkeypatch.setattr(connections, "BUSY_TIMEOUT_SECONDS", 0.0)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        store._engine.dispose()  # the time to wait is set when a connection is made
+        engine.dispose()  # the time to wait is set when a connection is made
         with pytest.raises(Unavailable, match="locked"):
             _execute(store)
     assert _counted(store) == {"locked": 1}
 
-    @sqlalchemy.event.listens_for(store._engine, "begin")
+    @sqlalchemy.event.listens_for(engine, "begin")
     def limit(connection):  # of pages: as a disk that has no room for one more
         connection.exec_driver_sql("PRAGMA max_page_count = 1")
 
     with pytest.raises(Unavailable, match="full"):
         _execute(store, "CREATE TABLE more AS SELECT zeroblob(100000) AS held")
-    sqlalchemy.event.remove(store._engine, "begin", limit)
+    sqlalchemy.event.remove(engine, "begin", limit)
 
     with pytest.raises(Unavailable, match="readonly"):
         _execute(store, "PRAGMA query_only = ON", WRITE)
-    store._engine.dispose()
-    (store._file._path).rename(f"{path}.away")
+    engine.dispose()
+    Path(path).rename(f"{path}.away")
     with pytest.raises(Unavailable, match="removed or replaced"), store.read():
         pass
     assert _counted(store) == {"locked": 1, "full": 1, "read_only": 1, "removed": 1}

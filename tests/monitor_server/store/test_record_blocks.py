@@ -15,10 +15,11 @@ from monitor_server.store.repositories.log.blocks import (
     block_records,
     pack_blocks,
 )
-from monitor_server.store.repositories.log.step_records import _FIRST_FOUND, StepBounds
+from monitor_server.store.repositories.log.step_records import StepBounds
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.tables import records as table
 from tests.databases import sqlite_only
+from tests.store_connections import current_connection, noted_statements, query_plan
 
 UNBOUNDED = StepBounds(records=10_000, body_bytes=2**40)
 NUMBERS = itertools.count()
@@ -146,7 +147,7 @@ def test_rows_of_before_there_were_blocks_are_blocks_of_one_record(store):
     sent = [Sent(4, 9, b"a"), Sent(5, 10, b"b")]
     with store.write() as repositories:
         run_id, _ = _append(repositories, [(0, 1, True, [(8, 1)])])
-        connection = repositories._connection
+        connection = current_connection()
         for position, each in enumerate(sent, start=2):
             row = {"run_id": run_id, "position": position, "batch": 3, "attempt": 1, "rank": 0}
             connection.execute(sqlalchemy.insert(table), row | each._asdict())
@@ -161,13 +162,10 @@ def test_rows_of_before_there_were_blocks_are_blocks_of_one_record(store):
 @sqlite_only
 def test_steps_are_looked_for_by_their_index_and_not_in_the_whole_log(store):
     """SQLite would take the order of the log for a reason to read all of it."""
-    asked = {"run": "r", "attempt": 1, "low": 1, "high": 1, "up_to": 2**62, "limit": 10}
-    with store.read() as repositories:
-        dialect = repositories._connection.dialect
-        compiled = _FIRST_FOUND.compile(dialect=dialect)
-        values = tuple(asked.get(name, SPAN if "step" in name else 0) for name in compiled.positiontup)
-        plan = repositories._connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}", values).all()
-    searched = [detail for *_, detail in plan if "records" in detail]
+    with noted_statements() as asked, store.read() as repositories:
+        list(repositories.records.of_steps("r", 1, [1], bounds=UNBOUNDED))
+    ((statement, parameters),) = [each for each in asked if "FROM records" in each[0]]
+    searched = [detail for detail in query_plan(store, statement, parameters) if "records" in detail]
     assert len(searched) == 2
     assert all("ix_records_steps" in detail for detail in searched)
 

@@ -6,6 +6,7 @@ from monitor_server.settings import Deadlines
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.run_filter import RunFilter
 from monitor_server.store.repositories.runs import Run
+from tests.store_connections import current_connection
 
 COMMON = {
     "source": "",
@@ -36,7 +37,7 @@ def test_a_run_stands_below_the_head_of_its_group_whatever_is_written_meanwhile(
     with other.read() as reading:
         asked = {"now": 0.0, "deadlines": Deadlines(lost_factor=10.0, expiry_seconds=5_000.0), "limit": 9}
         reading.run_groups.page(RunFilter(), "project", **asked)  # SQLite's snapshot begins with the first statement
-        sqlalchemy.event.listen(reading._connection, "before_cursor_execute", write)
+        sqlalchemy.event.listen(current_connection(), "before_cursor_execute", write)
         read = reading.run_groups.rows(RunFilter(), "project", **asked)
     engine.dispose()
     other.close()

@@ -17,6 +17,7 @@ from monitor_server.store.encoding import chunks
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.series import compaction, reading
 from monitor_server.store.repositories.steps import Step
+from tests.store_connections import current_connection
 
 NAMES = ["a", "b", "c"]
 POSITIONS = {name: place for place, name in enumerate(NAMES)}
@@ -106,7 +107,7 @@ def test_damaged_step_numbers_are_found(store, filled, encoded):
     """Bytes that are no steps of the chunk: its steps are read from their rows."""
     with store.write() as repositories:
         here = tables.chunks.c.first_step == 40
-        repositories.series._connection.execute(update(tables.chunks).where(here).values(steps=encoded))
+        current_connection().execute(update(tables.chunks).where(here).values(steps=encoded))
         (read,) = repositories.series.read(filled, ["a"])
     assert read.steps.tolist() == list(range(400))
 
@@ -179,7 +180,7 @@ def test_a_chunk_that_cannot_be_decoded_is_read_from_its_rows(store, filled, mon
     other = chunks.encode_times(np.zeros(3)) if column == "packed" else b"\xc1"
     table = tables.chunks if column in ("steps", "times") else tables.chunk_values
     with store.write() as repositories:
-        repositories.series._connection.execute(update(table).where(table.c.first_step == 40).values({column: other}))
+        current_connection().execute(update(table).where(table.c.first_step == 40).values({column: other}))
     with store.read() as repositories:
         (read,) = repositories.series.read(filled, ["a"], max_points=max_points, with_times=True)
     shown = dict(zip(read.steps.tolist(), read.values.tolist(), strict=True))

@@ -17,6 +17,7 @@ from monitor_server.store.postgresql.bounded_connection import BoundedConnection
 from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, unbounded
 from tests.live import PATIENCE_SECONDS, eventually, serving
 from tests.postgres import create_database, postgres_server
+from tests.store_connections import current_connection, engine_of
 from trainer_hooks import wire
 
 INSERT = text("INSERT INTO silenced VALUES (1)")
@@ -54,14 +55,14 @@ def _insert(connection):
 
 
 def _write(store, *actions):
-    with store.write() as repositories:
+    with store.write():
         for act in actions:
-            act(repositories._connection)
+            act(current_connection())
 
 
 def _count(store):
-    with store.read() as repositories:
-        return repositories._connection.execute(COUNT).scalar_one()
+    with store.read():
+        return current_connection().execute(COUNT).scalar_one()
 
 
 def _answers(store):
@@ -94,6 +95,7 @@ def test_a_commit_that_is_not_answered_ends_and_may_have_been_made(server, silen
 def test_who_comes_while_a_server_is_silent_is_refused_at_once(server, silent_store, monkeypatch):
     """No request takes a connection, because the server would have to serve each of them when it goes on."""
     monkeypatch.setattr(unresponsive_server, "PAUSE_SECONDS", math.inf)
+    pool = engine_of(silent_store).pool
     server.pause()
     with pytest.raises(Unavailable, match="does not answer"):
         _count(silent_store)
@@ -103,7 +105,7 @@ def test_who_comes_while_a_server_is_silent_is_refused_at_once(server, silent_st
             with pytest.raises(Unavailable, match="the collector tries to reach it"), begin():
                 pass
     assert silent_store.faults.counts()["silent"] == counted + 100
-    assert silent_store._engine.pool.checkedout() == 0
+    assert pool.checkedout() == 0
 
 
 def test_who_can_do_without_a_silent_server_never_asks_it(server, silent_store, monkeypatch):
@@ -121,7 +123,7 @@ def test_who_can_do_without_a_silent_server_never_asks_it(server, silent_store, 
 
 def test_a_silent_database_is_inspected_no_longer_than_any_other(server, silent_store):
     """`rlvitals doctor` does this, in a process that has no connection to it yet."""
-    url = silent_store._engine.url.render_as_string(hide_password=False)
+    url = engine_of(silent_store).url.render_as_string(hide_password=False)
     assert inspect_database(url).kind == "postgresql"
     server.pause()
     with pytest.raises(DatabaseUnusable, match="does not answer: no new connection"):
@@ -130,12 +132,12 @@ def test_a_silent_database_is_inspected_no_longer_than_any_other(server, silent_
 
 def test_a_migration_may_take_longer_than_any_other_work(silent_store):
     """A large table is rewritten in one statement; neither side ends it."""
-    with silent_store.write() as repositories, unbounded(connection := repositories._connection):
+    with silent_store.write(), unbounded(connection := current_connection()):
         assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "0"
         connection.execute(text(f"SELECT pg_sleep({2 * BoundedConnection.answer_seconds})"))
-    with silent_store.read() as repositories:
-        assert repositories._connection.execute(text("SHOW statement_timeout")).scalar_one() == "12s"
-        driver = repositories._connection.connection.driver_connection
+    with silent_store.read():
+        assert current_connection().execute(text("SHOW statement_timeout")).scalar_one() == "12s"
+        driver = current_connection().connection.driver_connection
         assert driver.answer_seconds == BoundedConnection.answer_seconds
 
 
@@ -179,6 +181,6 @@ def test_a_collector_says_that_its_database_is_silent_and_goes_on_by_itself(serv
         run_id = wire.run_id("default", "r")
         eventually(lambda: collector.get(f"/runs/{run_id}")["last_step"] == 3)
         assert [each["step"] for each in collector.get(f"/runs/{run_id}/steps")["items"]] == [0, 1, 2, 3]
-        with collector.app.state.collector.store.read() as repositories:
+        with collector.app.state.collector.store.read():
             seqs = text("SELECT seq FROM records ORDER BY seq")
-            assert repositories._connection.execute(seqs).scalars().all() == [0, 1, 2, 3]
+            assert current_connection().execute(seqs).scalars().all() == [0, 1, 2, 3]

@@ -20,6 +20,7 @@ from monitor_server.store.repositories.recent_steps import Recent
 from monitor_server.store.schema import migrating
 from monitor_server.store.schema.version import newest_schema, schema_version
 from monitor_server.store.tables import metadata
+from tests.store_connections import current_connection
 
 NAMES = [f"s{place}" for place in range(6)]
 
@@ -48,17 +49,17 @@ def test_a_column_tells_observed_nan_from_nothing(values):
 
 def test_the_migrations_make_the_tables(store):
     """A migrated database has exactly the tables that the code defines."""
-    with store.read() as repositories:
-        context = MigrationContext.configure(repositories._connection)
+    with store.read():
+        context = MigrationContext.configure(current_connection())
         assert compare_metadata(context, metadata) == []
 
 
 def test_the_names_of_the_migrations_say_which_is_the_newest(store):
     """Alembic finds the same one at the end of the chain, and the same one in a migrated database."""
     assert newest_schema() == migrating.scripts().get_current_head()
-    with store.read() as repositories:
-        assert schema_version(repositories._connection) == newest_schema()
-        assert MigrationContext.configure(repositories._connection).get_current_revision() == newest_schema()
+    with store.read():
+        assert schema_version(current_connection()) == newest_schema()
+        assert MigrationContext.configure(current_connection()).get_current_revision() == newest_schema()
 
 
 def test_a_database_of_the_newest_schema_is_opened_without_alembic(database_url, monkeypatch, tmp_path):
@@ -90,8 +91,8 @@ def test_acknowledged_commits_reach_the_disk(store):
     """WAL with synchronous FULL, and foreign keys on; PostgreSQL as it comes."""
     if store.is_shared:
         return
-    with store.read() as repositories:
-        ask = repositories._connection.exec_driver_sql
+    with store.read():
+        ask = current_connection().exec_driver_sql
         assert ask("PRAGMA journal_mode").scalar() == "wal"
         assert ask("PRAGMA synchronous").scalar() == 2
         assert ask("PRAGMA foreign_keys").scalar() == 1
@@ -101,8 +102,8 @@ def test_what_sqlite_may_have_to_undo_is_kept_in_memory(store):
     """Otherwise each commit would create a temporary file for the pages that its insert of many rows changes."""
     if store.is_shared:
         return
-    with store.read() as repositories:
-        assert repositories._connection.exec_driver_sql("PRAGMA temp_store").scalar() == 2
+    with store.read():
+        assert current_connection().exec_driver_sql("PRAGMA temp_store").scalar() == 2
 
 
 def test_the_step_time_is_the_median_of_steps_taken():
@@ -175,9 +176,7 @@ def test_a_connection_that_the_server_ended_while_it_was_in_use_costs_one_answer
 def test_what_an_address_says_of_its_connections_is_joined_with_our_bounds(database_url):
     """A schema, for example, in which a team keeps the tables."""
     store = Store.open(f"{database_url}?options=-c%20work_mem%3D7MB&connect_timeout=3")
-    with store.read() as repositories:
-        shown = [
-            repositories._connection.exec_driver_sql(f"SHOW {name}").scalar() for name in ("work_mem", "lock_timeout")
-        ]
+    with store.read():
+        shown = [current_connection().exec_driver_sql(f"SHOW {name}").scalar() for name in ("work_mem", "lock_timeout")]
     store.close()
     assert shown == ["7MB", "10s"]

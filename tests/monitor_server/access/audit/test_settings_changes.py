@@ -8,6 +8,7 @@ from sqlalchemy import text
 from monitor_server.access.audit.settings_changes import record_settings, shown_settings
 from monitor_server.settings import Settings
 from tests.live import eventually
+from tests.store_connections import current_connection
 
 # Settings whose names sound like a secret: each names a file, a header, a claim or a number, and no secret itself.
 HARMLESS = {
@@ -42,8 +43,8 @@ def test_collectors_that_start_at_once_record_their_settings_one_after_the_other
     """The second waits for the first, and compares its settings with those that the first has written."""
 
     def is_waiting():
-        with store.read() as repositories:
-            return repositories._connection.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+        with store.read():
+            return current_connection().scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))
 
     with ThreadPoolExecutor(1) as starting:
         with store.write() as first:

@@ -6,6 +6,8 @@ import json
 import secrets
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey, RSAKey
 
 from monitor_server.access.oidc import fetching
+from monitor_server.access.oidc import provider as oidc_provider
 from monitor_server.access.oidc.configuration import OidcConfiguration
 from monitor_server.access.oidc.pending_sign_ins import (
     PendingSignIn,
@@ -185,16 +188,14 @@ def test_a_person_may_have_an_id_as_long_as_the_standard_allows(provider, browse
     assert browser.sign_in() == "/"
 
 
-def test_a_new_key_of_the_provider_is_looked_for_once(provider, browser, guarded):
+def test_a_new_key_of_the_provider_is_looked_for_once(provider, browser, monkeypatch):
     """Providers change their keys; tokens with unknown keys do not make the collector ask again and again."""
     assert browser.sign_in() == "/"
-    oidc = guarded.live.app.state.collector.oidc
-    now = [oidc._provider._monotonic()]
-    oidc._provider._monotonic = lambda: now[0]
     provider.keys = lambda: KeySet([KEY, OTHER_KEY]).as_dict()
     provider.sign = lambda claims: jwt.encode({"alg": "RS256", "kid": "second"}, claims, OTHER_KEY)
-    now[0] += 31
-    assert browser.sign_in() == "/"
+    with monkeypatch.context() as later:
+        later.setattr(oidc_provider, "KEYS_SECONDS", 0.0)
+        assert browser.sign_in() == "/"
     asked = provider.asked.count("/keys")
     provider.sign = signed_by_somebody_else
     for _ in range(3):
@@ -402,31 +403,36 @@ def test_no_redirect_of_the_provider_is_followed(provider, browser):
     assert refused(browser) == "provider"
 
 
-def test_a_provider_that_is_down_is_not_asked_by_every_visitor(provider, browser, guarded):
+def test_a_provider_that_is_down_is_not_asked_by_every_visitor(provider, browser, monkeypatch):
     """For some seconds the first failure is the answer; then the provider is tried again."""
     provider.raw["/.well-known/openid-configuration"] = b"down"
     for _ in range(5):
         assert refused(browser) == "provider"
     assert len(provider.asked) == 1
     provider.raw.clear()
-    oidc = guarded.live.app.state.collector.oidc
-    oidc._provider._failed_at -= 6
+    monkeypatch.setattr(oidc_provider, "RETRY_SECONDS", 0.0)
     assert browser.sign_in() == "/"
 
 
-def test_at_most_sixteen_wait_for_the_provider(provider, browser, guarded):
-    """The next is answered 503, and asks nothing."""
-    guarded.live.app.state.collector.oidc._waiting = 16
-    answer = browser.open(START)
-    assert (answer.status, answer.json()["error"]) == (503, "Unavailable")
-    assert provider.asked == []
+def test_at_most_sixteen_wait_for_the_provider(provider, guarded):
+    """Of seventeen people who sign in while it does not answer, one is answered 503, and the others wait."""
+    does_answer = provider.held["/.well-known/openid-configuration"] = threading.Event()
+    pool, address = guarded.live.pool, guarded.live.url + START
+    with ThreadPoolExecutor(17) as people:
+        asking = [people.submit(pool.request, "GET", address, redirect=False) for _ in range(17)]
+        answer = next(as_completed(asking)).result()
+        assert (answer.status, answer.json()["error"]) == (503, "Unavailable")
+        assert [each.done() for each in asking].count(True) == 1
+        does_answer.set()
+    assert sorted(each.result().status for each in asking) == [303] * 16 + [503]
+    assert provider.asked == ["/.well-known/openid-configuration"]
 
 
 def test_what_the_provider_refuses_is_refused(browser):
     """Its words reach the log, and not the page."""
-    callback = browser.to_callback().partition("?")[0]
-    state = PendingSignInCookies(CLIENT_SECRET)._serializer.loads(browser.cookies["rlvitals_oidc"])[0]["state"]
-    answer = browser.open(f"{callback}?error=%3Cscript%3E&state={state}")
+    callback = urlsplit(browser.to_callback())
+    (state,) = parse_qs(callback.query)["state"]
+    answer = browser.open(f"{callback.path}?error=%3Cscript%3E&state={state}")
     assert answer.headers["Location"] == "/sign-in?refused=refused"
 
 
