@@ -11,10 +11,22 @@ from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.ports import reserved_port
+from trainer_hooks.delivery.http import HttpTransport
+from trainer_hooks.monitor import Monitor
+from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.wire import Receipt, encode
 
 Collector = Callable[[], AbstractContextManager[str]]
 SLOW_SECONDS = 10.5  # ten, and a little for the way
+
+
+def connect_impatiently(url: str, *, close_timeout_seconds: float) -> Monitor:
+    """Connect as `trainer_hooks.connect` does, to a monitor that waits a shorter time when it is closed."""
+    settings = ConnectionSettings.resolve(url=url, run="r")
+    assert settings is not None
+    monitor = Monitor(settings, HttpTransport(url), close_timeout_seconds=close_timeout_seconds)
+    monitor.start()
+    return monitor
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ class LiveCollector:
         app: The application.
         pool: Connections to it.
         server: The server that runs it.
+        thread: The thread of the server.
         is_shared: Whether many tests use it. A batch of one test may wait behind the runs of another. Its receipt then
             does not wait for the verdict, so `send` waits.
     """
@@ -39,7 +40,14 @@ class LiveCollector:
     app: Any
     pool: urllib3.PoolManager
     server: Any = None
+    thread: Any = None
     is_shared: bool = False
+
+    def stop(self) -> None:
+        """Stop the collector, and wait until all its threads have ended."""
+        self.server.should_exit = True
+        self.thread.join(PATIENCE_SECONDS)
+        assert not self.thread.is_alive()
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the JSON at a path below /api/v1."""
@@ -102,7 +110,7 @@ def serving(settings: Settings, *, port: int = 0, **options: Any) -> Iterator[Li
     assert server.started
     with urllib3.PoolManager(maxsize=8, retries=False, timeout=PATIENCE_SECONDS) as pool:
         try:
-            yield LiveCollector(f"http://127.0.0.1:{port}", app, pool, server)
+            yield LiveCollector(f"http://127.0.0.1:{port}", app, pool, server, thread)
         finally:
             server.should_exit = True
             thread.join()

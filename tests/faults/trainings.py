@@ -22,8 +22,9 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import Trainer, TrainingArguments
 
 import trainer_hooks
+from tests.fresh_slime import fresh_slime
 from tests.trainer_hooks.callbacks import tiny_trl
-from trainer_hooks.callbacks import lightning, slime, transformers, trl
+from trainer_hooks.callbacks import lightning, transformers, trl
 from trainer_hooks.callbacks.accelerate import VitalsTracker
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 
@@ -165,18 +166,17 @@ def slime_rollouts(folder: Path, *, is_watched: bool) -> Fingerprints:  # noqa: 
     """Train a loop that calls our hook with a rollout as slime does."""
     model = _parallel(network())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
-    for rollout_id in range(STEPS):
-        loss, rollouts = step_of(model)
-        logprobs = list(rollouts["logprobs"].detach())
-        data = {"log_probs": logprobs, "rollout_log_probs": [(row - 0.1).tolist() for row in logprobs]}
-        data |= {"loss_masks": [[1] * len(row) for row in logprobs], "rewards": rollouts["rewards"].tolist()}
-        if is_watched:
-            slime.watch(SimpleNamespace(lr=0.1, rewards_normalization=False), rollout_id, data)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    while slime._monitors:  # the next training is another process's in life
-        slime._monitors.pop().close()
+    with fresh_slime() as (slime, _):  # the next training is another process's in life
+        for rollout_id in range(STEPS):
+            loss, rollouts = step_of(model)
+            logprobs = list(rollouts["logprobs"].detach())
+            data = {"log_probs": logprobs, "rollout_log_probs": [(row - 0.1).tolist() for row in logprobs]}
+            data |= {"loss_masks": [[1] * len(row) for row in logprobs], "rewards": rollouts["rewards"].tolist()}
+            if is_watched:
+                slime.watch(SimpleNamespace(lr=0.1, rewards_normalization=False), rollout_id, data)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
     return end_of(model.parameters())
 
 

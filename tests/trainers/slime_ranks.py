@@ -1,5 +1,6 @@
 """The work of each rank of a Megatron trainer when slime calls our hook. Arguments: Megatron's layout as keywords."""
 
+import contextlib
 import sys
 from types import SimpleNamespace
 
@@ -7,8 +8,9 @@ import torch
 from megatron.core import parallel_state
 from torch import distributed
 
-from trainer_hooks.callbacks import slime
+from tests.fresh_slime import fresh_slime
 
+slime, close = contextlib.ExitStack().enter_context(fresh_slime())
 distributed.init_process_group("gloo")
 parallel_state.initialize_model_parallel(
     **{name: int(size) for name, size in (word.split("=") for word in sys.argv[1:])}
@@ -23,6 +25,5 @@ data = {
 if parallel_state.is_pipeline_last_stage():
     data |= {"log_probs": [torch.full((2,), -1.0 - share)] * 2}
 slime.watch(SimpleNamespace(advantage_estimator="ppo", lr=1e-6), 0, data)
-for monitor in slime._monitors:
-    monitor.close()
+close()
 distributed.destroy_process_group()

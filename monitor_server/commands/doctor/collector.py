@@ -13,7 +13,7 @@ from monitor_server.commands.doctor.database import check_clock, check_disk
 from monitor_server.commands.doctor.findings import Finding, Level
 from monitor_server.commands.errors import CommandError
 
-__all__ = ["check_collector"]
+__all__ = ["check_collector", "check_status"]
 
 TIMEOUT_SECONDS = 10.0
 LONGEST_ANSWER_BYTES = 1 << 20
@@ -59,10 +59,11 @@ def _check_answers(url: str) -> Iterator[Finding]:
     if code != 200:  # noqa: PLR2004
         yield _not_shown(code)
         return
-    yield from _check_status(status)
+    yield from check_status(status)
 
 
-def _check_status(status: Mapping[str, Any]) -> Iterator[Finding]:
+def check_status(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the findings about what a collector answers at ``/api/v1/status``."""
     own = version("rlvitals")
     yield _versions(own, status["version"], status["sdk_versions"])
     if status["database"] is not None and status["database"]["free_bytes"] is not None:

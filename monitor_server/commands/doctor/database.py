@@ -41,7 +41,7 @@ def check_database(url: str) -> Iterator[Finding]:
             advice="`rlvitals serve` creates it; set RLVITALS_DATABASE_URL or --database where it is elsewhere",
         )
         return
-    yield _server(state)
+    yield check_server(state)
     yield _schema(state)
     if state.free_bytes is not None:
         yield check_disk(state.free_bytes, state.size_bytes)
@@ -76,7 +76,8 @@ def check_clock(whose: str, ahead_seconds: float) -> Finding:
     )
 
 
-def _server(state: DatabaseState) -> Finding:
+def check_server(state: DatabaseState) -> Finding:
+    """Return whether the version of the database was tested."""
     text = f"{state.kind} {state.server_version} answers"
     major = state.server_version.partition(".")[0]
     if state.kind == "postgresql" and major.isdigit() and not OLDEST_POSTGRES <= int(major) <= NEWEST_POSTGRES:

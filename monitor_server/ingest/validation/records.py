@@ -89,12 +89,19 @@ class ValidRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordReader:
-    """Reads the records of one batch."""
+    """Reads the records of one batch.
 
-    def __init__(self, settings: Settings, media_type: str) -> None:
+    Args:
+        settings: The limits of a record.
+        media_type: The media type of the batch.
+        layouts: The layouts by which records are recognised; the ones of this process are the default.
+    """
+
+    def __init__(self, settings: Settings, media_type: str, *, layouts: Layouts | None = None) -> None:
         self._settings = settings
         self._media_type = media_type
-        self._valid_names, self._layouts = _valid_names(settings.max_name_chars), known_layouts(settings)
+        self._valid_names = _valid_names(settings.max_name_chars)
+        self._layouts = known_layouts(settings) if layouts is None else layouts
         self._responses = ResponseReader(settings, media_type)
         name_bytes = text_bytes(settings.max_name_chars)
         self._most_bytes = {

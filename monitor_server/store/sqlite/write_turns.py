@@ -33,6 +33,11 @@ class Turns:
         self._taken_at: float | None = None
         self._waiting: deque[threading.Event] = deque()
 
+    @property
+    def waiting(self) -> int:
+        """The number of threads that wait for a turn."""
+        return len(self._waiting)
+
     def __enter__(self) -> None:
         with self._lock:
             if self._taken_at is None:

@@ -1,6 +1,5 @@
 """An export is read back to the same phases and alerts."""
 
-import asyncio
 import contextlib
 import io
 import json
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from monitor_server.api import export
-from monitor_server.api.routes import export as routes
 from monitor_server.commands import patience
 from monitor_server.commands.main import main
 from monitor_server.errors import Unavailable, UnknownRun
@@ -25,6 +23,7 @@ from monitor_server.importers.corpus import read_run
 from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import examine
+from monitor_server.store.repositories.runs import Runs
 from tests.live import eventually
 
 FORMATS = ["jsonl", "parquet"]
@@ -136,11 +135,20 @@ def test_a_signal_with_the_name_of_a_parquet_column_is_refused_in_words(collecto
     assert b'"rlvitals.run": 1.0' in collector.pool.request("GET", f"{collector.url}/api/v1/runs/{run_id}/export").data
 
 
-def test_a_run_that_is_deleted_before_its_export_begins_has_no_line(start_collector):
+def test_a_run_that_is_deleted_before_its_export_begins_has_no_line(start_collector, monkeypatch):
     """It was there when the request came, and is not when its row is read."""
-    collector = start_collector().app.state.collector
-    answer = asyncio.run(routes._file(collector, lambda: ["0" * 16], "jsonl", name="run", refusal=lambda: None))
-    assert answer.status_code == 200
+    live = start_collector()
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+
+    def find_and_delete(self, asked, exists=Runs.exists):
+        found = exists(self, asked)
+        monkeypatch.undo()
+        assert live.pool.request("DELETE", f"{live.url}/api/v1/runs/{run_id}?force=true").status == 200
+        return found
+
+    monkeypatch.setattr(Runs, "exists", find_and_delete)
+    answer = live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export")
+    assert (answer.status, answer.data) == (200, b"")
 
 
 def _download(live, run_id):

@@ -62,7 +62,7 @@ def test_streams_end_when_the_collector_does(start_collector):
     """A stream that is open does not keep the collector's process alive."""
     live = start_collector()
     with listening(live) as events:
-        live.app.state.collector.broadcast._loop.call_soon_threadsafe(live.app.state.collector.broadcast.close)
+        live.stop()
         assert list(events) == []
 
 

@@ -10,7 +10,7 @@ from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
 from monitor_server.store.database import Store
 from monitor_server.store.postgresql import listen_notify
-from monitor_server.store.postgresql.listen_notify import MAX_SENDERS, Notifications
+from monitor_server.store.postgresql.listen_notify import MAX_SENDERS
 from tests.databases import execute
 from tests.live import eventually, listening
 
@@ -168,9 +168,20 @@ def test_a_forged_message_is_passed_over(message, caplog):
     assert "is not understood" in caplog.text
 
 
-def test_messages_that_are_never_finished_do_not_pile_up():
-    """A part is kept for the next one of its sender, and of so many senders there are no collectors."""
-    receiver = Notifications(lambda: None, on_message=lambda _: None)
-    for sender in range(3 * MAX_SENDERS):
-        receiver._receive(f"{sender} 1 0 2 head")
-    assert len(receiver._parts) <= MAX_SENDERS
+@postgres_only
+def test_messages_that_are_never_finished_do_not_pile_up(database_url):
+    """A part is kept for the next one of its sender, until more senders than there are collectors have begun."""
+    heard, engine = [], sqlalchemy.create_engine(database_url)
+    with contextlib.closing(Store.open(database_url)) as store:
+        receiver = store.open_notifications(heard.append, lambda: None)
+        receiver.start()
+        eventually(lambda: receiver.is_listening)
+        with engine.begin() as connection:
+            heads = [f"{sender} 1 0 2 head" for sender in range(MAX_SENDERS + 1)]
+            tails = [f"{sender} 1 1 2 tail" for sender in (0, MAX_SENDERS)]
+            for payload in (*heads, *tails):
+                connection.execute(sqlalchemy.text("SELECT pg_notify('rlvitals', :payload)"), {"payload": payload})
+        eventually(lambda: heard)
+        receiver.stop()
+    engine.dispose()
+    assert heard == ["headtail"]  # of the newest sender; the head of the first one was no longer kept

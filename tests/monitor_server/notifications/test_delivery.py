@@ -174,8 +174,7 @@ def test_a_stop_ends_a_delivery_that_hangs_and_the_next_start_repeats_it(
     live = notifying(AT_ONCE, ROUTE)
     step(live, 1, warn=1.0)
     eventually(lambda: receiver.received)
-    live.server.should_exit = True
-    eventually(lambda: not live.app.state.collector.notifier._thread.is_alive())
+    live.stop()
     receiver.answer = lambda _: 200
     again = start_collector(engine=scripted, notifications=tmp_path / "notifications.toml")
     eventually(lambda: statuses(again)["hook"]["last_sent_at"])
@@ -191,8 +190,7 @@ def test_a_clock_that_was_days_ahead_holds_nothing_back_once_it_is_right(  # noq
     step(live, 0, run="a", page=1.0)
     eventually(lambda: statuses(live)["hook"]["last_sent_at"])
     step(live, 0, run="b", page=1.0)
-    live.server.should_exit = True
-    eventually(lambda: not live.app.state.collector.notifier._thread.is_alive())
+    live.stop()
     file = written(tmp_path, webhook("hook", receiver.url), AT_ONCE, ROUTE)
     again = start_collector(engine=scripted, notifications=file)
     eventually(lambda: [run for run, _ in receiver.changes] == ["a", "b"])

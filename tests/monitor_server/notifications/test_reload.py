@@ -134,7 +134,7 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path, caplog):
     assert not current.refresh()
 
 
-def test_reloads_at_once_delay_no_trainer(notifying):
+def test_reloads_at_once_delay_no_trainer(notifying, monkeypatch):
     """For any number of requests one is checked at a time; the others hold no thread meanwhile."""
     live = notifying()
     address, answers = f"{live.url}/api/v1/notifications/reload", []
@@ -143,11 +143,18 @@ def test_reloads_at_once_delay_no_trainer(notifying):
         answers.append(urllib3.request("POST", address, timeout=60).status)
 
     asking = [threading.Thread(target=ask) for _ in range(40)]
-    with live.app.state.collector.notifications._lock:  # as a check that takes long holds it
-        for each in asking:
-            each.start()
-        eventually(live.app.state.collector.settings_turns.locked)
-        live.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    may_end = threading.Event()
+
+    def check_for_long(self, reload=CurrentFile.reload):
+        may_end.wait(60)
+        return reload(self)
+
+    monkeypatch.setattr(CurrentFile, "reload", check_for_long)
+    for each in asking:
+        each.start()
+    eventually(live.app.state.collector.settings_turns.locked)
+    live.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    may_end.set()
     for each in asking:
         each.join()
     assert answers == [200] * 40

@@ -98,8 +98,7 @@ def test_a_silence_that_was_made_by_a_clock_days_ahead_lasts_no_longer(live, sta
     clock.now = time.time() + 3 * DAY_SECONDS
     step(live, 1, page=1.0)
     assert silence(live, kind="scripted")["ends_at"] == clock.now + 600
-    live.server.should_exit = True
-    eventually(lambda: not live.app.state.collector.notifier._thread.is_alive())
+    live.stop()
     (item,) = start_collector(engine=scripted).get("/silences")["items"]
     assert (item["state"], item["ends_at"] - item["starts_at"]) == ("active", 600)
     assert item["ends_at"] < time.time() + DAY_SECONDS

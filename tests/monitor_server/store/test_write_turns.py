@@ -20,7 +20,7 @@ def test_turns_come_in_the_order_in_which_they_were_asked_for():
     with ThreadPoolExecutor(3) as threads, turns:
         for place in range(3):
             threads.submit(_take, turns, taken, place)
-            eventually(lambda place=place: len(turns._waiting) == place + 1)
+            eventually(lambda place=place: turns.waiting == place + 1)
     assert taken == [0, 1, 2]
 
 
@@ -44,7 +44,7 @@ def test_a_turn_that_does_not_come_is_no_longer_waited_for():
         with turns:
             with pytest.raises(TurnOverdueError, match=r"within 0\.05 s"):
                 threads.submit(_take, turns, taken, "impatient").result()
-            assert not turns._waiting
+            assert turns.waiting == 0
         _take(turns, taken, "next")
     assert taken == ["next"]
 

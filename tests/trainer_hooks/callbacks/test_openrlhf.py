@@ -73,14 +73,15 @@ def test_experiences_of_different_lengths_become_one_step(args, connect, collect
 
 def test_sums_of_all_ranks_add_up_and_leave_the_status(args, connect, collector):
     """The driver receives each rank's sums under a name of their own, and the shares cover the tokens of all ranks."""
-    logger = openrlhf.VitalsLogger(None, args, monitor=connect())
+    monitor = connect()
+    logger = openrlhf.VitalsLogger(None, args, monitor=monitor)
     first = dict.fromkeys(NAMES, 1.0) | {"tokens": 6.0, "kept_tokens": 4.0, "lost_tokens": 1.0, "ratio": 6.0}
     second = dict.fromkeys(NAMES, 1.0) | {"tokens": 2.0, "kept_tokens": 2.0, "lost_tokens": 2.0, "ratio": 2.0}
     status = {"policy_loss": 0.5, "rlvitals_sums_0": [*first.values()], "rlvitals_sums_12": [*second.values()]}
     logger.note_sums(status)
     assert status == {"policy_loss": 0.5}
     logger.log_step(1, status)
-    assert logger._monitor.flush(PATIENCE_SECONDS)
+    assert monitor.flush(PATIENCE_SECONDS)
     scalars = collector.records[0].scalars
     assert scalars["lld/penalty_tokens_frac"] == pytest.approx(3 / 6)
     assert scalars["lld/gated_responses_frac"] == 1
@@ -192,13 +193,10 @@ def test_a_worker_that_keeps_its_loss_elsewhere_trains_on(imported, swallowed):
     swallowed.clear()
 
 
-def test_a_setting_that_cannot_work_is_reported_before_training(args, monkeypatch):
+def test_a_setting_that_cannot_work_is_reported_before_training(args, monkeypatch, imported, collector):
     """The error is raised before the first step, because nobody may read the log."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    trainer_class = imported(DRIVER, wrappers.wrap_driver).BasePPOTrainer
     monkeypatch.setenv("RLVITALS_URL", "ftp://nowhere")
-
-    class Trainer:
-        def __init__(self):
-            self.args, self.wandb_logger = args, Inner()
-
     with pytest.raises(ConfigurationError, match="url must look like"):
-        wrappers._around_init(Trainer.__init__)(Trainer.__new__(Trainer))
+        trainer_class(args)

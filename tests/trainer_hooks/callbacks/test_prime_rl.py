@@ -13,7 +13,7 @@ import trainer_hooks
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks import prime_rl
 from trainer_hooks.callbacks.prime_rl import command as following
-from trainer_hooks.callbacks.prime_rl.rewards import LAG_STEPS
+from trainer_hooks.callbacks.prime_rl.rewards import LAG_STEPS, RewardIndex
 
 PROMPT = [7, 8]
 
@@ -112,7 +112,7 @@ def test_rewards_and_groups_are_found_in_the_traces(place, tmp_path, follow, col
 def test_only_traces_that_a_step_may_be_made_of_are_kept(tmp_path, connect, collector):
     """Traces of steps long before the current one are dropped, so memory use does not grow."""
     monitor = connect()
-    follower = prime_rl.Follower(tmp_path, monitor)
+    follower, index = prime_rl.Follower(tmp_path, monitor), RewardIndex(tmp_path)
     kept = []
     for step in range(2 * LAG_STEPS):
         place = tmp_path / f"rollouts/step_{step}/train"
@@ -120,11 +120,12 @@ def test_only_traces_that_a_step_may_be_made_of_are_kept(tmp_path, connect, coll
         (place / "traces.jsonl").write_text(episode("a", ([step], 1.0)))
         export(tmp_path, step, [sequence([step]), sequence([max(0, step - LAG_STEPS)])])
         follower.catch_up()
-        kept.append(len(pickle.dumps(follower._rewards)))
+        index.read(up_to=step)
+        kept.append(len(pickle.dumps(index)))
     assert all(record.summaries["length/mean"].count == 2 for record in collector.records)
     assert len(collector.records) == 2 * LAG_STEPS
     assert kept[-1] == pytest.approx(kept[LAG_STEPS], rel=0.02)
-    assert follower._rewards.find(sequence([0])) is None
+    assert index.find(sequence([0])) is None
 
 
 def test_traces_that_a_run_writes_anew_are_read_anew(tmp_path, connect, collector):

@@ -63,6 +63,14 @@ def train_a_step(callback, trainer, batch, logs):
     callback.on_train_end(trainer)
 
 
+def summaries_of_step(callback, trainer, batch, monitor, collector):
+    """End a step and its log, and return the summaries of its record."""
+    callback.on_step_end(trainer, SimpleNamespace(batch=batch))
+    callback.on_log(trainer, SimpleNamespace(logs={}))
+    assert monitor.flush(PATIENCE_SECONDS)
+    return collector.records[-1].summaries
+
+
 def test_a_step_arrives_with_rewards_that_skyrl_has_popped(batch, connect, collector):
     """Rewards are read where advantages are computed, tokens at the end of the step, and metrics at the log."""
     monitor, trainer = connect(), Trainer()
@@ -111,13 +119,15 @@ def test_a_newer_skyrl_trains_on_without_what_it_has_renamed(collector, monkeypa
     assert collector.records[0].scalars == {"entropy/mean": 0.5}
 
 
-def test_skyrl_may_name_the_batch_in_its_calls(batch, connect):
+def test_skyrl_may_name_the_batch_in_its_calls(batch, connect, collector):
     """SkyRL's own method receives the arguments unchanged."""
-    callback, trainer = VitalsCallback(connect()), Trainer()
+    monitor, trainer = connect(), Trainer()
+    callback = VitalsCallback(monitor)
     callback.on_train_start(trainer)
     assert trainer.compute_advantages_and_returns(data=batch) is batch
-    callback.on_step_end(trainer, SimpleNamespace(batch=batch))
-    assert callback._rollouts["rewards"].tolist() == [1, 0]
+    summaries = summaries_of_step(callback, trainer, batch, monitor, collector)
+    assert summaries["reward/mean"].value() == 0.5
+    assert summaries["likelihood/correct"].value() == -2
 
 
 def test_a_setting_that_cannot_work_is_reported_before_the_first_step(monkeypatch):
@@ -146,39 +156,44 @@ def test_a_step_that_runs_out_of_memory_is_sent_before_it_is_lost(batch, collect
 
 def test_a_step_that_fails_before_its_advantages_is_sent_with_its_metrics_alone(connect, collector):
     """The metrics of the rollout are sent, and a monitor of the user's own stays open."""
-    callback, trainer = VitalsCallback(connect()), Trainer()
+    monitor, trainer = connect(), Trainer()
+    callback = VitalsCallback(monitor)
     trainer.all_metrics = {"reward/avg_raw_reward": 0.25}
     callback.on_train_start(trainer)
     with pytest.raises(torch.OutOfMemoryError, match="forward"):
         trainer.fwd_logprobs_values_reward(Batch())
-    assert callback._monitor.flush(PATIENCE_SECONDS)
+    assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.scalars == {"hooks/partial_step": 1.0, "reward/mean": 0.25}
     assert [batch.end for batch in collector.batches if batch.end] == []
 
 
-def test_the_setting_that_the_gap_to_the_sampler_needs_is_named_once(batch, connect, caplog):
+def test_the_setting_that_the_gap_to_the_sampler_needs_is_named_once(batch, connect, collector, caplog):
     """Without the sampler's log-probabilities the mismatch is not observed, and the log names the setting."""
-    callback, trainer = VitalsCallback(connect()), Trainer()
+    monitor, trainer = connect(), Trainer()
+    callback = VitalsCallback(monitor)
     callback.on_train_start(trainer)
     for _ in range(2):
         given = Batch(batch)
         given.metadata = dict(batch.metadata)
         trainer.compute_advantages_and_returns(given)
-        callback.on_step_end(trainer, SimpleNamespace(batch=given))
-        assert "sampler_logprobs" not in callback._rollouts
+        summaries = summaries_of_step(callback, trainer, given, monitor, collector)
+        assert not [name for name in summaries if name.startswith("mismatch/")]
     (message,) = caplog.messages
     assert "generator.sampling_params.logprobs=0" in message
 
 
-def test_a_loss_without_old_logprobs_has_the_samplers_and_says_that_there_is_no_mismatch(batch, connect, caplog):
+def test_a_loss_without_old_logprobs_has_the_samplers_and_says_that_there_is_no_mismatch(
+    batch, connect, collector, caplog
+):
     """The mismatch is absent, not 0, where SkyRL skips the policy's forward pass (`rollout_is` and `dppo`)."""
-    callback, trainer = VitalsCallback(connect()), Trainer()
+    monitor, trainer = connect(), Trainer()
+    callback = VitalsCallback(monitor)
     batch["rollout_logprobs"], batch["action_log_probs"] = batch["action_log_probs"], None
     callback.on_train_start(trainer)
     trainer.compute_advantages_and_returns(batch)
-    callback.on_step_end(trainer, SimpleNamespace(batch=batch))
-    assert callback._rollouts["logprobs"].tolist() == [[-1.0, -3.0], [-4.0, -9.0]]
-    assert "sampler_logprobs" not in callback._rollouts
+    summaries = summaries_of_step(callback, trainer, batch, monitor, collector)
+    assert (summaries["likelihood/correct"].value(), summaries["likelihood/incorrect"].value()) == (-2, -4)
+    assert not [name for name in summaries if name.startswith("mismatch/")]
     (message,) = caplog.messages
     assert "policy_loss_type" in message

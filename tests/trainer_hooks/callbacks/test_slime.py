@@ -5,6 +5,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
+from tests.fresh_slime import fresh_slime
 from trainer_hooks.callbacks import slime
 from trainer_hooks.callbacks.shared.sample_lists import padded
 
@@ -25,10 +26,10 @@ GRPO = {"advantage_estimator": "grpo", "rewards_normalization": True}
 
 
 @pytest.fixture(autouse=True)
-def first_rollout(monkeypatch):
-    """Reset the module to its state before the first rollout: not connected, and no warning logged."""
-    monkeypatch.setattr(slime, "_monitors", [])
-    slime._warn_once.cache_clear()
+def close_monitors():
+    """Reset the module to its state before the first rollout, and return what closes the monitors of a test."""
+    with fresh_slime() as (_, close):
+        yield close
 
 
 @pytest.fixture
@@ -38,14 +39,13 @@ def collected(collector, monkeypatch):
     monkeypatch.setenv("RLVITALS_RUN", "r1")
     monkeypatch.setenv("RLVITALS_ATTEMPT", "7")
 
-    def collected(data, options=PPO, **place):
+    def collected(data, options=PPO, *, rollouts=1, **place):
         seen = len(collector.records)
         if place:
             monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", megatron(**place))
-        monkeypatch.setattr(slime, "_monitors", [])
-        slime.watch(SimpleNamespace(lr=1e-6, wandb_key="a secret", **options), 6, data)
-        for monitor in slime._monitors:
-            monitor.close()
+        with fresh_slime() as (first, _):
+            for rollout in range(6, 6 + rollouts):
+                first.watch(SimpleNamespace(lr=1e-6, wandb_key="a secret", **options), rollout, data)
         return collector.records[seen:]
 
     return collected
@@ -117,8 +117,7 @@ def test_the_last_stage_of_the_pipeline_sends(collected, collector):
 def test_context_parallelism_is_refused_aloud_once(collected, caplog):
     """Only the mean reward is sent, because a rank has only parts of the responses' log-probabilities."""
     sliced = SHARE | {"log_probs": [torch.tensor([-1.0]), torch.tensor([])]}
-    for _ in range(2):
-        (record,) = collected(sliced, cp=(0, 2))
+    _, record = collected(sliced, rollouts=2, cp=(0, 2))
     assert response_signals(record) == {"reward/mean": 0.5}
     assert caplog.messages == [f"rlvitals: {slime.CONTEXT_PARALLEL}"]
 
@@ -179,11 +178,11 @@ def test_what_cannot_be_connected_is_reported_and_slime_trains_on(missing, colle
     assert f"set {missing}" in message
 
 
-def test_a_slime_that_shows_nothing_is_reported(collector, monkeypatch, caplog):
+def test_a_slime_that_shows_nothing_is_reported(collector, monkeypatch, caplog, close_monitors):
     """A warning is logged for versions of early 2026, which call the hook with their arguments alone."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     slime.watch(SimpleNamespace())
-    slime._monitors[0].close()
+    close_monitors()
     assert caplog.messages == [f"rlvitals: {slime.NO_DATA}"]
 
 
@@ -205,7 +204,7 @@ def sample(tokens, scores, reward, **fields):
 
 
 @pytest.fixture
-def logged(collector, monkeypatch):
+def logged(collector, monkeypatch, close_monitors):
     """Return a function that passes samples to the hook and returns the record that arrived."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     # The process that makes rollouts may have any rank in its environment.
@@ -214,7 +213,7 @@ def logged(collector, monkeypatch):
     def logged(samples, **options):
         args = SimpleNamespace(lr=1e-6, reward_key=None, **options)
         assert slime.watch_samples(6, args, samples, {"metric": 1.0}, 2.5) is False
-        slime._monitors[0].close()
+        close_monitors()
         return collector.records[-1]
 
     return logged
@@ -245,11 +244,11 @@ def test_samples_without_log_probabilities_have_rewards(logged, caplog):
     assert caplog.messages == [f"rlvitals: {slime.NO_LOGPROBS}"]
 
 
-def test_samples_of_a_shape_that_we_do_not_know_reach_nobody(collector, monkeypatch, swallowed):
+def test_samples_of_a_shape_that_we_do_not_know_reach_nobody(collector, monkeypatch, swallowed, close_monitors):
     """Samples of an unknown shape are not sent, and slime continues."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     assert slime.watch_samples(0, SimpleNamespace(), [object()]) is False
-    slime._monitors[0].close()
+    close_monitors()
     assert "get_reward_value" in str(swallowed.pop())
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import trainer_hooks
 import trainer_hooks.recording.records as records_module
-from tests.bad_collectors import nobody_answers, nobody_listens
+from tests.bad_collectors import connect_impatiently, nobody_answers, nobody_listens
 from tests.live import PATIENCE_SECONDS, eventually
 from trainer_hooks.delivery import RecordQueue, SendingQueue
 from trainer_hooks.delivery import exporter as exporter_module
@@ -173,7 +173,7 @@ def test_a_logging_filter_that_raises_reaches_neither_training_nor_delivery(coll
     assert [record.scalars for record in collector.records] == [{"x": 1.0}]
 
 
-def test_a_step_that_is_being_encoded_at_the_deadline_is_counted_as_lost(connect, monkeypatch):
+def test_a_step_that_is_being_encoded_at_the_deadline_is_counted_as_lost(collector, monkeypatch):
     """At the deadline one of four steps is being encoded and three wait: four are lost."""
     may_go_on = threading.Event()
     reduce = records_module.reduce
@@ -183,10 +183,9 @@ def test_a_step_that_is_being_encoded_at_the_deadline_is_counted_as_lost(connect
         return reduce(*given, **named)
 
     monkeypatch.setattr(records_module, "reduce", wait_and_reduce)
-    monitor = connect()
+    monitor = connect_impatiently(collector.url, close_timeout_seconds=0.3)
     for step in range(4):
         monitor.log_step(step, rollouts={"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]})
-    monitor._close_timeout_seconds = 0.3
     monitor.close()
     lost = losses(monitor)
     may_go_on.set()
@@ -285,10 +284,9 @@ def test_a_rejected_record_is_counted(collector, connect):
 def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
     """Without a collector every step returns, close returns, and the loss is counted."""
     with nobody_listens() as url:
-        monitor = trainer_hooks.connect(url, run="r")
+        monitor = connect_impatiently(url, close_timeout_seconds=0.3)
         for step in range(100):
             monitor.log_step(step, {"x": 1.0})
-        monitor._close_timeout_seconds = 0.3
         monitor.close()
     assert losses(monitor) == 100
     monitor.log_step(101, {"x": 1.0})
@@ -299,10 +297,9 @@ def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
 def test_a_collector_that_never_answers_delays_no_step():
     """The collector accepts connections; steps return meanwhile, and close ends its wait in time."""
     with nobody_answers() as url:
-        monitor = trainer_hooks.connect(url, run="r")
+        monitor = connect_impatiently(url, close_timeout_seconds=0.3)
         for step in range(100):
             monitor.log_step(step, {"x": 1.0})
-        monitor._close_timeout_seconds = 0.3
         monitor.close()
     assert losses(monitor) == 100
 
@@ -357,8 +354,11 @@ def test_token_arrays_fill_the_record_queue_by_their_size(collector, connect, mo
     assert len(collector.records) + losses(monitor) == 50
 
 
-def test_threads_and_signal_handlers_may_log_at_once(collector, connect):
+def test_threads_and_signal_handlers_may_log_at_once(collector, connect, monkeypatch):
     """Every step of four threads, and of a signal handler that interrupts one of them, arrives."""
+    queues = set()
+    forget = RecordQueue.forget_size
+    monkeypatch.setattr(RecordQueue, "forget_size", lambda queue: (queues.add(queue), forget(queue)))
     monitor = connect()
     interruptions = []
 
@@ -386,7 +386,7 @@ def test_threads_and_signal_handlers_may_log_at_once(collector, connect):
     assert interruptions
     assert losses(monitor) == 0
     assert len(collector.records) == 4 * 500 + len(interruptions)
-    assert monitor._queue.nbytes == 0
+    assert [queue.nbytes for queue in queues] == [0]
 
 
 def test_an_error_in_on_alert_ends_nothing(collector, connect):

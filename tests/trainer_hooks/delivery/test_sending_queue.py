@@ -1,3 +1,4 @@
+import errno
 import shutil
 import stat
 import sys
@@ -69,12 +70,20 @@ def test_a_batch_that_cannot_be_written_waits_in_memory_in_its_place_and_is_coun
     assert drained(queue) == [b"a", b"b", b"c"]
 
 
-def test_batches_are_dropped_from_disk_while_another_thread_removes_batches_from_memory(tmp_path):
+def refuse(*_):
+    """Refuse a batch, as a disk that is full."""
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_batches_are_dropped_from_disk_while_another_thread_removes_batches_from_memory(tmp_path, monkeypatch):
     """The disk holds one batch, and many wait in memory before it: each append drops one batch on disk only."""
     drops = DropCounter()
     queue = SendingQueue(drops, spool=spool(tmp_path, capacity_bytes=BLOCK_BYTES))
-    for _ in range(20_000):
-        queue._add(BatchInMemory(b"a", 1))
+    with monkeypatch.context() as full:
+        full.setattr(Spool, "write", refuse)
+        for _ in range(20_000):
+            queue.append(b"a", 1)
+    unspooled = drops["unspooled"]
     done = threading.Event()
 
     def take():
@@ -93,7 +102,7 @@ def test_batches_are_dropped_from_disk_while_another_thread_removes_batches_from
         done.set()
         taker.join()
     assert queue.records_on_disk <= 1
-    assert drops["unspooled"] == 0
+    assert drops["unspooled"] == unspooled
 
 
 def test_a_folder_that_was_removed_is_made_anew(tmp_path):

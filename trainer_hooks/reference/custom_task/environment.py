@@ -72,10 +72,9 @@ class SearchEnvironment:
         self._tokenizer = tokenizer
         self._prompt = prompt
         self._max_feedback_tokens = max_feedback_tokens
-        decode = functools.partial(tokenizer.decode, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         self._rules = Rules(
-            piece=functools.cache(lambda token: decode([token])),
-            decode=decode,
+            piece=functools.cache(lambda token: self.decode([token])),
+            decode=self.decode,
             end_of_text=frozenset({tokenizer.eos_token_id}),
             watched=frozenset(number for piece, number in tokenizer.get_vocab().items() if ">" in piece)
             | {tokenizer.eos_token_id},
@@ -139,3 +138,7 @@ class SearchEnvironment:
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a text, without the tokens that mark its beginning and end."""
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids, with all of its spaces and marks."""
+        return str(self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))

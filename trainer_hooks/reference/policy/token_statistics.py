@@ -9,7 +9,7 @@ from trainer_hooks.reference.protocols import Policy
 
 __all__ = ["token_statistics"]
 
-_MOST_LOGITS = 2**26
+MOST_LOGITS = 2**26
 """Logits held at a time, 256 MiB of float32; the built-in vocabulary never comes near."""
 
 
@@ -32,7 +32,7 @@ def token_statistics(model: Policy, tokens: Tensor, mask: Tensor) -> tuple[Tenso
     hidden = model.hidden(tokens[:, : columns.max() if len(columns) else 1])
     before = hidden[rows.to(hidden.device), columns.to(hidden.device) - 1]
     following = tokens[rows, columns].to(hidden.device)
-    parts = -(-len(rows) * model.vocabulary // _MOST_LOGITS)
+    parts = -(-len(rows) * model.vocabulary // MOST_LOGITS)
     if parts <= 1:
         chosen, entropy = _statistics(model, before, following)
     else:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from monitor_server.commands.doctor.collector import _check_status
-from monitor_server.commands.doctor.database import _server, check_clock, check_disk
+from monitor_server.commands.doctor.collector import check_status
+from monitor_server.commands.doctor.database import check_clock, check_disk, check_server
 from monitor_server.commands.doctor.findings import Level
 from monitor_server.commands.doctor.settings import OTHERS, check_settings
 from monitor_server.commands.main import main
@@ -210,7 +210,7 @@ def test_a_server_that_is_no_collector_is_a_problem(examine, tmp_path):
 def test_what_a_collector_reports_of_itself_comes_with_what_to_do(change, about, level, advice, start_collector):
     """One part of a healthy collector's status is changed, and one finding is not ok."""
     status = start_collector().get("/status") | change
-    (finding,) = [each for each in _check_status(status) if each.level != Level.OK]
+    (finding,) = [each for each in check_status(status) if each.level != Level.OK]
     assert (finding.about, finding.level) == (about, level)
     assert advice in finding.advice
 
@@ -245,7 +245,7 @@ def test_a_postgresql_that_was_not_tested_is_a_warning(server, level):
     state = DatabaseState(
         kind="postgresql", server_version=server, schema_version="0001", size_bytes=0, free_bytes=None, clock=None
     )
-    assert _server(state).level == level
+    assert check_server(state).level == level
 
 
 @pytest.mark.parametrize(

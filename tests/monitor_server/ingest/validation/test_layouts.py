@@ -25,9 +25,7 @@ class NoLayouts(Layouts):
 
 
 def _reader(layouts):
-    reader = RecordReader(SETTINGS, wire.MSGPACK)
-    reader._layouts = layouts
-    return reader
+    return RecordReader(SETTINGS, wire.MSGPACK, layouts=layouts)
 
 
 def _read(reader, raw):
@@ -111,4 +109,4 @@ def test_the_number_of_layouts_is_bounded():
     layouts = Layouts()
     for count in range(8, 400):
         layouts.keep({f"s{place}": 0.0 for place in range(count)})
-    assert len(layouts._layouts) <= 64
+    assert len(layouts) <= 64

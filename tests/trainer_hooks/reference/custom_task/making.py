@@ -51,11 +51,10 @@ def environment_of(tokenizer, tool, **changes):
 
 def say(environment, episode, text):
     """Pass a text token by token, and return the feedback as text; None where the action has not ended."""
-    tokenizer = environment._tokenizer
     is_due = False
-    for token in tokenizer(text, add_special_tokens=False)["input_ids"]:
+    for token in environment.encode(text):
         is_due = episode.step(token)
-    return tokenizer.decode(environment.feedback([episode])[0]) if is_due else None
+    return environment.decode(environment.feedback([episode])[0]) if is_due else None
 
 
 @contextmanager

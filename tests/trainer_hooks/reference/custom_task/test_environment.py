@@ -24,7 +24,7 @@ class Recording:
 def waiting(environment, text):
     """An episode whose action has just ended."""
     episode = environment.episode(questions()[0])
-    for token in environment._tokenizer(text, add_special_tokens=False)["input_ids"]:
+    for token in environment.encode(text):
         episode.step(token)
     return episode
 

@@ -48,9 +48,9 @@ def test_a_wrong_answer_ends_the_episode_without_reward(environment, episode):
 def test_an_action_that_cannot_be_read_is_answered_so(environment, episode, action):
     """Missing tags, empty bodies, an empty response and endless talk are counted, answered and survived."""
     feedback = None
-    for token in environment._tokenizer(action, add_special_tokens=False)["input_ids"]:
+    for token in environment.encode(action):
         if episode.step(token):
-            feedback = environment._tokenizer.decode(environment.feedback([episode])[0])
+            feedback = environment.decode(environment.feedback([episode])[0])
             break
     assert "could not be read" in feedback
     assert (episode.is_over, episode.tool_calls, episode.tool_calls_valid) == (False, 1, 0)
@@ -80,12 +80,12 @@ def test_answer_tokens_run_from_the_opening_tag_to_the_end_of_the_action(environ
     say(environment, episode, "<search>capital of Spain</search>")
     assert not any(episode.answer_mask)
     before = len(episode.answer_mask)
-    ids = environment._tokenizer("<think>so</think><answer>Lima</answer>", add_special_tokens=False)["input_ids"]
+    ids = environment.encode("<think>so</think><answer>Lima</answer>")
     for token in ids:
         episode.step(token)
     assert len(episode.answer_mask) == before + len(ids)
     marked = [token for token, inside in zip(ids, episode.answer_mask[before:], strict=True) if inside]
-    text = environment._tokenizer.decode(marked)
+    text = environment.decode(marked)
     assert text.endswith("<answer>Lima</answer>")
     assert len(text) <= len("<answer>Lima</answer>") + 1
 

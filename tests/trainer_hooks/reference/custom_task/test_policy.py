@@ -84,7 +84,7 @@ def test_statistics_in_parts_are_those_of_the_whole(policy, environment, monkeyp
     rollout = sampled(policy, environment, group=1)
     found = []
     for most in (2**26, 2000):
-        monkeypatch.setattr(statistics, "_MOST_LOGITS", most)
+        monkeypatch.setattr(statistics, "MOST_LOGITS", most)
         policy.zero_grad()
         logprobs, entropies = token_statistics(policy, rollout.tokens, rollout.mask)
         torch.autograd.backward(logprobs.sum())

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import trainer_hooks
-from tests.bad_collectors import BAD_COLLECTORS
+from tests.bad_collectors import BAD_COLLECTORS, connect_impatiently
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.reference.builtin_task.environment import FactsEnvironment
 from trainer_hooks.reference.policy.warm_start import warm_start
@@ -312,9 +312,8 @@ def test_a_watched_run_ends_with_the_weights_of_an_unwatched_one(tiny, tmp_path,
     alone, watched = trainer_of(config), trainer_of(config)
     Loop(config, alone, trainer_hooks.NullMonitor(), lambda _: None).run()
     with BAD_COLLECTORS[failure]() as url:
-        monitor = trainer_hooks.connect(url, run="r")
+        monitor = connect_impatiently(url, close_timeout_seconds=0.2)
         Loop(config, watched, monitor, lambda _: None).run()
-        monitor._close_timeout_seconds = 0.2
         monitor.close()
     assert torch.equal(weights(watched), weights(alone))
     assert torch.equal(watched.generator.get_state(), alone.generator.get_state())
