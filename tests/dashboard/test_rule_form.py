@@ -91,7 +91,8 @@ def test_a_form_that_is_opened_shows_what_its_condition_has():
 
 
 def _by_id(form, wanted):
-    return next(each for each in form._traverse() if getattr(each, "id", None) == wanted)
+    walk = form._traverse()  # noqa: SLF001 - Dash has no public one
+    return next(each for each in walk if getattr(each, "id", None) == wanted)
 
 
 def test_the_form_shows_what_a_condition_has():

@@ -115,7 +115,8 @@ class OneWayHome(TorchDispatchMode):
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded in function.tags:
             self.random.append(function)
-        is_copy = function is torch.ops.aten._to_copy.default and args[0].device == META
+        copy = torch.ops.aten._to_copy.default  # noqa: SLF001 - torch's own name
+        is_copy = function is copy and args[0].device == META
         if is_copy and torch.device(kwargs.get("device", META)) == PROCESSOR:
             self.copies += 1
             return torch.zeros(args[0].shape, dtype=kwargs.get("dtype", args[0].dtype))

@@ -113,12 +113,8 @@ def test_momentum_and_scaling_are_split_by_the_gradients_that_made_them(tiny):
     rate, (first, second) = adamw.param_groups[0]["lr"], adamw.param_groups[0]["betas"]
     decomposition = Decomposition(trainer.learner, batch)
     groups, right = batch.group_ids.tolist(), (batch.rewards > 0).tolist()
-    mixed = {
-        group
-        for group in groups
-        if len({is_right for of, is_right in zip(groups, right, strict=True) if of == group}) > 1
-    }
-    kept = [row for row, group in enumerate(groups) if group in mixed and right[row]]
+    wrong = {group for group, is_right in zip(groups, right, strict=True) if not is_right}
+    kept = [row for row, group in enumerate(groups) if right[row] and group in wrong]
     expected = {name: torch.zeros(len(kept)) for name in (*MOMENTUM_PARTS, *SCALING_PARTS)}
     carried = {(group, sign): 0.0 for group in set(groups) for sign in (True, False)}
     rest, earlier = 0.0, flat(adamw.state[weight]["exp_avg"] for weight in model.parameters())
