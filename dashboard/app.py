@@ -152,7 +152,7 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
         except ApiError as error:
             return PlainTextResponse(str(error), status_code=error.status)
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        return StreamingResponse(_joined(first, chunks), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(_join(first, chunks), media_type="text/event-stream", headers=headers)
 
     @app.get("/api/v1/alerts/{alert_id}/incident")
     async def incident(request: Request, alert_id: str) -> Response:
@@ -170,7 +170,7 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
     return app
 
 
-async def _joined(first: bytes, others: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+async def _join(first: bytes, others: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     async with contextlib.aclosing(others):
         yield first
         async for chunk in others:

@@ -37,7 +37,7 @@ def html_text(content: object) -> str:
         return ""
     tag, props = TAGS.get(kind) or kind[1].lower(), described["props"]
     text = f"<{tag}{_attributes(props)}>"
-    return text if tag in WITHOUT_END else f"{text}{_drawn(props) or html_text(props.get('children'))}</{tag}>"
+    return text if tag in WITHOUT_END else f"{text}{_draw(props) or html_text(props.get('children'))}</{tag}>"
 
 
 def _attributes(props: Mapping[str, object]) -> str:
@@ -55,7 +55,7 @@ def _style(style: object) -> str:
     return ";".join(f"{re.sub('[A-Z]', lambda at: f'-{at[0].lower()}', name)}:{value}" for name, value in style.items())
 
 
-def _drawn(props: Mapping[str, object]) -> str:
+def _draw(props: Mapping[str, object]) -> str:
     """Return the content that assets/draw_elements.js would draw into an element."""
     if "data-number" in props:
         return escape(_number(str(props["data-number"])))

@@ -126,7 +126,7 @@ def create_app(
     enforce = _enforcement(collector, proxies)
 
     def secure(inner: ASGIApp) -> ASGIApp:
-        secured = _secured(enforce(inner), settings, bodies)
+        secured = _secure(enforce(inner), settings, bodies)
         return secured if otlp is None else otlp.requests(secured, prefix=API, direct=app.direct)
 
     app.secure = secure
@@ -173,7 +173,7 @@ def _enforcement(collector: Collector, proxies: TrustedProxies | None) -> Callab
     return lambda app: Enforcement(app, identification=identification, limits=limits, store=collector.store)
 
 
-def _secured(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMiddleware:
+def _secure(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMiddleware:
     return SecurityMiddleware(
         app,
         hosts=HostPolicy.of(bound_to=settings.host, allowed=settings.allowed_hosts.split(",")),

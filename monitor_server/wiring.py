@@ -86,7 +86,7 @@ def build_collector(
         max_subscriptions=max_streams,
         max_per_client=settings.max_streams_per_client,
     )
-    relay = Relay(broadcast, open_channel=store.open_notifications, on_relayed=exposition.relayed)
+    relay = Relay(broadcast, open_channel=store.open_notifications, on_relayed=exposition.count_relayed)
     activity = Activity()
     is_projecting = settings.role in {"all", "projector"}
     link_secrets = LinkSecrets(settings.link_secret_file)
@@ -103,7 +103,7 @@ def build_collector(
             public_url=settings.link_url,
             links=LinkIssuer(link_secrets, public_url=settings.link_url, seconds=settings.link_minutes * 60.0),
             clock=clock,
-            on_result=exposition.notified,
+            on_result=exposition.count_delivery,
             on_alerts=lambda changed: publish(_alert_events(changed)),
             span=span,
         )
@@ -129,7 +129,7 @@ def build_collector(
     with store.read() as repositories:
         known_rules.refresh(repositories)
     projection = Projection(
-        Tracker(engine, rules=RuleTracker(known_rules), on_seconds=exposition.detected),
+        Tracker(engine, rules=RuleTracker(known_rules), on_seconds=exposition.count_detection),
         settings=settings,
         clock=clock,
         is_watched=lambda: relay.is_watched,
@@ -163,7 +163,7 @@ def build_collector(
         store,
         policy,
         interval_seconds=settings.retention_seconds,
-        on_removed=lambda removed: exposition.removed(removed.table, removed.rows),
+        on_removed=lambda removed: exposition.count_removed(removed.table, removed.rows),
     )
     exposition.watch_removals(REMOVED_FROM if is_projecting else ())
     keys = KnownKeys(store, clock=clock, on_changed=broadcast.recheck)

@@ -132,7 +132,7 @@ def _delete(address: str, database: str) -> None:
     try:
         while True:
             with store.read() as reading:
-                left = reading.retention.deleted()
+                left = reading.retention.deleted_runs()
             if not left:
                 return
             if time.monotonic() > end:

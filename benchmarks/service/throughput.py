@@ -194,7 +194,7 @@ def _drained(url: str, *, steps: int, count: int) -> float:
 
 def _waiting_records(core: Core) -> int:
     with core.store.read() as repositories:
-        return repositories.projection_queue.unprojected()
+        return repositories.projection_queue.unprojected_entries()
 
 
 def lag_table(kinds: dict[str, NewDatabase], *, seconds: float) -> str:

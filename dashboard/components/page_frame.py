@@ -140,13 +140,13 @@ def message(title: str, detail: str) -> Component:
         role="alert",
         children=[
             html.H1(title),
-            html.P(_shortened(detail)),
+            html.P(_shorten(detail)),
             html.P([html.A("Try again", href="", className="button"), dcc.Link("All runs", href="/")]),
         ],
     )
 
 
-def _shortened(detail: str) -> str:
+def _shorten(detail: str) -> str:
     words = (word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}…" for word in detail.split())
     return shorten(" ".join(words), LONGEST_DETAIL, placeholder=" …")
 

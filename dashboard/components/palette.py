@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.collector_client.types.runs import RunItem, shown_name
-from dashboard.components.run_choice import searched
+from dashboard.components.run_choice import search_text
 from dashboard.ids import frame as frame_ids
 
 __all__ = ["palette", "palette_links"]
@@ -37,7 +37,7 @@ def palette_links(typed: str, runs: Sequence[RunItem], *, problem: str = "") -> 
         runs: The runs that match it.
         problem: Why the runs cannot be read; empty if they are.
     """
-    begins = searched(typed).lower()
+    begins = search_text(typed).lower()
     pages = [(name, "page", href) for name, href in PAGES.items() if name.lower().startswith(begins)]
     found = [*pages, *((shown_name(run), run["project"], f"/runs/{run['id']}") for run in runs)]
     parts: list[Component] = [html.Ul([html.Li(_link(*each)) for each in found])] if found else []

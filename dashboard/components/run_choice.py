@@ -8,7 +8,7 @@ from dash import dcc
 from dashboard.collector_client.types.runs import RunItem, shown_name
 from dashboard.components.choices import choice_text
 
-__all__ = ["NO_RUN", "SEARCHING", "choice_labels", "run_choice", "run_options", "searched"]
+__all__ = ["NO_RUN", "SEARCHING", "choice_labels", "run_choice", "run_options", "search_text"]
 
 NO_RUN: Final = "No run matches."
 SEARCHING: Final = "Searching the runs…"  # shown until the answer for the typed text arrives
@@ -63,7 +63,7 @@ def run_options(found: Sequence[RunItem], kept: Sequence[RunItem] = (), *, text:
     return [*matching.values(), *(_option(run, "") for run in kept if run["id"] not in matching)]
 
 
-def searched(text: object) -> str:
+def search_text(text: object) -> str:
     """Return the search text for the collector: a few words without control characters."""
     shown = "".join(letter if letter.isprintable() else " " for letter in str(text or "")[:MAX_LETTERS])
     return " ".join(shown.split()[:MAX_WORDS])

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from dashboard.collector_client.types.runs import PhaseItem, RunDetail, RunItem, SeriesItem, shown_name
 from dashboard.figures.curves.lines import log_dtick
-from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
+from dashboard.figures.curves.smoothing import smooth, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.theme import LIGHT
 
@@ -136,7 +136,7 @@ def overlay_figure(
     curves = {run.place: points for run in runs if (points := _points(run, signal, align))}
     lines = {place: _within(_smooth(points, smoothing), zoom) for place, points in curves.items()}
     if is_grouped:
-        traces = _grouped({place: points for place, points in lines.items() if points}, settings_of(runs))
+        traces = _draw_groups({place: points for place, points in lines.items() if points}, settings_of(runs))
     else:
         held = {run.place: run for run in runs}
         longest = _span([point for points in lines.values() for point in points])
@@ -193,7 +193,7 @@ def _smooth(points: Points, smoothing: float) -> list[tuple[float, float | None]
     where, values = [place for place, _ in points], [value for _, value in points]
     if not smoothing:
         return [(place, value if math.isfinite(value) else None) for place, value in points]
-    curve = smoothed(where, values, smoothing=smoothing, unit=smoothing_unit(where))
+    curve = smooth(where, values, smoothing=smoothing, unit=smoothing_unit(where))
     return list(zip(where, curve.values, strict=True))
 
 
@@ -211,7 +211,7 @@ def _line(name: str, place: int, points: Sequence[tuple[float, float | None]], *
     }
 
 
-def _grouped(curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Compared]]) -> list[Figure]:
+def _draw_groups(curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Compared]]) -> list[Figure]:
     """Draw each setting as the median over its seeds, with the range from the least to the largest behind it."""
     ends = [where for points in curves.values() for where, _ in (points[0], points[-1])]
     if not ends:
@@ -222,7 +222,7 @@ def _grouped(curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Compar
         drawn = [curves[run.place] for run in seeds if run.place in curves]
         if not drawn:
             continue
-        rows = _binned(drawn, edges)
+        rows = _bin(drawn, edges)
         colour, _ = style_of(number)
         hidden = {"showlegend": False, "hoverinfo": "skip", "hovertemplate": None}
         edge = {"line": {"width": 0, "color": colour}, **hidden}
@@ -235,7 +235,7 @@ def _grouped(curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Compar
     return traces
 
 
-def _binned(curves: Sequence[Curve], edges: Sequence[float]) -> list[tuple[float, list[float]]]:
+def _bin(curves: Sequence[Curve], edges: Sequence[float]) -> list[tuple[float, list[float]]]:
     """Return, for each bin of the axis, the mean of each run that has points in it."""
     rows: list[dict[int, list[float]]] = [{} for _ in edges]
     for number, points in enumerate(curves):

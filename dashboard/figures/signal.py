@@ -20,7 +20,7 @@ from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import Line
 from dashboard.theme import LIGHT, PRIMARY
 
-__all__ = ["merged", "places", "signal_figure"]
+__all__ = ["merge", "places", "signal_figure"]
 
 MAX_MARKS: Final = 60
 MARGIN: Final = {"l": 52, "r": 10, "t": 6, "b": 26, "pad": 0}
@@ -38,7 +38,7 @@ def places(series: SeriesItem, axis: str, tokens: TokenAxis | None = None) -> li
     return [1000 * time for time in times] if axis == "time" and times else list(map(float, series["steps"]))
 
 
-def merged(coarse: SeriesItem, fine: SeriesItem) -> SeriesItem:
+def merge(coarse: SeriesItem, fine: SeriesItem) -> SeriesItem:
     """Replace the points of a thinned series by the points of a finer series, in the interval of the finer series."""
     if not fine["steps"]:
         return coarse
@@ -86,7 +86,7 @@ def signal_figure(
         traces.append(mark_trace(marks, axis="y2", height=0.06, place=_placing(series, where, view)))
     bands = bands_of(phases, series["steps"][-1])
     shapes = [*band_shapes(bands, NO_STRIP), *mark_lines(marks), *alert_lines(gravest(alerts))]
-    shapes = _moved(shapes, series, where, view)
+    shapes = _move(shapes, series, where, view)
     if expected is not None:
         area = expected_area(
             expected,
@@ -103,7 +103,7 @@ def signal_figure(
     if view.zoom and where[-1] > view.zoom[1] * _per_unit(view):  # else a step that is pushed may lie above or below
         layout |= _with_range(layout, whole_range(seen, is_log=view.is_log))
     if view.is_clipped:
-        layout |= _clipped(layout, seen, view)
+        layout |= _clip(layout, seen, view)
     return {"data": traces, "layout": layout}
 
 
@@ -127,7 +127,7 @@ def _traces(series: SeriesItem, where: list[float], view: View) -> list[Figure]:
     return [raw, marks, average]
 
 
-def _moved(shapes: Sequence[Figure], series: SeriesItem, where: list[float], view: View) -> list[Figure]:
+def _move(shapes: Sequence[Figure], series: SeriesItem, where: list[float], view: View) -> list[Figure]:
     """Place shapes that are stated in steps on the axis of the panel."""
     if where == series["steps"] and view.axis != "log":
         return list(shapes)
@@ -191,7 +191,7 @@ def _with_range(layout: Figure, ends: tuple[float, float] | None) -> Figure:
     return {"yaxis": {**cast("Figure", layout["yaxis"]), "range": list(ends), "autorange": False}}
 
 
-def _clipped(layout: Figure, seen: Sequence[float], view: View) -> Figure:
+def _clip(layout: Figure, seen: Sequence[float], view: View) -> Figure:
     """Return the changes of the layout that leave out outliers: the value axis, and the number of points beyond it."""
     found = inner_range(seen, is_log=view.is_log)
     if found is None:

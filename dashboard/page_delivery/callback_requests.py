@@ -129,7 +129,7 @@ class DashRequests:
     async def _update(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await Request(scope, receive).body()
         try:
-            update = self._checked(json.loads(body))
+            update = self._rebuild_update(json.loads(body))
         except (ValueError, RecursionError) as error:  # JSON's own errors are ValueErrors
             problem = f"the body must be an update of one of this dashboard's outputs: {error}"
             await _refuse(422, "InvalidField", problem)(scope, receive, send)
@@ -148,7 +148,7 @@ class DashRequests:
 
         await self._app(scope, replay, self._with_policy(sending))
 
-    def _checked(self, update: object) -> dict[str, object]:
+    def _rebuild_update(self, update: object) -> dict[str, object]:
         """Rebuild an update from its checked parts.
 
         Raises:
@@ -192,7 +192,7 @@ async def refuse_unknown_path(request: Request, error: Exception) -> JSONRespons
 
 
 def _outputs(given: object, declared: Any) -> object:  # noqa: ANN401 - Dash's own type has no name
-    places, outputs = _listed(given), _listed(declared)
+    places, outputs = _to_list(given), _to_list(declared)
     is_of_shape = isinstance(given, list) == isinstance(declared, list) and len(places) == len(outputs)
     if not (is_of_shape and all(map(_are_of_output, places, outputs))):
         raise ValueError("outputs must be those of output")
@@ -221,7 +221,7 @@ def _fits(identity: object, pattern: Mapping[str, object]) -> bool:
     )
 
 
-def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - likewise
+def _to_list(value: Any) -> list[Any]:  # noqa: ANN401 - likewise
     return value if isinstance(value, list) else [value]
 
 

@@ -50,9 +50,9 @@ class Compressed:
             is_script = path.startswith(SCRIPTS) and start["status"] == 200  # noqa: PLR2004 - HTTP's "OK"
             if len(body) > SMALL_BYTES:
                 level = SCRIPT_LEVEL if is_script else ANSWER_LEVEL
-                start, body = await asyncio.to_thread(_compressed, start, body, level)
+                start, body = await asyncio.to_thread(_compress, start, body, level)
             if is_script:
-                start = _cached(start)
+                start = _allow_caching(start)
                 if len(self._kept) < MAX_KEPT:
                     self._kept[path] = start, body
         await send(start)
@@ -79,14 +79,14 @@ async def answer_of(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Messa
     return start, b"".join(chunks)
 
 
-def _cached(start: Message) -> Message:
+def _allow_caching(start: Message) -> Message:
     headers = list(start["headers"])
     if all(name.lower() != b"cache-control" for name, _ in headers):
         headers.append((b"cache-control", SHORT_CACHE))
     return {**start, "headers": headers}
 
 
-def _compressed(start: Message, body: bytes, level: int) -> tuple[Message, bytes]:
+def _compress(start: Message, body: bytes, level: int) -> tuple[Message, bytes]:
     squeezed = gzip.compress(body, compresslevel=level, mtime=0)
     headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
     headers += [

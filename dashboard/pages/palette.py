@@ -7,7 +7,7 @@ from dash import Dash, Input, Output
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.components.palette import palette_links
-from dashboard.components.run_choice import searched
+from dashboard.components.run_choice import search_text
 from dashboard.ids import frame as frame_ids
 
 __all__ = ["register"]
@@ -20,7 +20,7 @@ def register(app: Dash, api_url: str) -> None:
 
     async def find(text: str | None) -> object:
         typed = str(text or "")
-        wanted = searched(typed)
+        wanted = search_text(typed)
         try:
             async with ApiClient(api_url) as api:
                 return palette_links(typed, await api.runs.matching(wanted, limit=SHOWN) if wanted else [])

@@ -7,7 +7,7 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
-from dashboard.components.run_choice import NO_RUN, SEARCHING, choice_labels, run_options, searched
+from dashboard.components.run_choice import NO_RUN, SEARCHING, choice_labels, run_options, search_text
 
 __all__ = ["OFFERED", "register"]
 
@@ -18,7 +18,7 @@ def register(app: Dash, api_url: str, *controls: str) -> None:
     """Register the callback of each of these controls."""
 
     async def offer(text: str | None, chosen: str | list[str] | None) -> tuple[object, object]:
-        wanted = searched(text)
+        wanted = search_text(text)
         kept = [run_id for run_id in (chosen if isinstance(chosen, list) else [chosen]) if isinstance(run_id, str)]
         try:
             async with ApiClient(api_url) as api:

@@ -26,7 +26,7 @@ def hide(number: int) -> int:
         return number
     left, right = number >> HALF_BITS & MASK, number & MASK
     for place in range(ROUNDS):
-        left, right = right, left ^ _mixed(secret, place, right)
+        left, right = right, left ^ _mix(secret, place, right)
     return left << HALF_BITS | right
 
 
@@ -37,10 +37,10 @@ def reveal(cursor: int) -> int:
         return cursor
     left, right = cursor >> HALF_BITS & MASK, cursor & MASK
     for place in reversed(range(ROUNDS)):
-        left, right = right ^ _mixed(secret, place, left), left
+        left, right = right ^ _mix(secret, place, left), left
     return left << HALF_BITS | right
 
 
-def _mixed(secret: bytes, place: int, half: int) -> int:
+def _mix(secret: bytes, place: int, half: int) -> int:
     digest = blake2b(half.to_bytes(4), key=secret, person=b"cursor", salt=bytes([place]), digest_size=4).digest()
     return int.from_bytes(digest) & MASK

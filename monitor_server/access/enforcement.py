@@ -85,7 +85,7 @@ class Enforcement:
             return
         scope[CALLER], scope[ENFORCEMENT] = caller, self
         if caller is not None and caller.name is not None and scope["path"].startswith(DASHBOARD_UPDATES):
-            scope = self._delegated(scope, caller)
+            scope = self._delegated_scope(scope, caller)
         token = CURSOR_SECRET.set(self._cursor_secret(caller))
         try:
             await self._app(scope, receive if counted is None else self._counting(receive, counted), send)
@@ -165,7 +165,7 @@ class Enforcement:
         with self._store.read() as reading:
             return reading.runs.project(id_) if is_run else reading.alerts.project(id_)
 
-    def _delegated(self, scope: Scope, caller: Caller) -> Scope:
+    def _delegated_scope(self, scope: Scope, caller: Caller) -> Scope:
         """Return a scope in which a delegation for the API replaces the browser's own credentials."""
         scope = {
             **scope,

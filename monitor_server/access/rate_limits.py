@@ -44,7 +44,7 @@ class RateLimits:
         Raises:
             TooManyRequests: If the caller has sent too many requests or bytes. Then the request is not counted.
         """
-        levels = self._refilled(caller)
+        levels = self._refill(caller)
         missing = (1.0 - levels[0], -levels[1])
         seconds = max(lacks / rate if lacks > 0 else 0.0 for lacks, rate in zip(missing, self._rates, strict=True))
         if seconds > 0:
@@ -57,9 +57,9 @@ class RateLimits:
 
     def count_bytes(self, caller: str, more: int) -> None:
         """Count bytes of a body that have arrived."""
-        self._refilled(caller)[1] -= more
+        self._refill(caller)[1] -= more
 
-    def _refilled(self, caller: str) -> list[float]:
+    def _refill(self, caller: str) -> list[float]:
         now = self._time()
         full = [rate * BURST_SECONDS for rate in self._rates]
         levels = self._levels.setdefault(caller, [*full, now])

@@ -91,7 +91,7 @@ def sign(
     secret: bytes, *, run_id: str, alert_id: str, action: str, channel: str, message_id: str, expires_at: float
 ) -> str:
     """Return the token of a link: a signature over all data that the link depends on."""
-    return _encoded(secret, "link", run_id, alert_id, action, channel, message_id, repr(float(expires_at)))
+    return _sign(secret, "link", run_id, alert_id, action, channel, message_id, repr(float(expires_at)))
 
 
 def is_signed(token: str, link: StoredLink, secret: bytes) -> bool:
@@ -116,7 +116,7 @@ def hash_token(token: str) -> str:
 def confirmation(secret: bytes, hashed: str, *, now: float) -> str:
     """Return the value in the form of a confirmation page: nobody can act on a link without opening the page."""
     issued_at = str(int(now))
-    return f"{issued_at}.{_encoded(secret, 'confirmation', hashed, issued_at)}"
+    return f"{issued_at}.{_sign(secret, 'confirmation', hashed, issued_at)}"
 
 
 def is_confirmed(given: str, secret: bytes, hashed: str, *, now: float) -> bool:
@@ -125,10 +125,10 @@ def is_confirmed(given: str, secret: bytes, hashed: str, *, now: float) -> bool:
     if not (issued_at.isascii() and issued_at.isdigit() and len(issued_at) < ID_DIGITS):
         return False
     is_recent = -CONFIRMATION_SECONDS <= now - float(issued_at) <= CONFIRMATION_SECONDS
-    expected = _encoded(secret, "confirmation", hashed, issued_at)
+    expected = _sign(secret, "confirmation", hashed, issued_at)
     return hmac.compare_digest(expected.encode(), signed.encode()) and is_recent
 
 
-def _encoded(secret: bytes, *parts: str) -> str:
+def _sign(secret: bytes, *parts: str) -> str:
     signature = hmac.new(secret, "\0".join(parts).encode(), hashlib.sha256).digest()
     return base64.urlsafe_b64encode(signature).rstrip(b"=").decode()

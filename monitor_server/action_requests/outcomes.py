@@ -49,9 +49,9 @@ class RequestOutcomes:
                 with self._store.write() as repositories:
                     self._write(repositories, now)
         except Exception as error:  # noqa: BLE001 - it is logged, and the other periodic work continues
-            self._failures.failed(error)
+            self._failures.note_failure(error)
         else:
-            self._failures.succeeded()
+            self._failures.note_success()
 
     def _is_due(self, repositories: Repositories, now: float) -> bool:
         unfollowed = repositories.action_requests.unfollowed()

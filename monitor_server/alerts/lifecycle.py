@@ -182,7 +182,7 @@ class Lifecycle:
             if following.stage != current.stage or step.change not in (Change.DATA_LOST, Change.DATA_RETURNED):
                 entries.append((following, step.entry))
             current = following
-        silenced = _silenced(current, silences, now=now)
+        silenced = _apply_silences(current, silences, now=now)
         if silenced is not None:
             current, entry = silenced
             entries.append((current, entry))
@@ -256,7 +256,7 @@ def _is_found_in_silence(alert: Alert) -> bool:
     )
 
 
-def _silenced(alert: Alert, silences: Sequence[Silence], *, now: float) -> tuple[Alert, HistoryEntry] | None:
+def _apply_silences(alert: Alert, silences: Sequence[Silence], *, now: float) -> tuple[Alert, HistoryEntry] | None:
     """Return an alert after the silences of its run, with the entry for its history; None if they change nothing.
 
     `alerts.silencing` ends a silence whose time is over, and notifies people of the alerts that still fire.

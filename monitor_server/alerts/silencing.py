@@ -66,9 +66,9 @@ class Silencing:
                 self.report(applied)
                 is_due = applied.has_more
         except Exception as error:  # noqa: BLE001 - it is logged, and the other periodic work continues
-            self._failures.failed(error)
+            self._failures.note_failure(error)
         else:
-            self._failures.succeeded()
+            self._failures.note_success()
 
     def report(self, applied: AppliedSilences) -> None:
         """Report the changes of a slice after the commit."""
@@ -83,11 +83,11 @@ class Silencing:
         changed: list[tuple[Run, Alert]] = []
         released = silences.released_alerts(limit=ALERTS_PER_SLICE)
         has_more = len(released) == ALERTS_PER_SLICE
-        for run, alerts in _locked(repositories, released):
+        for run, alerts in _lock_runs(repositories, released):
             changed += [(run, self._release(repositories, run, alert, now)) for alert in alerts]
         for silence in silences.unapplied(now=now):
             covered = silences.covered_alerts(silence, limit=ALERTS_PER_SLICE)
-            for run, alerts in _locked(repositories, covered):
+            for run, alerts in _lock_runs(repositories, covered):
                 changed += [(run, _silence(repositories, silence, alert, now)) for alert in alerts]
             if len(covered) == ALERTS_PER_SLICE:
                 has_more = True
@@ -124,7 +124,7 @@ def _silence(repositories: Repositories, silence: Silence, alert: Alert, now: fl
     return silenced
 
 
-def _locked(repositories: Repositories, alerts: Sequence[Alert]) -> list[tuple[Run, list[Alert]]]:
+def _lock_runs(repositories: Repositories, alerts: Sequence[Alert]) -> list[tuple[Run, list[Alert]]]:
     """Lock the runs of alerts, and return each with the current state of its alerts; alerts that ended are left out."""
     wanted: dict[str, set[str]] = defaultdict(set)
     for alert in alerts:

@@ -71,7 +71,7 @@ def response_pairs(
     """Pair the sampled responses of some steps; the newest `MAX_RESPONSES` of them are compared."""
     stored = list(reading.responses.page(run_id, limit=MAX_RESPONSES, from_step=from_step, to_step=to_step))
     by_id = {_id(one): one for one in stored}
-    different = distinct([_sampled(one) for one in stored])
+    different = distinct([_build_sampled(one) for one in stored])
     measure, leading = displaced(different, most=len(different))
     pairs: list[Resembling] = []
     named: dict[str, StoredResponse] = {}
@@ -95,9 +95,9 @@ def attribution(reading: Repositories, alert: Alert) -> Attribution:
         kind=alert.kind,
         opened_step=alert.opened_step,
         signals=_signals(reading, alert) if then is None else _signals_then(reading, alert, then, ranges),
-        responses=[_sampled(one) for one in stored],
+        responses=[_build_sampled(one) for one in stored],
     )
-    return _shaped(reading, alert, found, {_id(one): one for one in stored})
+    return _shape_answer(reading, alert, found, {_id(one): one for one in stored})
 
 
 def _signals(reading: Repositories, alert: Alert) -> dict[str, Signal]:
@@ -130,10 +130,10 @@ def _signals_then(reading: Repositories, alert: Alert, then: int, ranges: Ranges
                 rows |= zip(read.steps, zip(*read.values, strict=True), strict=True)
         if len(rows) >= ROWS or not start:
             break
-    return {name: _observed(rows, place) for place, name in enumerate(names)}
+    return {name: _observed_signal(rows, place) for place, name in enumerate(names)}
 
 
-def _observed(rows: Mapping[int, Sequence[float | None]], place: int) -> Signal:
+def _observed_signal(rows: Mapping[int, Sequence[float | None]], place: int) -> Signal:
     """Return the steps at which the signal of a place was observed, ascending, and its values."""
     found = {step: value for step, values in sorted(rows.items()) if (value := values[place]) is not None}
     return np.array(list(found), dtype=np.int64), np.array(list(found.values()), dtype=np.float64)
@@ -144,7 +144,7 @@ def _id(stored: StoredResponse) -> str:
     return str(hide(stored.number))
 
 
-def _sampled(stored: StoredResponse) -> Sampled:
+def _build_sampled(stored: StoredResponse) -> Sampled:
     response = stored.response
     arrays = {
         name: None if (array := getattr(response, name)) is None else array.to_numpy()
@@ -166,7 +166,9 @@ def _sampled(stored: StoredResponse) -> Sampled:
     )
 
 
-def _shaped(reading: Repositories, alert: Alert, found: Explanation, stored: dict[str, StoredResponse]) -> Attribution:
+def _shape_answer(
+    reading: Repositories, alert: Alert, found: Explanation, stored: dict[str, StoredResponse]
+) -> Attribution:
     leading = [response.id for response in found.displaced]
     named = dict.fromkeys([*leading, *(pair.response for pair in found.resembling)])
     return Attribution(

@@ -41,13 +41,13 @@ Asking = Annotated[Caller, Depends(_caller)]
 READS = 4
 
 
-async def _admitted(collector: Serving) -> AsyncIterator[None]:
+async def _admit(collector: Serving) -> AsyncIterator[None]:
     with collector.waiting_reads.admit():
         yield
 
 
 # `_reading` depends on this, so the request is admitted before it waits for its turn.
-Admitted = Annotated[None, Depends(_admitted, scope="function")]
+Admitted = Annotated[None, Depends(_admit, scope="function")]
 
 
 def _reading(collector: Serving, _admitted: Admitted) -> Iterator[Repositories]:

@@ -41,22 +41,22 @@ class ErrorBody(BaseModel):
     detail: str
 
 
-def _declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def _declare_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorBody, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
-GUARD_REFUSALS = _declared(401, 403, 421, 429, 503)
+GUARD_REFUSALS = _declare_errors(401, 403, 421, 429, 503)
 """Errors that every route may return: a missing key or permission, a foreign origin or host name, too
 many requests of a key, and a store that does not answer."""
-REFUSALS = GUARD_REFUSALS | _declared(422)
+REFUSALS = GUARD_REFUSALS | _declare_errors(422)
 """Errors that every route of the API may return in addition."""
-NOT_FOUND = _declared(404)
+NOT_FOUND = _declare_errors(404)
 """The error of a route for an unknown id."""
-CONFLICT = _declared(409)
+CONFLICT = _declare_errors(409)
 """The error of a route for a run whose trainer still sends."""
-CHANNEL_FAILED = _declared(502)
+CHANNEL_FAILED = _declare_errors(502)
 """The error of a route that sends a message to a channel, if the channel does not accept it."""
-BODY_REFUSALS = _declared(400, 413, 415)
+BODY_REFUSALS = _declare_errors(400, 413, 415)
 """Errors that a route which reads a body may return."""
 
 
@@ -88,7 +88,7 @@ def install_error_handlers(app: FastAPI) -> None:
     async def client_disconnected(_: Request, __: Exception) -> Response:
         return Response(status_code=NOBODY_LISTENS)
 
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+    async def answer_unexpected(request: Request, error: Exception) -> JSONResponse:
         path = request.url.path
         # The rest of a link's address grants the right to act.
         shown = f"{LINKS}..." if path.startswith(LINKS) else path
@@ -99,7 +99,7 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, invalid_request)
     app.add_exception_handler(ClientDisconnect, client_disconnected)
-    app.add_exception_handler(Exception, unexpected)
+    app.add_exception_handler(Exception, answer_unexpected)
 
 
 def _response(status: int, error: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

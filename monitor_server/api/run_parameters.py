@@ -31,7 +31,7 @@ GroupedBy = Literal["project", "phase", "status", "setting", "tag", "owner"]
 Offset = Annotated[int, Query(ge=0, le=1_000_000, description="Number of items to skip at the beginning")]
 
 
-async def _closed(
+async def _read_closed(
     closed: Annotated[
         list[Annotated[str, Field(max_length=MAX_TEXT)]] | None,
         Query(
@@ -43,7 +43,7 @@ async def _closed(
     return closed or []
 
 
-Closed = Annotated[list[str], Depends(_closed)]
+Closed = Annotated[list[str], Depends(_read_closed)]
 
 
 def read_sort(stated: str) -> str:
@@ -103,7 +103,7 @@ Sort = Annotated[list[Sorting], Depends(_sort)]
 Where = Annotated[str, AfterValidator(read_condition), WithJsonSchema({"type": "string", "pattern": WHERE})]
 
 
-async def _wanted(
+async def _wanted_runs(
     *,
     asking: Asking,
     project: str | None = None,
@@ -147,7 +147,7 @@ async def _wanted(
     )
 
 
-Wanted = Annotated[RunFilter | None, Depends(_wanted)]
+Wanted = Annotated[RunFilter | None, Depends(_wanted_runs)]
 
 
 def _condition(stated: str) -> Condition:

@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from monitor_server.attribution.action_likelihoods import ActionChange, action_changes, crossing
-from monitor_server.attribution.displaced import Measure, SampledAction, Token, displaced, sampled_actions, tokens
+from monitor_server.attribution.displaced import (
+    Measure,
+    SampledAction,
+    Token,
+    displaced,
+    sampled_actions,
+    tokens,
+)
 from monitor_server.attribution.onsets import Moved, Signal, moved_signals
 from monitor_server.attribution.remedies import Remedy, remedies
 from monitor_server.attribution.resemblance import Resembling, resembling

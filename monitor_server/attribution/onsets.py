@@ -72,19 +72,19 @@ def moved_signals(signals: Mapping[str, Signal], *, opened_step: int) -> list[Mo
         found = [
             moved
             for name, (steps, values) in signals.items()
-            if name in VITALS and (moved := _moved(name, steps, values, VITALS[name], opened_step)) is not None
+            if name in VITALS and (moved := _find_departure(name, steps, values, VITALS[name], opened_step)) is not None
         ]
     found.sort(key=lambda moved: (moved.onset[1], moved.onset[0], moved.signal))
     first = found[0].onset[1] if found else 0
     return [replace(moved, is_surely_later=moved.onset[0] > first) for moved in found]
 
 
-def _moved(
+def _find_departure(
     name: str, steps: NDArray[np.int64], values: NDArray[np.float64], vital: Vital, opened_step: int
 ) -> Moved | None:
     count = int(np.searchsorted(steps, opened_step, side="right"))
     steps, values = steps[max(0, count - ROWS) : count], values[max(0, count - ROWS) : count]
-    broken = _broken(name, steps, values)
+    broken = _find_break(name, steps, values)
     if broken is not None:
         return broken
     read = np.log(values) if vital.is_log else values
@@ -108,7 +108,7 @@ def _moved(
     )
 
 
-def _broken(name: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> Moved | None:
+def _find_break(name: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> Moved | None:
     """Return the departure of a signal whose newest values are not finite: it began at the first value of that run."""
     if not len(values) or np.isfinite(values[-1]):
         return None

@@ -40,7 +40,7 @@ class Resembling:
 def resembling(displaced: Sequence[Sampled], others: Sequence[Sampled], *, most: int) -> list[Resembling]:
     """Return the incorrect ``others`` of the same group as a displaced correct response, the most similar first."""
     pairs = [
-        _compared(wrong, right)
+        _compare(wrong, right)
         for right in displaced
         for wrong in others
         if right.correct and not wrong.correct and right.group is not None and right.group == wrong.group
@@ -57,7 +57,7 @@ def closest(displaced: Sequence[Sampled], others: Sequence[Sampled]) -> list[Res
     return [pair for right in displaced for pair in resembling([right], groups[right.group], most=1)]
 
 
-def _compared(wrong: Sampled, right: Sampled) -> Resembling | None:
+def _compare(wrong: Sampled, right: Sampled) -> Resembling | None:
     if wrong.token_ids is None or right.token_ids is None:
         return None
     both = min(len(wrong.token_ids), len(right.token_ids))

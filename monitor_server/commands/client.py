@@ -155,8 +155,8 @@ def download(url: str, path: str, file: Path) -> int:
         with urllib3.PoolManager(retries=False, timeout=DOWNLOAD_SECONDS) as pool:
             answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False, headers=authorization())
             if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
-                raise _refused(url, path, answer, answer.read(amt=4 * LONGEST_DETAIL))
-            with _opened(file) as written:
+                raise _refusal_of(url, path, answer, answer.read(amt=4 * LONGEST_DETAIL))
+            with _open_for_writing(file) as written:
                 for part in answer.stream(PART_BYTES):
                     size += written.write(part)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
@@ -169,7 +169,7 @@ def download(url: str, path: str, file: Path) -> int:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
+def _open_for_writing(file: Path) -> Iterator[BinaryIO]:
     if file.exists() and not file.is_file():  # a rename would replace the device by a file
         with file.open("wb") as stream:
             yield stream
@@ -208,7 +208,7 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
     if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
-        raise _refused(url, path, answer, body)
+        raise _refusal_of(url, path, answer, body)
     if len(body) > LONGEST_ANSWER:
         raise CommandError(
             f"{url}/api/v1{path} must answer with at most {LONGEST_ANSWER:,} bytes, got more; "
@@ -237,7 +237,7 @@ def authorization() -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def _refused(url: str, path: str, answer: urllib3.BaseHTTPResponse, body: bytes) -> RefusedError:
+def _refusal_of(url: str, path: str, answer: urllib3.BaseHTTPResponse, body: bytes) -> RefusedError:
     message = f"{url}/api/v1{path} answered {answer.status}: {_detail(body)}"
     if answer.status == 401:  # noqa: PLR2004 - HTTP's number for a missing key
         message = f"the collector at {url} needs a valid key; set RLVITALS_API_KEY to one"

@@ -88,10 +88,10 @@ class Warranty:
         """The number of healthy runs of the present mean length that have N steps in all; 0 without a run."""
         return math.ceil(self.steps_per_page * self.runs / self.steps) if self.steps else 0
 
-    def allowed(self, strength: float) -> float:
+    def allowance(self, strength: float) -> float:
         """Return the number of pages that a run with the largest strength ``strength`` so far may have opened.
 
-        >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).allowed(2.0)
+        >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).allowance(2.0)
         1.0
         """
         weight = _weight(strength)
@@ -160,7 +160,7 @@ class FalseAlarmBudget(Stateful):
 
     def _pays(self) -> bool:
         """Pay for one more page if the budget allows it; without a warranty every page opens."""
-        if self._warranty.is_in_force and self._warranty.allowed(self.largest) < self.pages + 1:
+        if self._warranty.is_in_force and self._warranty.allowance(self.largest) < self.pages + 1:
             self.held_back += 1
             return False
         self.pages += 1
@@ -170,7 +170,7 @@ class FalseAlarmBudget(Stateful):
         return finding._replace(evidence={**finding.evidence, "warranty": self._warranty.describe()})
 
     def _hold_back(self, finding: Finding) -> Finding:
-        allowed, warranty = self._warranty.allowed(self.largest), self._warranty
+        allowed, warranty = self._warranty.allowance(self.largest), self._warranty
         reason = (
             f"held back as a warning: the budget of {warranty.describe()}, allows {allowed:.3g} pages of this run at "
             f"the strength {self.largest:.3g}, and this would be page {self.pages + 1}"

@@ -101,15 +101,15 @@ class Exposition:
     ) -> None:
         """Read the waiting events of each channel at each scrape from now on."""
 
-        def known() -> Sequence[str]:
+        def known_channels() -> Sequence[str]:
             names = channels()
             for name in names:
                 for result in ("sent", "failed", "given_up"):
                     self._notified.labels(name, result)  # a zero makes the first failure an increase
             return names
 
-        known()
-        self._registry.register(Channels(store, channels=known, clock=clock))
+        known_channels()
+        self._registry.register(Channels(store, channels=known_channels, clock=clock))
 
     def watch_removals(self, tables: Iterable[str]) -> None:
         """Expose a zero for each table, so that the first removed rows are an increase."""
@@ -134,7 +134,7 @@ class Exposition:
         for name, size in sizes.items():
             self._cached.labels(name).set_function(size)
 
-    def ingested(
+    def count_batch(
         self, *, records: int, rejected: int, duplicates: int, left_out: int, body_bytes: int, seconds: float
     ) -> None:
         """Count one committed batch."""
@@ -149,7 +149,7 @@ class Exposition:
                 counter.inc(count)
         self._ingest.observe(seconds)
 
-    def detected(self, seconds: float) -> None:
+    def count_detection(self, seconds: float) -> None:
         """Count one step that went through all detectors."""
         self._detection.observe(seconds)
 
@@ -157,15 +157,15 @@ class Exposition:
         """Count records of a step that exceed the bounds of its merge."""
         self._left_out.inc(records)
 
-    def relayed(self, direction: str, events: int) -> None:
+    def count_relayed(self, direction: str, events: int) -> None:
         """Count live events that were ``sent`` to other collectors or ``received`` from them."""
         self._relayed.labels(direction).inc(events)
 
-    def notified(self, channel: str, result: str) -> None:
+    def count_delivery(self, channel: str, result: str) -> None:
         """Count an attempt to deliver a message."""
         self._notified.labels(channel, result).inc()
 
-    def removed(self, table: str, rows: int) -> None:
+    def count_removed(self, table: str, rows: int) -> None:
         """Count rows that were removed from a table of the store."""
         self._removed.labels(table).inc(rows)
 

@@ -48,8 +48,8 @@ class Runs(Collector):
         families = _Families()
         now, most = self._clock(), self._settings.exposed_runs
         with self._store.read_if_connected() as repositories:
-            families.quarantined.add_metric([], len(repositories.projection_queue.quarantined()))
-            families.behind.add_metric([], repositories.projection_queue.unprojected())
+            families.quarantined.add_metric([], len(repositories.projection_queue.quarantined_runs()))
+            families.behind.add_metric([], repositories.projection_queue.unprojected_entries())
             views, deadlines = repositories.run_views, self._settings.deadlines
             live = views.live(now=now, deadlines=deadlines, limit=most)
             ended = views.ended_since(now - ENDED_SECONDS, now=now, deadlines=deadlines, limit=most)

@@ -4,7 +4,7 @@ import html
 import re
 import unicodedata
 
-__all__ = ["chip", "document", "marked", "text"]
+__all__ = ["chip", "document", "mark_code", "text"]
 
 STYLE = """
 :root { color-scheme: light dark; --canvas: #f5f6f8; --surface: #fff; --ink: #182130; --muted: #566174; --line: #e1e5eb;
@@ -66,7 +66,7 @@ def chip(word: str) -> str:
     return f'<span class="chip {text(word.partition(" ")[0])}">{text(word)}</span>'
 
 
-def marked(words: str) -> str:
+def mark_code(words: str) -> str:
     """Return a text in which the parts between backticks are code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(words))
 

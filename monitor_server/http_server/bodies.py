@@ -58,7 +58,7 @@ class LimitedRequest:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request."""
 
-        async def counted() -> Message:
+        async def receive_and_count() -> Message:
             message = await receive()
             if self._refusal is None:
                 self._count(len(message.get("body", b"")))
@@ -73,7 +73,7 @@ class LimitedRequest:
             await send(message)
 
         try:
-            await self._app(scope, counted, send_unless_refused)
+            await self._app(scope, receive_and_count, send_unless_refused)
         except CollectorError as error:
             if error is not self._refusal or self._is_answered:
                 raise

@@ -114,7 +114,7 @@ class NameMapping:
             self._rows = 1
             self._keys.update(dict.fromkeys(new, 0))
 
-    def mapped(self) -> dict[str, str]:
+    def keys_of_signals(self) -> dict[str, str]:
         """Return signal → its keys, the most trusted first, joined by commas."""
         found: dict[str, list[str]] = {}
         for key in self.keys:

@@ -102,7 +102,7 @@ def _in_file(path: Path) -> list[Log]:
     beginning = head(path)
     for importer in IMPORTERS:
         if importer.recognises(path, beginning):
-            logs = [_named(log) for log in importer.logs(path)]
+            logs = [_name_without_ending(log) for log in importer.logs(path)]
             if not logs:
                 raise LogError(f"{path} must hold at least one run; found none in it as {importer.name}")
             return logs
@@ -204,7 +204,7 @@ def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: 
     try:
         for log in importer.logs(path):
             if importer.is_specific or _names_a_signal(log, keys):
-                yield _named(log)
+                yield _name_without_ending(log)
     except LogError as error:
         if importer.is_specific:
             passed_over(f"{path} was passed over: {error}")
@@ -239,7 +239,7 @@ def _names_a_signal(log: Log, keys: frozenset[str]) -> bool:
     return False
 
 
-def _named(log: Log) -> Log:
+def _name_without_ending(log: Log) -> Log:
     """Remove the ending from a name that comes from a file; a name from the log itself stays unchanged."""
     return replace(log, name=name_without_ending(log.name)) if log.name == log.path.name else log
 

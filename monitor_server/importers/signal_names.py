@@ -122,7 +122,7 @@ _SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)
 
 
 @lru_cache(maxsize=4096)
-def _named(key: str) -> tuple[str, int] | None:
+def _find_signal(key: str) -> tuple[str, int] | None:
     if key in SIGNALS:
         return key, -1
     if key in _AS_SPELLED:
@@ -138,13 +138,13 @@ def _named(key: str) -> tuple[str, int] | None:
 
 def signal_of(key: str) -> str | None:
     """Return the canonical signal of a trainer's key; None if there is none."""
-    named = _named(key)
+    named = _find_signal(key)
     return None if named is None else named[0]
 
 
 def is_known(key: str) -> bool:
     """Return whether a trainer's key belongs to a signal."""
-    return _named(key) is not None
+    return _find_signal(key) is not None
 
 
 def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = None) -> dict[str, float]:
@@ -159,7 +159,7 @@ def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = N
 
 def named_keys(keys: Iterable[str]) -> list[tuple[str, str, int]]:
     """Return the keys that belong to a signal, each with the signal and its rank among the signal's keys."""
-    return [(key, *named) for key in keys if (named := _named(key)) is not None]
+    return [(key, *named) for key in keys if (named := _find_signal(key)) is not None]
 
 
 def read_signals(
@@ -176,14 +176,14 @@ def read_signals(
             ranks[signal], found[signal] = rank, parsed
     for short, key in (fallback or {}).items():
         name, parsed = FALLBACK.get(short), number(row.get(key))
-        if name is not None and parsed is not None and _named(key) is None:
+        if name is not None and parsed is not None and _find_signal(key) is None:
             found.setdefault(name, parsed)
     return found
 
 
 def all_numbers(row: Mapping[str, object], fallback: Mapping[str, str] | None = None) -> dict[str, float]:
     """Return a logged row's signals, and its other numbers under the trainer's own keys."""
-    own = {key: number(value) for key, value in row.items() if _named(key) is None and key not in PLACES}
+    own = {key: number(value) for key, value in row.items() if _find_signal(key) is None and key not in PLACES}
     return {key: value for key, value in own.items() if value is not None} | signals_of(row, fallback)
 
 

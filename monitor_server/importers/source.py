@@ -51,7 +51,7 @@ def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterat
     if not path.is_file():
         raise LogError(f"{path} must be a readable log: it is not a regular file")
     try:
-        with path.open("rb") as raw, _decompressed(raw, path) as stream:
+        with path.open("rb") as raw, _decompress(raw, path) as stream:
             decoder = None
             first = True
             while True:
@@ -146,7 +146,7 @@ def document(path: Path, report: ReadReport) -> str:
     return b"".join(read).decode(errors="replace")
 
 
-def _decompressed(raw: BufferedReader, path: Path) -> BufferedIOBase:
+def _decompress(raw: BufferedReader, path: Path) -> BufferedIOBase:
     magic = raw.read(6)
     raw.seek(0)
     if magic.startswith(b"\x1f\x8b") or (magic and path.suffix == ".gz"):

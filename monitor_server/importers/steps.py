@@ -44,7 +44,7 @@ def observe(
     for place, row in enumerate(rows):
         signals = named(row)
         if isinstance(row, RecordedRow):
-            yield _recorded(row, signals)
+            yield _observation_of(row, signals)
             continue
         step = _step(row, place, report)
         before, logged = logged, max(logged, _logged_attempt(row))
@@ -62,7 +62,7 @@ def observe(
         yield held
 
 
-def _recorded(row: RecordedRow, signals: dict[str, float]) -> Observation:
+def _observation_of(row: RecordedRow, signals: dict[str, float]) -> Observation:
     return Observation(
         step=row.step,
         attempt=row.attempt,

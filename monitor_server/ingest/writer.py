@@ -209,7 +209,7 @@ class Writer:
         try:
             done, failed = self._write(ordered)
         except Exception as error:  # noqa: BLE001 - it is logged, and is the answer of every job
-            self._failures.failed(error)
+            self._failures.note_failure(error)
             self._on_failure(None)
             refusal = error if isinstance(error, Unavailable) else _not_committed()
             done, failed = [], [(job, refusal) for job in ordered]
@@ -217,9 +217,9 @@ class Writer:
             # A full disk may have room for the commit, but not for the rows of any of the jobs.
             fault = next((failure for _, failure in failed if concerns_all(failure)), None)
             if fault is None:
-                self._failures.succeeded()
+                self._failures.note_success()
             else:
-                self._failures.failed(fault)
+                self._failures.note_failure(fault)
         share = GATHERING_SHARE * (time.monotonic() - begin)
         self._gathering_seconds = min(max(share, MIN_GATHERING_SECONDS), MAX_GATHERING_SECONDS)
         # The writer does not wait for a sender that was alone in the last commit.

@@ -42,7 +42,7 @@ class FailureLog:
         newest = self._newest
         return newest[1] if newest is not None and self._monotonic() - newest[0] < RECENT_SECONDS else None
 
-    def failed(self, error: Exception) -> None:
+    def note_failure(self, error: Exception) -> None:
         """Log a failure, unless it was logged a short time ago; called where the error is caught."""
         now, reason = self._monotonic(), str(error)
         if not isinstance(error, Unavailable):  # a defect, so its place in the code is logged
@@ -66,7 +66,7 @@ class FailureLog:
             self._failures,
         )
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         """Log that work succeeds again, if it had failed."""
         self._newest = None
         if not self._failures:

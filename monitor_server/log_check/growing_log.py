@@ -59,7 +59,9 @@ def follow(
                 fresh, observations = steps
                 began: list[Finding] = []
                 is_changed = False
-                for place, observation in enumerate(_settled(observations, is_resting=resting >= RESTING_LOOKS)):
+                for place, observation in enumerate(
+                    _leave_out_newest(observations, is_resting=resting >= RESTING_LOOKS)
+                ):
                     if course is None or (place == 0 and course.is_over_at(observation)):
                         course = _Course(fresh, engine())
                     elif place == 0 and not course.begins_with(observation):
@@ -114,7 +116,7 @@ def _read(path: Path, overrides: Mapping[str, str] | None) -> tuple[Examination,
     return found, observe(log.read(found.report), found.mapping.signals, found.report)
 
 
-def _settled(observations: Iterator[Observation], *, is_resting: bool) -> Iterator[Observation]:
+def _leave_out_newest(observations: Iterator[Observation], *, is_resting: bool) -> Iterator[Observation]:
     """Leave out the newest step unless the log rests; end quietly if the log breaks off."""
     held: Observation | None = None
     try:

@@ -153,10 +153,10 @@ class DeliveryThreads:
     def _attempt(
         self, message: OpenMessage, channel: Channel, body: bytes, picture: bytes | None, cancellation: Cancellation
     ) -> None:
-        accepted = self._accepted_by(message, channel)
+        accepted = self._find_accepting(message, channel)
         deliver(channel, body, picture=picture, accepted=accepted, cancellation=cancellation, networks=self._networks)
 
-    def _accepted_by(self, message: OpenMessage, channel: Channel) -> set[int]:
+    def _find_accepting(self, message: OpenMessage, channel: Channel) -> set[int]:
         """Return the recipients of a channel who have accepted a message, while its address stays the same."""
         id_, to, accepted = self._accepted.get(message.channel, ("", None, set()))
         if (id_, to) != (message.id, channel):

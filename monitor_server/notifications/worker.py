@@ -164,9 +164,9 @@ class NotificationWorker:
                     self._take_up()
                 look_again = self._advance()
             except Exception as error:  # noqa: BLE001 - it is logged, and tried again
-                self._failures.failed(error)
+                self._failures.note_failure(error)
             else:
-                self._failures.succeeded()
+                self._failures.note_success()
             self._wake.wait(min(LOOK_SECONDS, max(0.0, look_again - self._clock())))
 
     def _take_up(self) -> None:

@@ -102,7 +102,7 @@ class Policy:
         """Return the removals that are due."""
         settings, retention, now = self._settings, repositories.retention, self._clock()
         limits = self._limits(repositories)
-        tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted()]
+        tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted_runs()]
         tasks += [Task(kind="removed_attempts", run_id=run_id) for run_id in retention.with_removed_attempts()]
         tasks += self._with_old_responses(repositories)
         before = now - settings.audit_days * DAY_SECONDS
@@ -137,10 +137,10 @@ class Policy:
             return self._remove_old(repositories, task.kind)
         if task.kind == "deleted_run":
             found = retention.remove_rows(task.run_id, limit=ROWS_PER_SLICE)
-            return Removed(table="runs", rows=0, has_more=False) if found is None else _removed(found)
+            return Removed(table="runs", rows=0, has_more=False) if found is None else _removal_of(found)
         if task.kind == "removed_attempts":
             found = retention.remove_attempt_rows(task.run_id, limit=ROWS_PER_SLICE)
-            return Removed(table="attempts", rows=0, has_more=False) if found is None else _removed(found)
+            return Removed(table="attempts", rows=0, has_more=False) if found is None else _removal_of(found)
         if task.kind == "old_responses":
             return self._thin_responses(repositories, task.run_id)
         since = task.silent_since
@@ -200,6 +200,6 @@ class Policy:
         record_change(repositories, RETENTION, action, run_id, now=self._clock(), project=project, detail=detail)
 
 
-def _removed(found: tuple[str, int]) -> Removed:
+def _removal_of(found: tuple[str, int]) -> Removed:
     table, rows = found
     return Removed(table=table, rows=rows, has_more=True)

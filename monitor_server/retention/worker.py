@@ -73,9 +73,9 @@ class RetentionWorker:
             try:
                 self._remove_all()
             except Exception as error:  # noqa: BLE001 - it is logged, and tried again
-                self._failures.failed(error)
+                self._failures.note_failure(error)
             else:
-                self._failures.succeeded()
+                self._failures.note_success()
             self._wake.wait(self._interval)
 
     def _remove_all(self) -> None:

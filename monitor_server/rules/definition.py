@@ -238,7 +238,7 @@ def _problem(error: ErrorDetails, place: str) -> str:
     must = _demand(kind, context, error["msg"], is_name=bool(parts) and parts[-1] == "name")
     if kind in ("missing", "extra_forbidden", "union_tag_not_found"):
         return f"{location} {must}"
-    return f"{location} {must}{_shown(context.get('tag', error['input']))}"
+    return f"{location} {must}{_given_text(context.get('tag', error['input']))}"
 
 
 def _demand(kind: str, context: Mapping[str, Any], message: str, *, is_name: bool) -> str:
@@ -257,7 +257,7 @@ def _demand(kind: str, context: Mapping[str, Any], message: str, *, is_name: boo
     return demands.get(kind) or f"must {message.removeprefix('Input should ').removeprefix('String should ')}"
 
 
-def _shown(given: Any) -> str:  # noqa: ANN401 - any value that a person writes
+def _given_text(given: Any) -> str:  # noqa: ANN401 - any value that a person writes
     if isinstance(given, int) and not -(2**64) < given < 2**64:
         return ", got a number of more than 19 digits"  # Python refuses to print very long numbers
     return f", got {printable(repr(given), longest=100)}" if isinstance(given, str | int | float | bool) else ""

@@ -173,7 +173,7 @@ class RuleTracker:
             wanted = current.of_run(run.id, run.project)
             if tracked.is_stored or wanted:
                 tracked.is_changed = tracked.is_resynchronised = True
-            tracked.machines = _synchronised(tracked.machines, wanted)
+            tracked.machines = _synchronise(tracked.machines, wanted)
             if begins_anew:
                 _keep_firing(tracked.machines, {alert.kind for alert in repositories.alerts.open(run.id)})
         return tracked
@@ -188,7 +188,7 @@ def decode_states(stored: bytes, run_id: str) -> list[MachineState]:
         return []
 
 
-def _synchronised(machines: Iterable[Machine], wanted: Iterable[EnabledRule]) -> list[Machine]:
+def _synchronise(machines: Iterable[Machine], wanted: Iterable[EnabledRule]) -> list[Machine]:
     """Return a machine for each rule: the existing one, or a new one if the rule is new or was changed."""
     held = {(machine.state.rule_id, machine.state.version): machine for machine in machines}
     return [

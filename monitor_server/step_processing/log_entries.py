@@ -26,7 +26,7 @@ def read_log(context: RunContext, waiting: WaitingSteps) -> Iterator[tuple[int, 
     waiting.look_up(records)
     end = run.log_end if is_end else records[-1].batch
     others: dict[int, LogEntry] = {}
-    others |= repositories.attempts.begun(run.id, after=run.position)
+    others |= repositories.attempts.beginnings(run.id, after=run.position)
     others |= repositories.alerts.acknowledgements_after(run.id, run.position)
     entries: list[tuple[int, int, LogEntry]] = [
         (position, position, entry) for position, entry in others.items() if position <= end

@@ -204,7 +204,7 @@ class Projector:
             self._projection.forget(run_id)
             self.notify([run_id])  # the other process, such as retention, may not project it
         except Unavailable as error:
-            self._unavailable.failed(error)
+            self._unavailable.note_failure(error)
             self._projection.forget()
             self.notify([run_id])
             self._is_stopping.wait(STORE_PAUSE_SECONDS)
@@ -215,7 +215,7 @@ class Projector:
             self._fail(run_id, error)
         else:
             self._failures.pop(run_id, None)
-            self._unavailable.succeeded()
+            self._unavailable.note_success()
             self._verdicts.note_owner(run_id, is_elsewhere=result is None)
             if result is not None:
                 self._publish(result.events)
@@ -260,24 +260,24 @@ class Projector:
                 behind = queue.behind()
                 found = [
                     *due,
-                    *repositories.waiting.overdue(before=overdue_before),
-                    *repositories.run_views.changed(now=now, deadlines=settings.deadlines),
+                    *repositories.waiting.overdue_runs(before=overdue_before),
+                    *repositories.run_views.changed_runs(now=now, deadlines=settings.deadlines),
                     *(each.run_id for each in behind),
-                    *queue.quarantined(before=now - QUARANTINE_SECONDS),
+                    *queue.quarantined_runs(before=now - QUARANTINE_SECONDS),
                 ]
                 waited = {run_id: repositories.runs.find(run_id) for run_id in waited_for}
             # A collector that cannot write leaves its runs to other collectors.
             taken = 0 if self._unavailable.recent else self._projection.share(self._store, behind, is_idle=is_idle)
         except Unavailable as error:
             self._last_tick = self._monotonic()  # the database fails, and not this thread
-            self._unchecked.failed(error)
+            self._unchecked.note_failure(error)
             return
         except Exception as error:  # noqa: BLE001 - it is logged, and runs without a deadline go on
-            self._unchecked.failed(error)
+            self._unchecked.note_failure(error)
             return
         self._last_tick = self._last_checked = self._monotonic()
         self._has_ticked = True
-        self._unchecked.succeeded()
+        self._unchecked.note_success()
         if taken:
             log.info("took %d runs from collectors that are behind", taken)
         self.notify(dict.fromkeys(found))

@@ -19,7 +19,7 @@ from monitor_server.store.postgresql.connections import (
     postgres_options,
     prepare_postgres,
     require_suitable,
-    unbounded,
+    without_time_limit,
 )
 from monitor_server.store.postgresql.listen_notify import Notifications
 from monitor_server.store.postgresql.unresponsive_server import Silence
@@ -257,7 +257,7 @@ def _migrate(connection: Connection, url: str) -> None:
                     f"version knows up to {newest_schema()}); upgrade rlvitals or set RLVITALS_DATABASE_URL to another "
                     "database"
                 )
-            with unbounded(connection):
+            with without_time_limit(connection):
                 migrating.migrate(connection)
         # SQLite opens a read-only file and begins a transaction without an error; only a write fails.
         connection.execute(text("UPDATE alembic_version SET version_num = version_num"))

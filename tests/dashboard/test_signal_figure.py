@@ -7,8 +7,8 @@ import pytest
 from dashboard.components.run.workspace import groups_of
 from dashboard.figures.curves.outliers import inner_range
 from dashboard.figures.curves.panel_view import View
-from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
-from dashboard.figures.signal import merged, signal_figure
+from dashboard.figures.curves.smoothing import smooth, smoothing_unit
+from dashboard.figures.signal import merge, signal_figure
 
 
 def series(steps, values, times=None):
@@ -18,14 +18,14 @@ def series(steps, values, times=None):
 
 def test_the_average_weighs_by_distance():
     """With s = 0.5: at 1 (0 × 0.5 + 3) / (0.5 + 1) = 2; at 3, two steps on, (3 × 0.25 + 4) / (1.5 × 0.25 + 1)."""
-    curve = smoothed([0.0, 1.0, 3.0], [0.0, 3.0, 4.0], smoothing=0.5, unit=1.0)
+    curve = smooth([0.0, 1.0, 3.0], [0.0, 3.0, 4.0], smoothing=0.5, unit=1.0)
     assert curve.values == pytest.approx([0.0, 2.0, 4.75 / 1.375])
     assert (curve.total, curve.weight) == pytest.approx((4.75, 1.375))
 
 
 def test_what_is_not_finite_is_no_part_of_the_average():
     """The curve has a gap there, and goes on as if the point had not been."""
-    curve = smoothed([0.0, 1.0, 2.0], [1.0, math.nan, 1.0], smoothing=0.9, unit=1.0)
+    curve = smooth([0.0, 1.0, 2.0], [1.0, math.nan, 1.0], smoothing=0.9, unit=1.0)
     assert curve.values == [1.0, None, 1.0]
 
 
@@ -40,8 +40,8 @@ def test_a_panel_has_raw_values_and_the_average_over_them():
     """Without smoothing there is only the line with its marks."""
     plain = signal_figure(series(range(3), [1.0, 2.0, math.nan]), view=View(), phases=[], alerts=[])
     assert [trace["meta"]["role"] for trace in plain["data"]] == ["line", "marks"]
-    smooth = signal_figure(series(range(3), [1.0, 2.0, 3.0]), view=View(smoothing=0.5), phases=[], alerts=[])
-    assert [trace["meta"]["role"] for trace in smooth["data"]] == ["line", "marks", "average"]
+    averaged = signal_figure(series(range(3), [1.0, 2.0, 3.0]), view=View(smoothing=0.5), phases=[], alerts=[])
+    assert [trace["meta"]["role"] for trace in averaged["data"]] == ["line", "marks", "average"]
 
 
 def test_phases_and_alerts_are_placed_in_time_as_well():
@@ -56,10 +56,10 @@ def test_phases_and_alerts_are_placed_in_time_as_well():
 def test_finer_points_replace_those_of_their_interval():
     """Points outside the interval stay thinned."""
     coarse, fine = series([0, 10, 20, 30], [0.0] * 4), series([9, 10, 11, 20], [1.0] * 4)
-    whole = merged(coarse, fine)
+    whole = merge(coarse, fine)
     assert whole["steps"] == [0, 9, 10, 11, 20, 30]
     assert whole["values"] == [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]
-    assert merged(coarse, series([], [])) is coarse
+    assert merge(coarse, series([], [])) is coarse
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import numpy as np
 
 import trainer_hooks
 from trainer_hooks.callbacks.shared.error_guard import Guard
-from trainer_hooks.callbacks.shared.sample_lists import padded
+from trainer_hooks.callbacks.shared.sample_lists import pad
 
 __all__ = ["watch", "watch_samples"]
 
@@ -156,9 +156,9 @@ def _rollout_arguments(args: Any, data: Mapping[str, Any]) -> dict[str, Any] | N
         return _warn_once(NO_LOGPROBS)
     ids = [row[len(row) - len(mask) :] for row, mask in zip(data.get("tokens") or (), masks, strict=False)]
     return columns | {
-        "mask": padded(masks).astype(bool),
+        "mask": pad(masks).astype(bool),
         "rewards": np.asarray(rewards, dtype=float),
-        "token_ids": padded(ids).astype(np.int64) if ids else None,
+        "token_ids": pad(ids).astype(np.int64) if ids else None,
     }
 
 
@@ -189,10 +189,10 @@ def _sample_arguments(samples: Sequence[Any], rewards: Sequence[Any]) -> dict[st
     ids = [sample.tokens[len(sample.tokens) - len(mask) :] for sample, mask in zip(samples, masks, strict=True)]
     return {
         "logprobs": scores,
-        "mask": padded(masks).astype(bool),
+        "mask": pad(masks).astype(bool),
         "rewards": np.asarray(rewards, dtype=float),
         "group_ids": None if None in groups else np.array(groups),
-        "token_ids": padded(ids).astype(np.int64),
+        "token_ids": pad(ids).astype(np.int64),
         "truncated": np.array([getattr(sample.status, "value", None) == "truncated" for sample in samples]),
     }
 
@@ -201,7 +201,7 @@ def _column(rows: Sequence[Any] | None, masks: Sequence[Any]) -> Any:
     """Pad per-token numbers; return None if any token lacks its number, because padding would make it 0."""
     if rows is None or len(rows) != len(masks) or any(row is None for row in rows):
         return None
-    return padded(rows) if all(len(row) == len(mask) for row, mask in zip(rows, masks, strict=True)) else None
+    return pad(rows) if all(len(row) == len(mask) for row, mask in zip(rows, masks, strict=True)) else None
 
 
 def _mean_reward(rewards: Sequence[Any] | None) -> dict[str, float]:

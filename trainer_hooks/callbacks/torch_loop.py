@@ -82,7 +82,7 @@ class LoopWatch:
         self._rollouts: trainer_hooks.Rollouts | Mapping[str, Any] | None = None
         self._handles = []
         if not isinstance(monitor, trainer_hooks.NullMonitor):
-            stepping = _unwrapped(optimizer)
+            stepping = _unwrap(optimizer)
             # A loop may compile its optimiser's step, and torch would trace the hooks too.
             before, after = map(torch.compiler.disable, (self._before_step, self._after_step))
             self._handles.append(stepping.register_step_pre_hook(before))
@@ -232,7 +232,7 @@ class LoopWatch:
         return reports + [decision.report("dry_run") for decision in foreseen if _rank() == 0]
 
 
-def _unwrapped(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+def _unwrap(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     """Return the optimiser that steps. Accelerate's wrapper is an Optimizer too, but it has no hooks."""
     has_hooks = hasattr(optimizer, "_optimizer_step_pre_hooks")
     found = optimizer if has_hooks else getattr(optimizer, "optimizer", optimizer)

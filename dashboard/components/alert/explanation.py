@@ -24,7 +24,7 @@ def explanation(attribution: Attribution, evidence: Component, *, opened_step: i
     """
     by_id = {response["id"]: response for response in attribution["responses"]}
     parts = [
-        _column(_moved(attribution["moved"], opened_step), _actions(attribution), _missing(attribution)),
+        _column(_moved_card(attribution["moved"], opened_step), _actions(attribution), _missing(attribution)),
         _column(_remedies(attribution), evidence, _tokens(attribution)),
         _leading(attribution, by_id),
         _resembling(attribution, by_id),
@@ -40,7 +40,7 @@ def _card(title: str, hint: str, *children: Component, name: str) -> Component:
     return html.Section([html.H2(title), html.P(hint, className="aside"), *children], className=f"card explains {name}")
 
 
-def _moved(moved: Sequence[Moved], opened_step: int) -> Component:
+def _moved_card(moved: Sequence[Moved], opened_step: int) -> Component:
     if not moved:
         hint = "No signal had clearly left its best level, or none was observed for long enough."
         return _card("What moved first", hint, name="moved")

@@ -29,12 +29,12 @@ def legend(runs: Sequence[Compared], *, is_grouped: bool) -> Component:
             for number, (name, seeds) in enumerate(settings_of(runs).items())
         ]
     else:
-        lines = [[_swatch(item.place), *_named(item, shown_name(item.run))] for item in runs]
+        lines = [[_swatch(item.place), *_named_run(item, shown_name(item.run))] for item in runs]
     return html.Ul([html.Li(line) for line in lines], className="legend", id=compare_ids.LEGEND)
 
 
 def _seeds(runs: Sequence[Compared]) -> list[Component]:
-    return [html.Span(_named(item, seed_of(item.run)), className="seed") for item in runs]
+    return [html.Span(_named_run(item, seed_of(item.run)), className="seed") for item in runs]
 
 
 def _swatch(place: int) -> Component:
@@ -42,7 +42,7 @@ def _swatch(place: int) -> Component:
     return html.Span(className="swatch", style={"borderTop": f"3px {_css(dash)} {colour}"})
 
 
-def _named(item: Compared, name: str) -> list[Component]:
+def _named_run(item: Compared, name: str) -> list[Component]:
     return [dcc.Link(name, href=f"/runs/{item.run['id']}"), badge("phase", item.run["phase"])]
 
 
@@ -101,18 +101,18 @@ def config_differences(runs: Sequence[Compared]) -> Component:
 
 def differences(configs: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
     """Return the settings whose values differ, each with its value in every configuration; nested names have dots."""
-    flat = [dict(_flattened(config)) for config in configs]
+    flat = [dict(_flatten(config)) for config in configs]
     names = sorted(set().union(*flat)) if flat else []
     values = {name: [plain(held[name]) if name in held else NONE for held in flat] for name in names}
     return {name: held for name, held in values.items() if len(set(held)) > 1}
 
 
-def _flattened(config: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
+def _flatten(config: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
     return [
         pair
         for name, value in config.items()
         for pair in (
-            _flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else [(f"{prefix}{name}", value)]
+            _flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else [(f"{prefix}{name}", value)]
         )
     ]
 

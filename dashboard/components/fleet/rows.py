@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from dashboard.collector_client.types.runs import RunItem, RunRow, shown_name
 
-__all__ = ["fleet_row", "grouped_row", "state_of", "thinned"]
+__all__ = ["fleet_row", "grouped_row", "state_of", "thin"]
 
 SPARKLINE_POINTS: Final = 40
 FAILING: Final = frozenset({"decay", "acceleration", "collapsed"})  # phases that the head of a group names
@@ -37,17 +37,17 @@ def fleet_row(run: RunItem) -> Row:
         "status": run["status"],
         "state": state_of(run["status"]),
         "step": last,
-        "step_seconds": _rounded(pace),
-        "reward": _rounded(run.get("reward")),
-        "change": _rounded(run.get("reward_change")),
-        "sparkline": thinned(line["values"]) if line else [],
+        "step_seconds": _round(pace),
+        "reward": _round(run.get("reward")),
+        "change": _round(run.get("reward_change")),
+        "sparkline": thin(line["values"]) if line else [],
         "signal": line["signal"] if line else "",
         "lead": leading["kind"] if leading else None,
         "summary": leading["summary"] if leading else None,
         "severity": leading["severity"] if leading else None,
         "alerts": run.get("alerts", 0),
         "counts": run.get("alert_counts", {}),
-        "gpu_hours": _rounded(run.get("alert_gpu_hours")),
+        "gpu_hours": _round(run.get("alert_gpu_hours")),
         "last_seen": run.get("last_seen"),
         "started_at": run.get("started_at"),
         "archived": run.get("archived", False),
@@ -75,11 +75,11 @@ def grouped_row(row: RunRow, by: str, closed: Collection[str] = ()) -> Row:
     }
 
 
-def thinned(values: Sequence[float]) -> list[float | None]:
+def thin(values: Sequence[float]) -> list[float | None]:
     """Return the newest values for a sparkline: with four digits, None where a value is not finite."""
     kept = values[-SPARKLINE_POINTS:]
-    return [_rounded(value) if math.isfinite(value) else None for value in kept]
+    return [_round(value) if math.isfinite(value) else None for value in kept]
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")

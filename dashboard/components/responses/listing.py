@@ -63,14 +63,14 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
             html.Div(steps, className="control steps"),
             *([_slider(query.get("to"), last_step)] if last_step else []),
             _radio(response_ids.CORRECT, "Correctness", CORRECT, query.get("correct")),
-            _radio(response_ids.KIND, "Sampled as", _labelled(KINDS), query.get("kind")),
-            _radio(response_ids.MEASURE, "Colour", _labelled(MEASURES), query.get("colour")),
+            _radio(response_ids.KIND, "Sampled as", _label(KINDS), query.get("kind")),
+            _radio(response_ids.MEASURE, "Colour", _label(MEASURES), query.get("colour")),
             _radio(response_ids.ORDER, "Order", ORDERS, query.get("order")),
         ],
     )
 
 
-def _labelled(names: Iterable[str]) -> dict[str, str]:
+def _label(names: Iterable[str]) -> dict[str, str]:
     return {name: LABELS.get(name, name) for name in names}
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from dashboard.collector_client.types.rules import RuleItem
 
-__all__ = ["FIELDS", "RUNS", "edited_of", "fields_of", "problems_by_field", "rule_of", "shown_parts"]
+__all__ = ["FIELDS", "RUNS", "edited_rule", "fields_of", "problems_by_field", "rule_of", "shown_parts"]
 
 FIELDS: Final = (
     "name", "condition", "signal", "project", "run_id", "operator", "value", "measure", "before", "before_unit",
@@ -65,7 +65,7 @@ def fields_of(rule: Mapping[str, object]) -> dict[str, object]:
     return found
 
 
-def edited_of(rule: RuleItem) -> dict[str, object]:
+def edited_rule(rule: RuleItem) -> dict[str, object]:
     """Return the data about the edited rule that the page keeps."""
     return {"id": rule["id"], "version": rule["version"]}
 

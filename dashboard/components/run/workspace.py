@@ -95,7 +95,7 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
     return html.Div(
         className="workspace-controls",
         children=[
-            _labelled(
+            _label_control(
                 "Find",
                 dcc.Input(
                     id=workspace_ids.SEARCH,
@@ -105,7 +105,7 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
                     debounce=False,
                 ),
             ),
-            _labelled(
+            _label_control(
                 "Smoothing",
                 dcc.Slider(
                     id=workspace_ids.SMOOTHING,
@@ -134,7 +134,7 @@ def _axes(signals: Sequence[str]) -> dict[str, str]:
     return {"step": "step", "log": "log step", "time": "time"} | ({"tokens": "tokens"} if token_signal(signals) else {})
 
 
-def _labelled(label: str, control: Component) -> Component:
+def _label_control(label: str, control: Component) -> Component:
     return html.Div([html.Span(label, className="control-label"), control], className=f"control {label.lower()}")
 
 

@@ -100,18 +100,18 @@ def with_route(settings: NotificationSettings, number: int | None, fields: Mappi
     routes = changed["routes"]
     is_old = number is not None and 0 <= number < len(routes)
     route: Settings = {
-        "channels": _listed(fields.get("channels")),
+        "channels": _to_list(fields.get("channels")),
         "severity": _text(fields.get("severity")) or "warning",
         "projects": _split(fields.get("projects")),
         "kinds": _split(fields.get("kinds")),
-        "days": _listed(fields.get("days")),
+        "days": _to_list(fields.get("days")),
         "time_zone": _text(fields.get("time_zone")) or "UTC",
         "resolved": fields.get("resolved") != "off",
         "escalate": routes[number]["escalate"][1:] if is_old and number is not None else [],
     }
     if hours := _text(fields.get("hours")):
         route["hours"] = hours
-    level = {"after_minutes": fields.get("after_minutes"), "channels": _listed(fields.get("escalate"))}
+    level = {"after_minutes": fields.get("after_minutes"), "channels": _to_list(fields.get("escalate"))}
     if level["channels"] or level["after_minutes"] not in (None, ""):
         route["escalate"] = [level, *route["escalate"]]
     changed["routes"] = (
@@ -219,7 +219,7 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _listed(value: object) -> list[Any]:
+def _to_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 

@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from dashboard.collector_client.types.administration import CheckedFile
 from dashboard.ids.settings import channels as channel_ids
 
-__all__ = ["checked", "file_check"]
+__all__ = ["check_result", "file_check"]
 
 EXAMPLE: Final = """version = 1
 
@@ -39,7 +39,7 @@ def file_check() -> Component:
     )
 
 
-def checked(found: CheckedFile) -> Component:
+def check_result(found: CheckedFile) -> Component:
     """Return each problem with its place, or the numbers of channels and routes, and the variables and files needed."""
     if found["problems"]:
         return html.Div(

@@ -5,7 +5,7 @@ from typing import Final
 
 from dashboard.collector_client.types.administration import RemovalItem
 
-__all__ = ["RETENTION", "asked_limits", "kept_for", "stated_removals"]
+__all__ = ["RETENTION", "asked_limits", "limit_in_words", "stated_removals"]
 
 RETENTION: Final = {  # what is removed, and the unit of the limit
     "record_steps": ("raw records of all but the newest steps of a run", "steps"),
@@ -32,7 +32,7 @@ AT_LEAST: Final = {
 }
 
 
-def kept_for(name: str, value: float | None) -> str:
+def limit_in_words(name: str, value: float | None) -> str:
     """Return a limit in words."""
     if value is None:
         return "the default" if name == "thinned_steps" else "for good"
@@ -57,7 +57,7 @@ def stated_removals(
 ) -> str:
     """Return the question that is asked before limits are saved."""
     changes = [
-        f"{RETENTION[name][0]}: {kept_for(name, seen[name])}, now {kept_for(name, value)}"
+        f"{RETENTION[name][0]}: {limit_in_words(name, seen[name])}, now {limit_in_words(name, value)}"
         for name, value in asked.items()
     ]
     found = [

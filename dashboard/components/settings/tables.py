@@ -15,7 +15,7 @@ from dashboard.collector_client.types.administration import (
     VersionItem,
 )
 from dashboard.collector_client.types.runs import RunGroupItem
-from dashboard.components.settings.retention_wording import RETENTION, kept_for
+from dashboard.components.settings.retention_wording import RETENTION, limit_in_words
 from dashboard.components.small_elements import badge, since
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import keys as key_ids
@@ -177,7 +177,7 @@ def retention_table(limits: Sequence[LimitItem]) -> Component:
     rows = [
         (
             RETENTION.get(limit["name"], (limit["name"], ""))[0],
-            kept_for(limit["name"], limit["value"]),
+            limit_in_words(limit["name"], limit["value"]),
             limit["saved_by"] or limit["fixed"] or "nobody: the default",
         )
         for limit in limits

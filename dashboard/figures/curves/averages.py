@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from dashboard.figures.curves.smoothing import smoothed, smoothing_unit
+from dashboard.figures.curves.smoothing import smooth, smoothing_unit
 
 __all__ = ["with_average"]
 
@@ -37,7 +37,7 @@ def with_average(
         is_log: Whether the value axis is logarithmic, on which an average of zero or less has no place.
     """
     unit = smoothing_unit(where)
-    curve = smoothed(where, values, smoothing=smoothing, unit=unit)
+    curve = smooth(where, values, smoothing=smoothing, unit=unit)
     state = {"smoothing": smoothing, "unit": unit, "total": curve.total, "weight": curve.weight}
     raw: Figure = {**drawn, "opacity": RAW_OPACITY, "hoverinfo": "skip", "hovertemplate": None}
     average: Figure = {

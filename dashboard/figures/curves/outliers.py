@@ -14,7 +14,7 @@ PAD: Final = 0.06  # of the range, at either end
 def whole_range(values: Iterable[float | None], *, is_log: bool) -> tuple[float, float] | None:
     """Return the ends of the value axis that shows all drawn values, in the form of `inner_range`; None without one."""
     places = _places(values, is_log=is_log)
-    return _padded(places[0], places[-1]) if places else None
+    return _pad(places[0], places[-1]) if places else None
 
 
 def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[float, float], int] | None:
@@ -31,7 +31,7 @@ def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[
     if len(places) < FEW:
         return None
     cut = max(1, round(SHARE * len(places)))
-    low, high = _padded(places[cut], places[-1 - cut])
+    low, high = _pad(places[cut], places[-1 - cut])
     beyond = sum(place < low or place > high for place in places)
     return ((low, high), beyond) if beyond else None
 
@@ -41,6 +41,6 @@ def _places(values: Iterable[float | None], *, is_log: bool) -> list[float]:
     return sorted(map(math.log10, drawn) if is_log else drawn)
 
 
-def _padded(low: float, high: float) -> tuple[float, float]:
+def _pad(low: float, high: float) -> tuple[float, float]:
     room = PAD * ((high - low) or abs(high) or 1.0)
     return low - room, high + room

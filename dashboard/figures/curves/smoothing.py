@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Smoothed", "smoothed", "smoothing_unit"]
+__all__ = ["Smoothed", "smooth", "smoothing_unit"]
 
 MOST_UNITS: Final = 1000
 
@@ -38,7 +38,7 @@ def smoothing_unit(places: Sequence[float]) -> float:
     return span / min(MOST_UNITS, len(places) - 1) if span > 0 else 1.0
 
 
-def smoothed(places: Sequence[float], values: Sequence[float], *, smoothing: float, unit: float) -> Smoothed:
+def smooth(places: Sequence[float], values: Sequence[float], *, smoothing: float, unit: float) -> Smoothed:
     """Average each value with those before it, the nearer ones with more weight.
 
     y_t = Σ_{i ≤ t} w_i v_i / Σ_{i ≤ t} w_i with w_i = s^((x_t − x_i) / unit). The weight depends on the distance on the

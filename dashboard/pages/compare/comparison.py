@@ -10,7 +10,7 @@ from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.components.choices import choosable
 from dashboard.components.run.workspace import smoothing_of, zoom_of
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure, steps_within
-from dashboard.figures.signal import merged
+from dashboard.figures.signal import merge
 
 __all__ = ["MAX_RUNS", "Comparison", "ComparisonChoice", "read_comparison"]
 
@@ -119,5 +119,5 @@ async def _finer(api: ApiClient, compared: Compared, choice: ComparisonChoice, z
     if steps is None:
         return compared
     fine = await api.runs.series(compared.run["id"], choice.signals, max_points=MAX_POINTS, steps=steps, times=True)
-    series = {name: merged(item, fine[name]) if name in fine else item for name, item in compared.series.items()}
+    series = {name: merge(item, fine[name]) if name in fine else item for name, item in compared.series.items()}
     return replace(compared, series=series)

@@ -8,7 +8,7 @@ from dash import ClientsideFunction, Dash, Input, Output, no_update
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError, NotFoundError
-from dashboard.components.fleet.rows import thinned
+from dashboard.components.fleet.rows import thin
 from dashboard.ids import fleet as fleet_ids
 
 __all__ = ["register"]
@@ -53,4 +53,4 @@ async def _read(
             return []
         except ApiError:
             return None
-    return thinned(found[signal]["values"]) if signal in found else []
+    return thin(found[signal]["values"]) if signal in found else []

@@ -6,7 +6,7 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
-from dashboard.components.rules.form_values import FIELDS, RUNS, edited_of, problems_by_field, rule_of, shown_parts
+from dashboard.components.rules.form_values import FIELDS, RUNS, edited_rule, problems_by_field, rule_of, shown_parts
 from dashboard.components.rules.tables import dry_run_table, rule_table
 from dashboard.ids import rules as rule_ids
 from dashboard.pages import run_choice
@@ -46,7 +46,7 @@ def register(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 if isinstance(edited, dict):
                     saved = await api.rules.save(str(edited.get("id")), rule, version=edited.get("version"))
-                    kept: object = edited_of(saved)
+                    kept: object = edited_rule(saved)
                 else:
                     saved, kept = await api.rules.save(None, rule), no_update
                 return f"Saved: {saved['stated']}", rule_table(await api.rules.all()), kept, *[""] * len(FIELDS)

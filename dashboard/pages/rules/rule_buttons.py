@@ -8,7 +8,7 @@ from dash import ALL, Dash, Input, Output, ctx, no_update
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.components.choices import choosable
-from dashboard.components.rules.form_values import FIELDS, RUNS, edited_of, fields_of
+from dashboard.components.rules.form_values import FIELDS, RUNS, edited_rule, fields_of
 from dashboard.components.rules.tables import rule_table
 from dashboard.components.run_choice import run_options
 from dashboard.ids import rules as rule_ids
@@ -46,11 +46,11 @@ def register(app: Dash, api_url: str) -> None:
                 if found["rule"] is None:
                     return no_update, no_update, f"Not read. {found['stated']}", *[no_update] * (PARTS - 3)
                 fields = fields_of(found["rule"])
-                offered = await _offered(api, [fields[name] for name in RUNS])
+                offered = await _offer(api, [fields[name] for name in RUNS])
         except ApiError as error:
             return no_update, no_update, f"Not read. {error}", *[no_update] * (PARTS - 3)
         title = f"Change the rule {found['rule']['name']}"
-        return edited_of(found), title, "", *offered, *_form(fields), *[""] * len(FIELDS)
+        return edited_rule(found), title, "", *offered, *_form(fields), *[""] * len(FIELDS)
 
     state = Output(rule_ids.STATE, "children", allow_duplicate=True)
     rules = Output(rule_ids.LIST, "children", allow_duplicate=True)
@@ -87,7 +87,7 @@ async def _rules(api: ApiClient) -> object:
         return no_update
 
 
-async def _offered(api: ApiClient, run_ids: Sequence[object]) -> list[list[dict[str, str]]]:
+async def _offer(api: ApiClient, run_ids: Sequence[object]) -> list[list[dict[str, str]]]:
     """Return the options of each choice of a run, with the rule's run: a control drops a value without an option."""
     found = await api.runs.matching(limit=OFFERED)
     offered = []

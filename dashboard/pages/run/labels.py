@@ -45,7 +45,7 @@ def register(app: Dash, api_url: str) -> None:
                 now = held_labels(await api.runs.get(live["run"]))
                 taken = [name for name, value in changed.items() if now[name] not in (held[name], value)]
                 if taken:
-                    return _taken(taken, now), {**held, **{name: now[name] for name in taken}}
+                    return _conflict_message(taken, now), {**held, **{name: now[name] for name in taken}}
                 await api.runs.label(live["run"], **changed)
         except ApiError as error:
             return f"Not saved. {error}", no_update
@@ -90,13 +90,13 @@ def register(app: Dash, api_url: str) -> None:
     )
 
 
-def _taken(names: Sequence[str], now: Mapping[str, object]) -> str:
+def _conflict_message(names: Sequence[str], now: Mapping[str, object]) -> str:
     """Return a message about the fields that another person has changed since the form was filled."""
-    said = "; ".join(f"{name} to {shorten(_spelled(now[name]), SHOWN_LETTERS, placeholder='…')}" for name in names)
+    said = "; ".join(f"{name} to {shorten(_spell(now[name]), SHOWN_LETTERS, placeholder='…')}" for name in names)
     return f"Not saved. Somebody has changed this meanwhile: {said}. Save again to replace it."
 
 
-def _spelled(value: object) -> str:
+def _spell(value: object) -> str:
     if isinstance(value, bool):
         return "archived" if value else "not archived"
     return repr(", ".join(map(str, value)) if isinstance(value, list) else str(value or ""))

@@ -43,7 +43,7 @@ from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
 from dashboard.figures.run import rows_of, run_figure
-from dashboard.figures.signal import merged
+from dashboard.figures.signal import merge
 from dashboard.ids import alert as alert_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
@@ -287,14 +287,14 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view:
             asyncio.gather(api.runs.judgements(run_id), api.runs.warranty(run_id)),
         )
     run, series, summed, expected = drawn
-    sums = {name: _summed(held, points, view) for name, held in summed.items()}
+    sums = {name: _sum_points(held, points, view) for name, held in summed.items()}
     return _Read(run, series | sums, expected, *happened, *judged, view)
 
 
-def _summed(series: SeriesItem, points: int, view: View) -> SeriesItem:
+def _sum_points(series: SeriesItem, points: int, view: View) -> SeriesItem:
     """Return the running sum of a signal, with more points in the zoomed interval."""
     whole, steps = running_sum(series, max_points=points), view.steps_in(series)
-    return whole if steps is None else merged(whole, running_sum(series, max_points=2 * points, within=steps))
+    return whole if steps is None else merge(whole, running_sum(series, max_points=2 * points, within=steps))
 
 
 def view_of(query: Mapping[str, str]) -> dict[str, object]:

@@ -6,7 +6,7 @@ from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.figures.curves.panel_view import View
 from dashboard.figures.curves.token_axis import TokenAxis
-from dashboard.figures.signal import merged
+from dashboard.figures.signal import merge
 
 __all__ = ["read_zoomed"]
 
@@ -30,4 +30,4 @@ async def read_zoomed(  # noqa: PLR0917 - what is read, and how
     if steps is None:
         return series
     fine = await api.runs.series(run_id, signals, max_points=2 * max_points, steps=steps, times=is_timed)
-    return {name: merged(item, fine[name]) if name in fine else item for name, item in series.items()}
+    return {name: merge(item, fine[name]) if name in fine else item for name, item in series.items()}

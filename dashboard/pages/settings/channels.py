@@ -4,7 +4,7 @@ from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
-from dashboard.components.settings.file_check import checked
+from dashboard.components.settings.file_check import check_result
 from dashboard.ids.settings import channels as channel_ids
 
 __all__ = ["register"]
@@ -35,7 +35,7 @@ def register(app: Dash, api_url: str) -> None:
             return no_update
         try:
             async with ApiClient(api_url) as api:
-                return checked(await api.notifications.check(text or ""))
+                return check_result(await api.notifications.check(text or ""))
         except ApiError as error:
             return f"Not checked. {error}"
 

@@ -30,7 +30,7 @@ def register(app: Dash, api_url: str) -> None:
         if not (name or "").strip():
             return html.P("A key needs a name, such as that of the trainer or the person who uses it."), no_update
         try:
-            asked = _asked(name, scope, project, days)
+            asked = _asked_properties(name, scope, project, days)
         except ValueError as error:
             return html.P(f"Not made. {error}"), no_update
         try:
@@ -63,7 +63,7 @@ async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
     """Revoke a key, and return a message about it and the keys after it."""
     try:
         async with ApiClient(api_url) as api:
-            said = await _revoked_before(api, key_id)
+            said = await _find_revocation(api, key_id)
             if said is None:
                 await api.keys.revoke(key_id)
                 said = html.P("Revoked.")
@@ -72,7 +72,7 @@ async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
         return html.P(f"Not revoked. {error}"), no_update
 
 
-async def _revoked_before(api: ApiClient, key_id: str) -> Component | None:
+async def _find_revocation(api: ApiClient, key_id: str) -> Component | None:
     """Return when a key was revoked, and by whom if the newest changes name that; None if it is not revoked."""
     at = next((key["revoked_at"] for key in await api.keys.all() if key["id"] == key_id), None)
     if at is None:
@@ -82,7 +82,7 @@ async def _revoked_before(api: ApiClient, key_id: str) -> Component | None:
     return html.P(["This key was revoked already, ", since(at), "." if by is None else f", by {by}."])
 
 
-def _asked(name: str | None, scope: str, project: str | None, days: str | None) -> dict[str, object]:
+def _asked_properties(name: str | None, scope: str, project: str | None, days: str | None) -> dict[str, object]:
     """Return the properties of the key that the form states.
 
     Raises:

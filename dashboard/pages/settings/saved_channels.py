@@ -41,18 +41,18 @@ async def save_change(
                 saved = await api.notifications.restore(version, restored)
             else:
                 saved = await api.notifications.save(version, change(await api.notifications.settings()))
-            return None, saved, await _shown(api, saved)
+            return None, saved, await _show(api, saved)
         except ApiError as error:
             problem = str(error)
         shown: list[object] = [no_update] * len(SHOWN)
         with contextlib.suppress(ApiError):  # the page stays as it is, and the problem is stated
             held = await api.notifications.settings()
             if held["version"] != version:
-                shown = await _shown(api, held)
+                shown = await _show(api, held)
         return problem, None, shown
 
 
-async def _shown(api: ApiClient, settings: NotificationSettings) -> list[object]:
+async def _show(api: ApiClient, settings: NotificationSettings) -> list[object]:
     shown = channels_shown(
         settings, await api.notifications.channels(), await api.notifications.versions(limit=SHOWN_VERSIONS)
     )

@@ -124,12 +124,12 @@ class Provider:
         if status != OK or not isinstance(token, str) or len(token) > LONGEST_TOKEN:
             reason = printable(str(answer.get("error", "no ID token")), longest=100)
             raise SignInRefused("refused", f"the provider refused the code with status {status}: {reason}")
-        return self._verified(token, answer.get("access_token"), pending)
+        return self._verify(token, answer.get("access_token"), pending)
 
-    def _verified(self, token: str, access_token: object, pending: PendingSignIn) -> Mapping[str, Any]:
+    def _verify(self, token: str, access_token: object, pending: PendingSignIn) -> Mapping[str, Any]:
         given = self._configuration
         try:
-            decoded = self._decoded(token)
+            decoded = self._decode(token)
             claims = CodeIDToken(
                 decoded.claims,
                 decoded.header,
@@ -145,7 +145,7 @@ class Provider:
             raise SignInRefused("invalid", f"the provider's ID token is not valid: {problem}") from error
         return dict(claims)
 
-    def _decoded(self, token: str) -> jwt.Token:
+    def _decode(self, token: str) -> jwt.Token:
         """Check the signature; an unknown key may be new, so the keys are read once more."""
         described = self._describe().get("id_token_signing_alg_values_supported", ["RS256"])
         algorithms = [name for name in ALGORITHMS if name in described]

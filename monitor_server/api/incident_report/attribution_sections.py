@@ -16,11 +16,18 @@ SHOWN_TOKENS = 8  # of a response, those that fell or differ most
 def explanation_sections(found: Attribution, *, opened_step: int) -> str:
     """Return a section for each part of the attribution that was observed, and one for the missing parts."""
     return "".join(
-        [_moved(found, opened_step), _actions(found), _remedies(found), _responses(found), _tokens(found), _gaps(found)]
+        [
+            _moved_section(found, opened_step),
+            _actions(found),
+            _remedies(found),
+            _responses(found),
+            _tokens(found),
+            _gaps(found),
+        ]
     )
 
 
-def _moved(found: Attribution, opened_step: int) -> str:
+def _moved_section(found: Attribution, opened_step: int) -> str:
     if not found.moved:
         return "<h2>What moved first</h2><p>No signal had clearly left its best level, or none was observed.</p>"
     rows = "".join(
@@ -91,7 +98,7 @@ def _falls(response: ResponseItem) -> str:
         return "not observed"
     # Negative values are selected first, because NaN has no place in an order.
     falls = sorted(pair for pair in zip(response.displacements, _places(response), strict=False) if pair[0] < 0)
-    return _named(response, falls[:SHOWN_TOKENS]) or "none fell"
+    return _token_list(response, falls[:SHOWN_TOKENS]) or "none fell"
 
 
 def _mismatches(response: ResponseItem) -> str:
@@ -100,14 +107,14 @@ def _mismatches(response: ResponseItem) -> str:
         return "not observed"
     gaps = [pair for pair in zip(response.mismatches, _places(response), strict=False) if pair[0] != 0]
     gaps.sort(key=lambda pair: -abs(pair[0]) if math.isfinite(pair[0]) else -math.inf)
-    return _named(response, gaps[:SHOWN_TOKENS]) or "none differs"
+    return _token_list(response, gaps[:SHOWN_TOKENS]) or "none differs"
 
 
 def _places(response: ResponseItem) -> list[int]:
     return [place for first, after in response.actions for place in range(first, after)]
 
 
-def _named(response: ResponseItem, found: Sequence[tuple[float, int]]) -> str:
+def _token_list(response: ResponseItem, found: Sequence[tuple[float, int]]) -> str:
     return ", ".join(f"<code>{text(_token(response, place))}</code> {_number(value)}" for value, place in found)
 
 

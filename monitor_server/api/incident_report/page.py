@@ -120,7 +120,7 @@ def _curve(name: str, steps: Iterable[int], values: Iterable[float]) -> Curve:
 
 def _evidence(alert: AlertItem) -> str:
     rows = "".join(
-        f"<tr><td>{text(_words(name))}</td><td>{text(_shown(value))}</td></tr>"
+        f"<tr><td>{text(_words(name))}</td><td>{text(_evidence_text(value))}</td></tr>"
         for name, value in alert.evidence.items()
     )
     return f'<h2>Evidence</h2><div class="scroll"><table><tbody>{rows}</tbody></table></div>' if rows else ""
@@ -162,7 +162,7 @@ def _table(title: str, head: str, rows: str) -> str:
     )
 
 
-def _shown(value: object) -> str:
+def _evidence_text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if value in ([], {}, None):

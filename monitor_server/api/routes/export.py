@@ -30,13 +30,13 @@ _FILE = {
 }
 
 
-async def _admitted(collector: Serving) -> AsyncIterator[None]:
+async def _admit(collector: Serving) -> AsyncIterator[None]:
     with collector.exports.admit():
         yield
 
 
 # Until the file has been sent, or its reader has gone.
-Admitted = Annotated[None, Depends(_admitted)]
+Admitted = Annotated[None, Depends(_admit)]
 
 
 @router.get("/runs/{run_id}/export", response_class=StreamingResponse, responses={200: _FILE, **NOT_FOUND})
@@ -81,7 +81,7 @@ async def _file(
 
     first, others = await collector.exports.take_turn(begin)
     return _Download(
-        _allowed(first, others, refusal, collector.exports),
+        _send_while_allowed(first, others, refusal, collector.exports),
         media_type=MEDIA_TYPES[form],
         headers={"Content-Disposition": f'attachment; filename="{name}.{form}"'},
     )
@@ -93,7 +93,7 @@ def _refusal(request: Request) -> Callable[[], str | None]:
     return refusal
 
 
-async def _allowed(
+async def _send_while_allowed(
     first: bytes, others: Iterator[bytes], refusal: Callable[[], str | None], exports: Exports
 ) -> AsyncIterator[bytes]:
     """Yield the parts of a file while its reader may have them.

@@ -52,7 +52,7 @@ def warranty(run_id: str, reading: Reading) -> WarrantyItem | None:
         steps=budget.seen,
         is_longer=budget.seen > stated.longest,
         strength=budget.largest,
-        pages_allowed=stated.allowed(budget.largest),
+        pages_allowed=stated.allowance(budget.largest),
         pages_opened=budget.pages,
         steps_held_back=budget.held_back,
     )

@@ -71,13 +71,13 @@ async def ingest(request: Request, collector: Serving) -> Response:
         if valid is None and is_small(body, media_type=media_type, encoding=encoding):
             valid = read()
         if valid is not None:
-            appended = await collector.appender.append(_reached(valid, asking))
+            appended = await collector.appender.append(_require_reach(valid, asking))
         else:
             async with collector.large_batches:
-                appended = await collector.appender.append(_reached(await asyncio.to_thread(read), asking))
+                appended = await collector.appender.append(_require_reach(await asyncio.to_thread(read), asking))
     receipt = await collector.receipts.make(appended)
     collector.exposition.sdk_versions.count(request.headers.get("user-agent", ""))
-    collector.exposition.ingested(
+    collector.exposition.count_batch(
         records=receipt.accepted,
         rejected=len(receipt.rejected),
         duplicates=receipt.duplicates,
@@ -89,7 +89,7 @@ async def ingest(request: Request, collector: Serving) -> Response:
     return Response(encoded, media_type=media_type)
 
 
-def _reached(valid: ValidBatch, asking: Caller) -> ValidBatch:
+def _require_reach(valid: ValidBatch, asking: Caller) -> ValidBatch:
     """Return a batch, if its sender may write to its project."""
     if not asking.reaches(valid.batch.project):
         raise ScopeTooSmall(

@@ -114,7 +114,9 @@ async def change(body: SettingsBody, collector: Serving, asking: Asking) -> Noti
     The previous channels receive a message with the author and the changes.
     """
     async with collector.settings_turns:
-        return await asyncio.to_thread(_save, collector, asking, body, lambda _, before: _filled(body.settings, before))
+        return await asyncio.to_thread(
+            _save, collector, asking, body, lambda _, before: _fill_secrets(body.settings, before)
+        )
 
 
 @router.get("/versions")
@@ -146,7 +148,7 @@ async def restore(
         return await asyncio.to_thread(_save, collector, asking, body, wanted)
 
 
-def _filled(given: Mapping[str, Any], before: NotificationFile) -> Mapping[str, Any]:
+def _fill_secrets(given: Mapping[str, Any], before: NotificationFile) -> Mapping[str, Any]:
     return {"version": 1} | with_kept_secrets(given, before)
 
 

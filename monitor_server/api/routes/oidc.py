@@ -56,12 +56,12 @@ async def begin(
     request: Request, collector: Serving, page: Annotated[str, Query(alias="next", max_length=LONGEST_TEXT)] = "/"
 ) -> Response:
     """Send the browser to the provider; `next` is the page of this site that opens after the sign-in."""
-    oidc = _required(collector.oidc)
+    oidc = _require(collector.oidc)
     oidc.limits.count(client_address(request))
     try:
         address, pending = await oidc.begin(page)
     except SignInRefused as error:
-        return _refused(error)
+        return _answer_refusal(error)
     answer = _redirect(address)
     secure = _is_encrypted(request, collector)
     others = oidc.pending(find_cookie(request.headers, host_cookie(PENDING_COOKIE, secure=secure)))
@@ -72,7 +72,7 @@ async def begin(
 @router.get("/oidc/callback", response_class=RedirectResponse, status_code=303, responses=REDIRECTS)
 async def finish(request: Request, collector: Serving, asked: Annotated[Answer, Query()]) -> Response:
     """Receive the browser from the provider, sign it in and open the page from which it came."""
-    oidc = _required(collector.oidc)
+    oidc = _require(collector.oidc)
     oidc.limits.count(client_address(request))
     secure = _is_encrypted(request, collector)
     cookie = find_cookie(request.headers, host_cookie(PENDING_COOKIE, secure=secure))
@@ -82,7 +82,7 @@ async def finish(request: Request, collector: Serving, asked: Annotated[Answer, 
         person = await oidc.finish(asked.code, pending)
     except SignInRefused as refusal:
         await _end_sessions(collector, refusal.subject)
-        answer = _refused(refusal)
+        answer = _answer_refusal(refusal)
         # Another sign-in of this browser, to which the answer does not belong, continues.
         if refusal.reason != "expired":
             _keep_pending(answer, oidc, others, secure=secure)
@@ -139,13 +139,13 @@ def _use_pending(oidc: OidcSignIn, answer: Answer, cookie: str | None) -> Pendin
     return pending
 
 
-def _required(oidc: OidcSignIn | None) -> OidcSignIn:
+def _require(oidc: OidcSignIn | None) -> OidcSignIn:
     if oidc is None:
         raise UnknownPath("sign-in by OpenID Connect is not set up here; docs/sign-in.md describes how to set it up")
     return oidc
 
 
-def _refused(refusal: SignInRefused) -> Response:
+def _answer_refusal(refusal: SignInRefused) -> Response:
     """Send the browser to the sign-in page, which describes the reason in its own words; the log has the details."""
     log.warning("a sign-in by OpenID Connect was refused: %s", refusal)
     return _redirect(f"/sign-in?refused={refusal.reason}")

@@ -67,7 +67,7 @@ async def label_run(run_id: str, body: RunLabels, collector: Serving, asking: As
             raise UnknownRun.by_id(run_id)
         if columns:
             repositories.runs.save_labels(run_id, columns)
-        detail = detail_of_run(run_id, "; ".join(f"{name} {_shown(given[name])}" for name in sorted(given)))
+        detail = detail_of_run(run_id, "; ".join(f"{name} {_label_text(given[name])}" for name in sorted(given)))
         record_change(repositories, asking, "run.label", run_id, now=now, project=project, detail=detail)
         return repositories.run_views.find(run_id, now=now, deadlines=collector.settings.deadlines)
 
@@ -76,5 +76,5 @@ async def label_run(run_id: str, body: RunLabels, collector: Serving, asking: As
     return await asyncio.to_thread(read_detail, collector, run_id)
 
 
-def _shown(label: object) -> str:
+def _label_text(label: object) -> str:
     return printable(json.dumps(label, ensure_ascii=False), longest=LONGEST_SHOWN)

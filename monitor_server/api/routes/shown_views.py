@@ -28,7 +28,7 @@ __all__ = ["router"]
 router = APIRouter()
 
 
-def _checked(address: str) -> str:
+def _check_address(address: str) -> str:
     try:
         read_page_address(address)
     except ValueError:
@@ -53,7 +53,7 @@ class ViewToShow(BaseModel):
             json_schema_extra={"pattern": PAGE_ADDRESS},
             description="The path of a page with its query, such as /runs/ID?signals=entropy",
         ),
-        AfterValidator(_checked),
+        AfterValidator(_check_address),
     ]
     note: ShortNote = ""
     by: By = "somebody"

@@ -110,7 +110,7 @@ async def create(body: SilenceBody, collector: Serving, asking: Asking) -> Silen
     starts_at, ends_at = _times(body, now)
 
     def write(repositories: Repositories) -> None:
-        project, severity = _reached(repositories, body, asking)
+        project, severity = _find_reach(repositories, body, asking)
         silence = Silence(
             id=silence_id,
             project=project,
@@ -127,7 +127,7 @@ async def create(body: SilenceBody, collector: Serving, asking: Asking) -> Silen
         repositories.silences.add(silence)
         record_change(
             repositories, asking, "silence.create", silence.id,
-            now=now, project=project, by=body.by, detail=_described(silence),
+            now=now, project=project, by=body.by, detail=_describe(silence),
         )  # fmt: skip
 
     await change_silences(collector, silence_id, write)
@@ -147,7 +147,7 @@ async def end(silence_id: str, collector: Serving, asking: Asking, body: EndBody
             repositories.silences.end(silence_id, by=asking.signature(by), now=now)
             record_change(
                 repositories, asking, "silence.end", silence_id, now=now, project=found.project, by=by,
-                detail=_described(found),
+                detail=_describe(found),
             )  # fmt: skip
 
     await change_silences(collector, silence_id, write)
@@ -173,7 +173,7 @@ def _times(body: SilenceBody, now: float) -> tuple[float, float | None]:
     return starts_at, ends_at
 
 
-def _reached(repositories: Repositories, body: SilenceBody, author: Caller) -> tuple[str | None, str]:
+def _find_reach(repositories: Repositories, body: SilenceBody, author: Caller) -> tuple[str | None, str]:
     """Return the project of a silence, and the highest severity that it covers.
 
     Raises:
@@ -219,7 +219,7 @@ def _same(named: str | None, found: str) -> str:
     return found
 
 
-def _described(silence: Silence) -> str:
+def _describe(silence: Silence) -> str:
     named = {name: getattr(silence, name) for name in ("alert_id", "run_id", "kind")}
     words = [f"{name} {value}" for name, value in named.items() if value is not None]
     return ", ".join([*words, f"up to {silence.severity}"])

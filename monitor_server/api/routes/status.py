@@ -84,8 +84,8 @@ def status(collector: Serving, reading: Reading) -> CollectorStatus:
         time=wall,
         clock_offset_seconds=now - wall,
         database=DatabaseStatus(**{name: getattr(state, name) for name in DatabaseStatus.model_fields}),
-        unprojected_records=reading.projection_queue.unprojected(),
-        quarantined_runs=len(reading.projection_queue.quarantined()),
+        unprojected_records=reading.projection_queue.unprojected_entries(),
+        quarantined_runs=len(reading.projection_queue.quarantined_runs()),
         failing_channels=sorted(collector.failing_channels(reading)),
         keys=KeyStatus(valid=len(keys), expiring=[key.name for key in keys if _expires_soon(key, now)]),
         retention=RetentionStatus.model_validate(

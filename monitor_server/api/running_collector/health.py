@@ -28,7 +28,7 @@ def check_health(collector: Collector) -> CollectorHealth:
     try:
         collector.store.probe()
         with collector.store.read() as repositories:
-            quarantined = len(repositories.projection_queue.quarantined())
+            quarantined = len(repositories.projection_queue.quarantined_runs())
             failing = len(collector.failing_channels(repositories))
     except Unavailable as error:
         return CollectorHealth(problem=str(error), quarantined=0)

@@ -30,7 +30,7 @@ def find_answers(
         is_cut: Whether tokens are missing at the end.
     """
     if pieces is not None:
-        found = [span for first, after in actions for span in _tagged(pieces, first, after)]
+        found = [span for first, after in actions for span in _tagged_answers(pieces, first, after)]
         if found:
             return found, "tags"
     if len(actions) > 1 and not is_cut:
@@ -39,7 +39,7 @@ def find_answers(
     return [], None
 
 
-def _tagged(pieces: Sequence[str], first: int, after: int) -> list[tuple[int, int]]:
+def _tagged_answers(pieces: Sequence[str], first: int, after: int) -> list[tuple[int, int]]:
     """Return the answers within one action. A token that contains a part of an answer belongs to it."""
     starts = [0, *accumulate(len(piece) for piece in pieces[first:after])]
     return [

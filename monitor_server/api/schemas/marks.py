@@ -32,7 +32,7 @@ def attempt_marks(spans: Sequence[AttemptSpan]) -> Iterator[MarkItem]:
     for ordinal, span in enumerate(spans, start=1):
         if span.first_step is None or span.last_step is None:
             continue
-        configured = _configured(span)
+        configured = _describe_changes(span)
         if last is not None:
             is_rewind = span.first_step <= last
             text = f"went back from step {last} to step {span.first_step}" if is_rewind else "went on"
@@ -46,7 +46,7 @@ def attempt_marks(spans: Sequence[AttemptSpan]) -> Iterator[MarkItem]:
         last = span.last_step
 
 
-def _configured(span: AttemptSpan) -> str:
+def _describe_changes(span: AttemptSpan) -> str:
     """Describe the changes of the configuration by an attempt."""
     if not span.has_config:
         return ""

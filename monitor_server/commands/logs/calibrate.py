@@ -144,7 +144,7 @@ def calibrate(
     warranty = _warranty(scores, steps_per_page, lines) if steps_per_page is not None else None
     if not profiles:
         lines.append("no threshold was calibrated; the built-in thresholds stand")
-    expected = _expected(scores, lines)
+    expected = _learn_ranges(scores, lines)
     if not profiles and warranty is None:
         ranges = Calibration(expected=expected)  # findings continue to name the built-in thresholds
         return Report(calibration=ranges if expected else None, lines=lines)
@@ -200,7 +200,7 @@ def _warranty(scores: Mapping[str, RunScore], steps_per_page: float, lines: list
     return warranty
 
 
-def _expected(scores: Mapping[str, RunScore], lines: list[str]) -> dict[str, ExpectedRange]:
+def _learn_ranges(scores: Mapping[str, RunScore], lines: list[str]) -> dict[str, ExpectedRange]:
     """Learn the ranges of healthy runs' values, unless one of the runs cannot be healthy."""
     if any(math.isinf(score.warn) for score in scores.values()):
         lines.append("expected ranges: none, because a run has an alarm that no threshold moves")

@@ -23,7 +23,7 @@ class Records(Stateful):
     >>> records = Records({"grad/norm": 2.0}, least=4)
     >>> for norm in (1.0, -2.0, 1.5, 0.5):
     ...     records.update({"grad/norm": norm})
-    >>> records.passed({"grad/norm": 3.9}), records.passed({"grad/norm": 4.1})
+    >>> records.exceeding({"grad/norm": 3.9}), records.exceeding({"grad/norm": 4.1})
     ([], ['grad/norm'])
     """
 
@@ -37,7 +37,7 @@ class Records(Stateful):
         get = signals.get
         self.rows.append([get(name) for name in self._factors])
 
-    def passed(self, finite: Mapping[str, float]) -> list[str]:
+    def exceeding(self, finite: Mapping[str, float]) -> list[str]:
         """Return the signals of a row that exceed their record by their factor; adds nothing."""
         found = []
         newest = self.rows[-1] if self.rows else []

@@ -110,7 +110,7 @@ def _line_slope(history: History) -> float | None:
     """Return the slope of the kept values times √Σ(t − t̄)², whose standard error is the noise; None if unknown."""
     if not history.has_baseline:
         return None
-    values = history.lagged()
+    values = history.lagged_values()
     n = len(values)
     return line(values)[1] * math.sqrt(n * (n * n - 1) / 12)
 

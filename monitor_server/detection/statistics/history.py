@@ -132,7 +132,7 @@ class History(Stateful):
         if self._estimates_noise and len(self.values) >= self._least:
             self._waiting = list(self.values)
 
-    def lagged(self) -> list[float]:
+    def lagged_values(self) -> list[float]:
         """Return the values of the baseline's window, oldest first; empty while there are too few."""
         values = list(self.values)[: -self._lag] if self._lag else list(self.values)
         return values if len(values) >= self._least else []
@@ -144,7 +144,7 @@ class History(Stateful):
             if not self.has_baseline:
                 return None
             # -0.0 becomes 0.0: the two sort as equals, and the order would depend on the time at which it is built.
-            self._ordered = ordered = sorted([value + 0.0 for value in self.lagged()])
+            self._ordered = ordered = sorted([value + 0.0 for value in self.lagged_values()])
         return sorted_median(ordered)
 
     def innovation(self, x: float, *, trend: bool = True, enough: float = -math.inf) -> float | None:
@@ -166,7 +166,7 @@ class History(Stateful):
         against_level = (x - baseline) / scale
         if not trend or against_level < enough:
             return against_level
-        values = self.lagged()
+        values = self.lagged_values()
         n = len(values)
         mean, slope = line(values)
         ahead = n + self._lag - (n - 1) / 2

@@ -61,10 +61,10 @@ def check_variables(variable: Callable[[str], str | None]) -> None:
         StartupError: If one cannot be used. The message names it, and shows no address, which may contain a password.
     """
 
-    def given(name: str) -> str | None:
+    def value_of(name: str) -> str | None:
         return (variable(name) or "").strip() or None
 
-    sizes = {name: _whole(name, given(name), *bounds) for name, bounds in WHOLE.items()}
+    sizes = {name: _whole(name, value_of(name), *bounds) for name, bounds in WHOLE.items()}
     queue = sizes["OTEL_BSP_MAX_QUEUE_SIZE"] or QUEUE_SIZE
     batch = sizes["OTEL_BSP_MAX_EXPORT_BATCH_SIZE"] or BATCH_SIZE
     if batch > queue:
@@ -76,14 +76,16 @@ def check_variables(variable: Callable[[str], str | None]) -> None:
         if text is not None and text.strip().lower() != "unset":
             _whole(name, text, 0, MOST_OF_LIMITS, "or the word unset")
     for name, choices in CHOICES.items():
-        text = given(name)
+        text = value_of(name)
         if text is not None and text.lower() not in choices:
             raise _wrong(name, f"one of {', '.join(sorted(choices))}", text)
     for signal in SIGNALS:
-        _number(f"{EXPORTER}{signal}TIMEOUT", given(f"{EXPORTER}{signal}TIMEOUT"), LONGEST_TIMEOUT_SECONDS, "seconds")
-        _check_address(f"{EXPORTER}{signal}ENDPOINT", given(f"{EXPORTER}{signal}ENDPOINT"))
-    if (given("OTEL_TRACES_SAMPLER") or "").lower() in RATIO_SAMPLERS:
-        _number("OTEL_TRACES_SAMPLER_ARG", given("OTEL_TRACES_SAMPLER_ARG"), 1, "as a share of all traces")
+        _number(
+            f"{EXPORTER}{signal}TIMEOUT", value_of(f"{EXPORTER}{signal}TIMEOUT"), LONGEST_TIMEOUT_SECONDS, "seconds"
+        )
+        _check_address(f"{EXPORTER}{signal}ENDPOINT", value_of(f"{EXPORTER}{signal}ENDPOINT"))
+    if (value_of("OTEL_TRACES_SAMPLER") or "").lower() in RATIO_SAMPLERS:
+        _number("OTEL_TRACES_SAMPLER_ARG", value_of("OTEL_TRACES_SAMPLER_ARG"), 1, "as a share of all traces")
 
 
 def _whole(name: str, text: str | None, low: int, high: int, unit: str) -> int | None:

@@ -153,7 +153,7 @@ class Columns:
             if len(groups) == 1:
                 yield from _rows_of_one(groups[0], times)
                 continue
-            every = heapq.merge(*(_numbered(place, *group) for place, group in enumerate(groups)))
+            every = heapq.merge(*(_numbers_of_steps(place, *group) for place, group in enumerate(groups)))
             layouts: dict[tuple[int, ...], tuple[list[str], Callable[[tuple[float, ...]], tuple[float, ...]]]] = {}
             for step, found in groupby(every, key=itemgetter(0)):
                 row: dict[str, object] = {"step": step}
@@ -193,7 +193,7 @@ def _rows_of_one(group: Group, times: Mapping[int, float]) -> Iterator[Row]:
     names, order = _layout([columns])
     with_time = ("step", "_timestamp", *names)
     without = ("step", *names)
-    for step, _, numbers in _numbered(0, steps, [columns[place] for place in order]):
+    for step, _, numbers in _numbers_of_steps(0, steps, [columns[place] for place in order]):
         time = times.get(step)
         yield dict(
             zip(without, (step, *numbers), strict=True)
@@ -202,7 +202,7 @@ def _rows_of_one(group: Group, times: Mapping[int, float]) -> Iterator[Row]:
         )
 
 
-def _numbered(
+def _numbers_of_steps(
     place: int, steps: NDArray[np.int64], columns: list[tuple[int, str, NDArray[np.float64]]]
 ) -> Iterator[tuple[int, int, tuple[float, ...]]]:
     """Yield step, place of the group and values of each step, in blocks, so that few numbers are objects."""

@@ -60,7 +60,7 @@ def _read_lines(path: Path, start: Position, report: ReadReport) -> Iterator[Row
         place, row = f"line {position.line + 1}", _object(line)
         if row is None:
             report.add_problem(path, place, "it is no JSON object")
-        elif "signals" in row and (step := _recorded(path, place, row, report)) is not None:
+        elif "signals" in row and (step := _read_step(path, place, row, report)) is not None:
             yield step
 
 
@@ -122,7 +122,7 @@ def _read_parquet(path: Path, run: str, is_thinned: bool, report: ReadReport) ->
                             fields[name.removeprefix(PREFIX)] = value
                         elif value is not None:
                             fields["signals"][name] = value
-                    step = _recorded(path, f"row {place} of {run!r}", fields, report)
+                    step = _read_step(path, f"row {place} of {run!r}", fields, report)
                     if step is not None:
                         yield step
         except (pa.ArrowException, KeyError, OSError, ValueError) as error:
@@ -153,7 +153,7 @@ def _parquet_file(path: Path) -> Any:  # noqa: ANN401 - pyarrow is an extra
         raise LogError(f"{path} must be a readable Parquet file: {error}") from error
 
 
-def _recorded(path: Path, place: str, fields: Mapping[str, Any], report: ReadReport) -> RecordedRow | None:
+def _read_step(path: Path, place: str, fields: Mapping[str, Any], report: ReadReport) -> RecordedRow | None:
     """Return a step, or report text that is not a valid step, because people edit exports."""
     try:
         step, attempt = _whole(fields, "step"), _whole(fields, "attempt", least=1)

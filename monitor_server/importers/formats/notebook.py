@@ -48,11 +48,11 @@ class Notebook:
                     name=f"{path.stem}.cell{number}",
                     path=path,
                     format=self.name,
-                    read=partial(_counted, rows),
+                    read=partial(_count_bytes, rows),
                 )
 
 
-def _counted(rows: list[Row], report: ReadReport) -> Iterator[Row]:
+def _count_bytes(rows: list[Row], report: ReadReport) -> Iterator[Row]:
     for row in rows:
         report.bytes_read += 16 * len(row)
         yield row

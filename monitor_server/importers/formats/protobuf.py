@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterator
 
-__all__ = ["MAX_VARINT_BYTES", "fields", "signed", "varint"]
+__all__ = ["MAX_VARINT_BYTES", "fields", "to_signed", "varint"]
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 MAX_VARINT_BYTES = 10
@@ -27,7 +27,7 @@ def varint(buffer: bytes, position: int) -> tuple[int, int]:
     raise ValueError("a number is longer than 10 bytes")
 
 
-def signed(value: int) -> int:
+def to_signed(value: int) -> int:
     """Return the signed 64-bit number with the same bits as an unsigned one."""
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from monitor_server.importers.formats.json_lines import flat
-from monitor_server.importers.formats.protobuf import fields, signed
+from monitor_server.importers.formats.protobuf import fields, to_signed
 from monitor_server.importers.protocol import Log, ReadReport, Row
 from monitor_server.importers.source import MAX_LINE_BYTES, chunks
 
@@ -124,7 +124,7 @@ def _history(history: bytes) -> dict[str, object]:
             row[key] = value
         elif number == 2 and isinstance(content, bytes):  # noqa: PLR2004 - HistoryRecord.step
             step = dict(fields(content)).get(1)
-            row.setdefault("_step", signed(step) if isinstance(step, int) else None)
+            row.setdefault("_step", to_signed(step) if isinstance(step, int) else None)
     # W&B counts calls of log(). If a trainer logs its own step, that one is used.
     own = next((row[key] for key in OWN_STEPS if key in row), None)
     return row if own is None else {**row, "step": own}

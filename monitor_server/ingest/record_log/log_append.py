@@ -240,7 +240,9 @@ class Log:
     ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
         """Return the new records that fit the run, with the signals that it takes, and the refused records."""
         batch = valid.batch
-        seen = repositories.records.seen(run.id, batch.attempt, batch.rank, [record.seq for record in valid.records])
+        seen = repositories.records.stored_seqs(
+            run.id, batch.attempt, batch.rank, [record.seq for record in valid.records]
+        )
         unseen: list[ValidRecord] = []
         for record in valid.records:
             if record.seq not in seen:

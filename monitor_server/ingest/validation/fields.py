@@ -17,7 +17,7 @@ __all__ = [
     "check_signal_count",
     "check_time",
     "is_name",
-    "shown",
+    "safe_name",
 ]
 
 # Trainers have a few hundred names for their signals, the same at each step.
@@ -43,7 +43,9 @@ def check_time(time: float | None) -> None:
 def check_data_version(version: str | None, *, max_chars: int) -> None:
     """Refuse a version of the data that is too long or not printable."""
     if version is not None and not (len(version) <= max_chars and version.isprintable()):
-        raise InvalidRecord(f"data_version must have at most {max_chars} printable characters, got {shown(version)}")
+        raise InvalidRecord(
+            f"data_version must have at most {max_chars} printable characters, got {safe_name(version)}"
+        )
 
 
 def check_signal_count(count: int) -> None:
@@ -65,9 +67,11 @@ def check_actions(reports: Sequence[wire.ActionReport], *, max_name_chars: int) 
     check_action_count(len(reports))
     for report in reports:
         if not is_name(report.alert_id, max_chars=max_name_chars):
-            raise InvalidRecord(f"an action's alert_id must be the id of an alert, got {shown(report.alert_id)}")
+            raise InvalidRecord(f"an action's alert_id must be the id of an alert, got {safe_name(report.alert_id)}")
         if report.request_id is not None and not is_name(report.request_id, max_chars=max_name_chars):
-            raise InvalidRecord(f"an action's request_id must be the id of a request, got {shown(report.request_id)}")
+            raise InvalidRecord(
+                f"an action's request_id must be the id of a request, got {safe_name(report.request_id)}"
+            )
         if max(len(report.reason), len(report.detail)) > LONGEST_REASON_CHARS:
             raise InvalidRecord(f"an action's reason and detail must have at most {LONGEST_REASON_CHARS} characters")
         if "\0" in report.reason or "\0" in report.detail:
@@ -78,7 +82,7 @@ def check_actions(reports: Sequence[wire.ActionReport], *, max_name_chars: int) 
 def _check_forks(forks: Sequence[wire.ForkResult], *, max_name_chars: int) -> None:
     for fork in forks:
         if not is_name(fork.name, max_chars=max_name_chars):
-            raise InvalidRecord(f"a fork's name must be a name, got {shown(fork.name)}")
+            raise InvalidRecord(f"a fork's name must be a name, got {safe_name(fork.name)}")
         if not 0 <= fork.steps <= wire.LARGEST_INTEGER:
             raise InvalidRecord(f"a fork's steps must be from 0 to {wire.LARGEST_INTEGER}, got {fork.steps}")
 
@@ -88,6 +92,6 @@ def is_name(name: str, *, max_chars: int) -> bool:
     return len(name) <= max_chars and _is_clean(name)
 
 
-def shown(name: str) -> str:
+def safe_name(name: str) -> str:
     """Return a name in a form that is safe in an error message."""
     return repr(printable(name, longest=40))

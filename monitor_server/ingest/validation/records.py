@@ -28,7 +28,7 @@ from monitor_server.ingest.validation.fields import (
     check_signal_count,
     check_time,
     is_name,
-    shown,
+    safe_name,
 )
 from monitor_server.ingest.validation.layouts import Head, Layouts
 from monitor_server.ingest.validation.responses import BAD_NUMBER, ResponseReader
@@ -200,7 +200,7 @@ class RecordReader:
             self._check_names(record.summaries)
             both = record.scalars.keys() & record.summaries.keys()
             if both:
-                raise InvalidRecord(f"a signal must be a scalar or a summary, got both for {shown(min(both))}")
+                raise InvalidRecord(f"a signal must be a scalar or a summary, got both for {safe_name(min(both))}")
             for name, summary in record.summaries.items():
                 check_summary(name, summary)
 
@@ -210,7 +210,9 @@ class RecordReader:
         longest = self._settings.max_name_chars
         wrong = next((name for name in names if not is_name(name, max_chars=longest)), None)
         if wrong is not None:
-            raise InvalidRecord(f"a signal's name must have 1 to {longest} printable characters, got {shown(wrong)}")
+            raise InvalidRecord(
+                f"a signal's name must have 1 to {longest} printable characters, got {safe_name(wrong)}"
+            )
         if len(self._valid_names) + len(names) > MAX_CACHED_NAMES:
             self._valid_names.clear()
         if len(names) <= MAX_CACHED_NAMES:

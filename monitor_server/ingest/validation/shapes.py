@@ -32,7 +32,7 @@ def check_shapes(shapes: Mapping[str, Shape], stored: Mapping[str, Shape], *, st
         if other != shape:
             raise SummaryConflict(
                 f"summaries of {name!r} at step {step} must have the same shape on all ranks, "
-                f"got {_spelled(shape)} from rank {rank} beside {_spelled(other)}"
+                f"got {_spell(shape)} from rank {rank} beside {_spell(other)}"
             )
 
 
@@ -43,7 +43,7 @@ def _shape(summary: wire.Summary) -> Shape:
     return (type(summary).__name__.lower(), summary.statistic)
 
 
-def _spelled(shape: Shape) -> str:
+def _spell(shape: Shape) -> str:
     return " ".join(str(part) for part in shape)
 
 

@@ -16,7 +16,7 @@ from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField, RecordError
 from monitor_server.ingest.limits import LARGEST_RANK, check_config
 from monitor_server.ingest.validation.decode import check_count, check_version, decode_batch
-from monitor_server.ingest.validation.fields import is_name, shown
+from monitor_server.ingest.validation.fields import is_name, safe_name
 from monitor_server.ingest.validation.known_batches import read_known
 from monitor_server.ingest.validation.records import RecordReader, ValidRecord, known_layouts
 from monitor_server.settings import Settings
@@ -154,7 +154,7 @@ def _check_batch(batch: wire.Batch, settings: Settings, *, now: float) -> None:
     for field, name in (("run", batch.run), ("project", batch.project)):
         if not is_name(name, max_chars=settings.max_name_chars):
             raise InvalidField(
-                f"{field} must have 1 to {settings.max_name_chars} printable characters, got {shown(name)}"
+                f"{field} must have 1 to {settings.max_name_chars} printable characters, got {safe_name(name)}"
             )
     largest = min(settings.max_world_size, LARGEST_RANK)
     if not 1 <= batch.world_size <= largest:
@@ -173,7 +173,7 @@ def _check_batch(batch: wire.Batch, settings: Settings, *, now: float) -> None:
     check_count(len(batch.records), settings)
     if len(batch.source) > settings.max_name_chars or not batch.source.isprintable():
         raise InvalidField(
-            f"source must have at most {settings.max_name_chars} printable characters, got {shown(batch.source)}"
+            f"source must have at most {settings.max_name_chars} printable characters, got {safe_name(batch.source)}"
         )
 
 

@@ -45,7 +45,7 @@ def _run(found: Examination, gpus: int | None, step_seconds: float | None) -> di
         ],
         "not_logged": [dataclasses.asdict(gap) for gap in gaps(found)],
         "blind_detectors": sorted(found.blind_detectors),
-        "names": found.mapping.mapped(),
+        "names": found.mapping.keys_of_signals(),
         "unknown_keys": found.mapping.unknown(),
         "problems": found.report.problems,
         "problem_count": found.report.problem_count,

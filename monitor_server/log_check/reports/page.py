@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from monitor_server.html_report.elements import chip, document, marked, text
+from monitor_server.html_report.elements import chip, document, mark_code, text
 from monitor_server.html_report.plot import Curve, PhaseInterval, StepAxis, phase_legend, plot, timeline
 from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Episode, Examination
@@ -112,7 +112,7 @@ def _evidence(episode: Episode) -> str:
 
 def _gaps(found: Examination) -> str:
     listed = "".join(
-        f"<dt>{text(', '.join(gap.signals))}</dt><dd>{marked(gap.cost)}. {marked(gap.remedy)}.</dd>"
+        f"<dt>{text(', '.join(gap.signals))}</dt><dd>{mark_code(gap.cost)}. {mark_code(gap.remedy)}.</dd>"
         for gap in gaps(found)
     )
     return f"<h2>Not logged, so not observed</h2><dl>{listed}</dl>" if listed else ""
@@ -121,7 +121,7 @@ def _gaps(found: Examination) -> str:
 def _names(found: Examination) -> str:
     rows = "".join(
         f"<tr><td><code>{text(signal)}</code></td><td><code>{text(keys)}</code></td></tr>"
-        for signal, keys in sorted(found.mapping.mapped().items())
+        for signal, keys in sorted(found.mapping.keys_of_signals().items())
     )
     unknown = ", ".join(found.mapping.unknown())
     problems = "".join(f"<li>{text(problem)}</li>" for problem in found.report.problems)

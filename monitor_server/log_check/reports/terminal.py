@@ -187,7 +187,7 @@ def _print_gaps(console: Console, found: Examination) -> None:
 def _print_names(console: Console, found: Examination) -> None:
     console.print()
     console.print(Text("Names", style="bold"))
-    mapped = found.mapping.mapped()
+    mapped = found.mapping.keys_of_signals()
     renamed = ", ".join(f"{signal} = {keys}" for signal, keys in sorted(mapped.items()) if signal != keys)
     own = sum(signal == keys for signal, keys in mapped.items())
     lines = [renamed, f"{own} signals under their own names" if own else ""]

@@ -42,7 +42,9 @@ def with_kept_secrets(given: Mapping[str, Any], before: NotificationFile) -> dic
         return dict(given)
     problems: list[str] = []
     filled = {
-        name: _filled(str(name), table, before.channels.get(str(name)), problems) if isinstance(table, dict) else table
+        name: _fill_channel(str(name), table, before.channels.get(str(name)), problems)
+        if isinstance(table, dict)
+        else table
         for name, table in channels.items()
     }
     if problems:
@@ -50,7 +52,7 @@ def with_kept_secrets(given: Mapping[str, Any], before: NotificationFile) -> dic
     return dict(given) | {"channels": filled}
 
 
-def _filled(name: str, given: Mapping[str, Any], held: Channel | None, problems: list[str]) -> dict[str, Any]:
+def _fill_channel(name: str, given: Mapping[str, Any], held: Channel | None, problems: list[str]) -> dict[str, Any]:
     table = {"type": "apprise"} | {key: value for key, value in given.items() if value not in ("", None)}
     if held is None or held.type != table["type"]:
         return table

@@ -72,7 +72,7 @@ def load_notifications(path: Path, *, variable: Callable[[str], str | None]) -> 
     except UnusableFileError as error:
         raise StartupError(f"RLVITALS_NOTIFICATIONS: {error}") from error
     problems: list[str] = []
-    document = _resolved(document, path, variable, problems)
+    document = _resolve_secrets(document, path, variable, problems)
     if not problems:
         try:
             return read_document(document)
@@ -81,7 +81,7 @@ def load_notifications(path: Path, *, variable: Callable[[str], str | None]) -> 
     raise StartupError(f"RLVITALS_NOTIFICATIONS: {path}: {'; '.join(problems[:5])}; see docs/notifications.md")
 
 
-def _resolved(
+def _resolve_secrets(
     document: dict[str, Any], path: Path, variable: Callable[[str], str | None], problems: list[str]
 ) -> dict[str, Any]:
     """Return the document with the values of its secrets: from ``${NAME}``, or from a file beside it."""
@@ -113,11 +113,11 @@ def _with_secrets(
         elif file is not None:
             problems.append(f"{place}_file must be a text, got {printable(file, longest=100)}")
         elif isinstance(table.get(field), str):
-            table[field] = _filled(str(table[field]), place, variable, problems)
+            table[field] = _fill_variables(str(table[field]), place, variable, problems)
     return table
 
 
-def _filled(text: str, place: str, variable: Callable[[str], str | None], problems: list[str]) -> str:
+def _fill_variables(text: str, place: str, variable: Callable[[str], str | None], problems: list[str]) -> str:
     def value(match: re.Match[str]) -> str:
         found = variable(match[1])
         if not found:

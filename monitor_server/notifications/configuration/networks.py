@@ -83,12 +83,12 @@ def _number(host: object) -> Address | None:
     if not isinstance(host, str):
         return None
     try:
-        return _unwrapped(ipaddress.ip_address(host.partition("%")[0]))
+        return _unwrap(ipaddress.ip_address(host.partition("%")[0]))
     except ValueError:
         return None
 
 
-def _unwrapped(address: Address) -> Address:
+def _unwrap(address: Address) -> Address:
     """Return the IPv4 address that an IPv6 address contains, or the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address

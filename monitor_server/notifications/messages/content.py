@@ -127,12 +127,14 @@ def title(body: Mapping[str, Any]) -> str:
 
 def text(body: Mapping[str, Any], *, most_alerts: int = MAX_SHOWN) -> str:
     """Return a message as plain text, which names at most ``most_alerts`` and counts the others."""
-    return _written(body, most_alerts, escape=str, heading=str, link=lambda url: url)
+    return _write(body, most_alerts, escape=str, heading=str, link=lambda url: url)
 
 
 def markdown(body: Mapping[str, Any], *, most_alerts: int = MAX_SHOWN) -> str:
     """Return a message as Markdown, which names at most ``most_alerts`` and counts the others."""
-    return _written(body, most_alerts, escape=_escaped, heading=lambda line: f"**{line}**", link=lambda url: f"<{url}>")
+    return _write(
+        body, most_alerts, escape=_escape_markdown, heading=lambda line: f"**{line}**", link=lambda url: f"<{url}>"
+    )
 
 
 def harmless(given: object, *, longest: int = LONGEST_NAME) -> str:
@@ -146,7 +148,7 @@ def sentence(given: str) -> str:
     return given if given.endswith((".", "!", "?", "…")) else f"{given}."
 
 
-def _written(
+def _write(
     body: Mapping[str, Any],
     most_alerts: int,
     *,
@@ -220,7 +222,7 @@ def _alert_item(row: Mapping[str, Any], public_url: str) -> dict[str, Any]:
     return item | {"changes": [], "instead_of": [], "remedies": known[:MAX_REMEDIES], "url": url}
 
 
-def _escaped(line: str) -> str:
+def _escape_markdown(line: str) -> str:
     return line.translate(MARKDOWN)
 
 

@@ -115,7 +115,7 @@ class Completion:
         """
         if not late:
             return True
-        mended = self._mended_up_to(context.run.id, context.run.position)
+        mended = self._find_mended(context.run.id, context.run.position)
         by_attempt: dict[int, list[int]] = {}
         for key in sorted(late.keys() - mended):
             if min(late[key]) > self._ends.get((context.run.id, key), max(late[key])):
@@ -146,7 +146,7 @@ class Completion:
                     budget.spend(records=len(stored.records))
         return True
 
-    def _mended_up_to(self, run_id: str, position: int) -> set[Key]:
+    def _find_mended(self, run_id: str, position: int) -> set[Key]:
         """Return the steps that were already mended with the records up to a position; this may take many slices."""
         known, mended = self._mended.pop(run_id, (position, set()))
         self._mended[run_id] = (position, mended if known == position else set())

@@ -185,7 +185,7 @@ class Tracker:
             return engine.update(observation)
         except Exception as error:  # an error of a detector must not cost the trainer its records
             log.exception("detection failed at step %d of run %s", step.step, run.id)
-            return _degraded(step.step, error)
+            return _degraded_assessment(step.step, error)
         finally:
             self._on_seconds(perf_counter() - begin)
 
@@ -214,7 +214,7 @@ def _change_of_phase(run_id: str, phase: str, *, step: int, rewinds: bool) -> Ca
     return write
 
 
-def _degraded(step: int, error: Exception) -> Assessment:
+def _degraded_assessment(step: int, error: Exception) -> Assessment:
     finding = Finding(
         kind="monitor_degraded",
         severity=Severity.WARNING,

@@ -149,7 +149,7 @@ class WaitingSteps:
         by_attempt: dict[int, list[int]] = {}
         for attempt, step in keys:
             by_attempt.setdefault(attempt, []).append(step)
-        known = self._context.repositories.steps.known
+        known = self._context.repositories.steps.complete_steps
         return {
             (attempt, step) for attempt, steps in by_attempt.items() for step in known(self._run_id, attempt, steps)
         }

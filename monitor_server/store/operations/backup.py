@@ -39,7 +39,7 @@ def back_up(url: str, destination: Path) -> int:
     parsed = read_address(url)
     try:
         _require_new(destination)
-        with _reserved(destination) as (partial, lock):
+        with _reserve_file(destination) as (partial, lock):
             _write(parsed, partial, lock)
             partial.rename(destination)
             _flush(destination.parent)
@@ -58,7 +58,7 @@ def _require_new(destination: Path) -> None:
 
 
 @contextmanager
-def _reserved(destination: Path) -> Iterator[tuple[Path, int]]:
+def _reserve_file(destination: Path) -> Iterator[tuple[Path, int]]:
     """Yield an empty file beside the destination that no other backup writes to, and the descriptor that locks it.
 
     The file is removed if it was not moved. The file of a killed backup is emptied and used again, because its lock has

@@ -52,9 +52,9 @@ class BoundedConnection(psycopg.Connection[Any]):
         Raises:
             NoAnswer: If the answer has not arrived after `answer_seconds`.
         """
-        return super().wait(self._bounded(gen), *args, **options)
+        return super().wait(self._bound_wait(gen), *args, **options)
 
-    def _bounded(self, steps: Generator[Any, Any, Result]) -> Generator[Any, Any, Result]:
+    def _bound_wait(self, steps: Generator[Any, Any, Result]) -> Generator[Any, Any, Result]:
         """Pass on the driver's wait; it resumes ten times a second, even if no data has arrived."""
         begun = time.monotonic()
         try:

@@ -11,7 +11,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from monitor_server.errors import DatabaseUnusable
 
-__all__ = ["POSTGRES_OPTIONS", "postgres_options", "prepare_postgres", "require_suitable", "unbounded"]
+__all__ = ["POSTGRES_OPTIONS", "postgres_options", "prepare_postgres", "require_suitable", "without_time_limit"]
 
 # The server itself ends a statement that waits for a lock or takes too long, and its error states which of the two it
 # was. A process that is paused in a transaction keeps its runs locked; the server ends its connection after this time.
@@ -101,7 +101,7 @@ def require_suitable(connection: Connection) -> None:
 
 
 @contextmanager
-def unbounded(connection: Connection) -> Iterator[None]:
+def without_time_limit(connection: Connection) -> Iterator[None]:
     """Remove the time limit of the statements in a transaction, for example for a migration of large tables."""
     if connection.dialect.name != "postgresql":
         yield

@@ -99,9 +99,9 @@ class Notifications:
             connection = None
             try:
                 connection = self._connect()
-                work(connection, failures.succeeded)
+                work(connection, failures.note_success)
             except Exception as error:  # noqa: BLE001 - any error of the driver means that the database is away
-                failures.failed(Unavailable(str(error)))
+                failures.note_failure(Unavailable(str(error)))
                 self._is_stopping.wait(RECONNECT_SECONDS)
             finally:
                 if connection is not None:

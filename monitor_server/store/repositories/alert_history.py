@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from monitor_server.store.repositories.alerts import Alert
-from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.repositories.numbering import number_rows
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import alert_history
 
@@ -46,7 +46,7 @@ class AlertHistory:
         """Append an entry to the history of an alert; the alert is passed in its state after the change."""
         row = {"run_id": alert.run_id, "alert_id": alert.id, "kind": alert.kind, "stage": alert.stage} | asdict(entry)
         self._connection.execute(
-            insert(alert_history), numbered(self._connection, alert_history, [row], run_id=alert.run_id)
+            insert(alert_history), number_rows(self._connection, alert_history, [row], run_id=alert.run_id)
         )
 
     def comments(self, alert: Alert) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, exists, insert, select, update
 
 from monitor_server.store.encoding.stored_json import read_object
-from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.repositories.numbering import number_rows
 from monitor_server.store.repositories.removed_attempts import is_of_kept_attempt
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import acknowledgements, alert_history, alerts, attempts, runs
@@ -138,7 +138,7 @@ class Alerts:
 
     def add(self, alert: Alert) -> None:
         """Write a new alert."""
-        self._connection.execute(insert(alerts), numbered(self._connection, alerts, [_values(alert)]))
+        self._connection.execute(insert(alerts), number_rows(self._connection, alerts, [_values(alert)]))
 
     def save(self, alert: Alert) -> None:
         """Write an alert back."""
@@ -155,7 +155,7 @@ class Alerts:
         """Append an acknowledgement to the run's log."""
         row = {"run_id": run_id, "position": position} | asdict(given)
         self._connection.execute(
-            insert(acknowledgements), numbered(self._connection, acknowledgements, [row], run_id=run_id)
+            insert(acknowledgements), number_rows(self._connection, acknowledgements, [row], run_id=run_id)
         )
 
     def acknowledgements_after(self, run_id: str, position: int) -> dict[int, StoredAcknowledgement]:

@@ -116,7 +116,7 @@ class Attempts:
         here = (attempts.c.run_id == run_id) & (attempts.c.attempt == attempt)
         self._connection.execute(update(attempts).where(here), {"world_size": world_size})
 
-    def begun(self, run_id: str, *, after: int) -> dict[int, int]:
+    def beginnings(self, run_id: str, *, after: int) -> dict[int, int]:
         """Return position and number of the attempts that began after a position of the log."""
         rows = self._connection.execute(_BEGUN, {"run": run_id, "after": after})
         return {position: attempt for position, attempt in rows}  # noqa: C416 - rows are not pairs to mypy

@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, func, select
 
-__all__ = ["numbered"]
+__all__ = ["number_rows"]
 
 
-def numbered(
+def number_rows(
     connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, run_id: str | None = None
 ) -> list[dict[str, Any]]:
     """Return rows with the next numbers of a table, or of one run; PostgreSQL numbers them itself.

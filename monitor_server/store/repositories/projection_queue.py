@@ -32,7 +32,7 @@ class ProjectionQueue:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def unprojected(self) -> int:
+    def unprojected_entries(self) -> int:
         """Return the number of entries in all logs that wait to be projected, without those of quarantined runs."""
         query = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(
             runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
@@ -43,7 +43,7 @@ class ProjectionQueue:
         """Return the runs whose log is not projected to its end."""
         return [RunBehind(*row) for row in self._connection.execute(_BEHIND)]
 
-    def quarantined(self, *, before: float | None = None) -> list[str]:
+    def quarantined_runs(self, *, before: float | None = None) -> list[str]:
         """Return the runs that the projector has quarantined, all or those before a time."""
         if before is None:
             return list(self._connection.execute(_QUARANTINED).scalars())

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, delete, func, insert, select
 
-from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.repositories.numbering import number_rows
 from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.repositories.step_thinning import beyond_first
 from monitor_server.store.statements import in_parts
@@ -65,7 +65,7 @@ class Responses:
             for response in kept
         ]
         if rows:
-            self._connection.execute(insert(responses), numbered(self._connection, responses, rows, run_id=run_id))
+            self._connection.execute(insert(responses), number_rows(self._connection, responses, rows, run_id=run_id))
         return len(new) - len(kept)
 
     def thin(self, run_id: str, *, newest_step: int, whole_steps: int, limit: int) -> int:

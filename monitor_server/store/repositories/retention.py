@@ -80,7 +80,7 @@ class Retention:
             here = runs.c.id.in_(ordered[begin : begin + MAX_PARAMETERS]) & runs.c.deleted_at.is_(None)
             self._connection.execute(update(runs).where(here), {"deleted_at": now})
 
-    def deleted(self) -> list[str]:
+    def deleted_runs(self) -> list[str]:
         """Return the runs whose deletion has begun and is not finished."""
         return list(self._connection.execute(select(runs.c.id).where(runs.c.deleted_at.is_not(None))).scalars())
 

@@ -64,7 +64,7 @@ class RunGroups:
     ) -> list[dict[str, Any]]:
         """Return the groups of the matching runs, the group with the most urgent run first."""
         order = RunOrder(now=now, deadlines=deadlines)
-        query = self._described(wanted, by, order)
+        query = self._describe_groups(wanted, by, order)
         # Columns that change with each record are not used: a list that is read in parts would lose and repeat groups.
         query = query.order_by(func.min(order.urgency), func.max(runs.c.number).desc())
         return self._read(query.limit(limit).offset(offset))
@@ -99,7 +99,7 @@ class RunGroups:
         rows = range(offset, offset + limit)
         places, row_count, run_count = self._places(wanted, by, order, rows=rows, closed=closed)
         headed = [place.name for place in places if place.head in rows]
-        query = self._described(wanted, by, order).where(_name(order, by).in_(headed))
+        query = self._describe_groups(wanted, by, order).where(_name(order, by).in_(headed))
         heads = {group["name"] or NO_NAME: group for group in self._read(query)} if headed else {}
         opened = {place.name: shown for place in places if (shown := place.runs_within(rows))}
         numbers = self._numbers(wanted, by, order, sorting, opened)
@@ -147,7 +147,7 @@ class RunGroups:
         shown = query.order_by(*keys, runs.c.number.desc()).limit(sum(map(len, opened.values()))).offset(first)
         return list(self._connection.execute(shown).scalars())
 
-    def _described(self, wanted: RunFilter, by: str, order: RunOrder) -> Select[Any]:
+    def _describe_groups(self, wanted: RunFilter, by: str, order: RunOrder) -> Select[Any]:
         name, worst = order.group(by), func.min(order.worst_phase).label("worst")
         counts = [func.sum(firing_count(severity)).label(severity) for severity in SEVERITIES]
         newest = func.max(runs.c.last_seen).label("last_seen")

@@ -93,9 +93,9 @@ class RunViews:
         query = query.order_by(worst_severity(), runs.c.last_seen.desc()).limit(limit)
         return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
-    def changed(self, *, now: float, deadlines: Deadlines) -> list[str]:
+    def changed_runs(self, *, now: float, deadlines: Deadlines) -> list[str]:
         """Return the runs whose status differs from the last announced one."""
-        return list(self._connection.execute(_changed(deadlines), {"now": now}).scalars())
+        return list(self._connection.execute(_changed_query(deadlines), {"now": now}).scalars())
 
     def _matching(self, query: Select[Any], wanted: RunFilter, order: RunOrder) -> Select[Any]:
         return matching_runs(query, wanted, order, dialect=self._connection.dialect.name)
@@ -115,7 +115,7 @@ class RunViews:
 
 
 @cache
-def _changed(deadlines: Deadlines) -> Select[Any]:
+def _changed_query(deadlines: Deadlines) -> Select[Any]:
     """Build, once for a collector, the query of the runs whose status differs from the last announced one."""
     status = status_column(bindparam("now", type_=Float), deadlines)
     return select(runs.c.id).where(status != runs.c.announced, runs.c.deleted_at.is_(None))

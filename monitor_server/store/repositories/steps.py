@@ -70,7 +70,7 @@ class Steps:
         """Assign new signals the positions from ``start`` on."""
         _ADD_SIGNALS.execute(self._connection, [(run_id, start + place, name) for place, name in enumerate(names)])
 
-    def known(self, run_id: str, attempt: int, numbers: Collection[int]) -> set[int]:
+    def complete_steps(self, run_id: str, attempt: int, numbers: Collection[int]) -> set[int]:
         """Return those of the steps ``numbers`` that are complete."""
         found: set[int] = set()
         for some in in_parts(numbers):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, insert, select
 
-from monitor_server.store.repositories.numbering import numbered
+from monitor_server.store.repositories.numbering import number_rows
 from monitor_server.store.repositories.removed_attempts import is_of_kept_attempt
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import actions
@@ -40,7 +40,7 @@ class Actions:
             for report in reports
         ]
         if rows:
-            self._connection.execute(insert(actions), numbered(self._connection, actions, rows, run_id=run_id))
+            self._connection.execute(insert(actions), number_rows(self._connection, actions, rows, run_id=run_id))
 
     def page(self, run_id: str, *, limit: int, before: int | None = None) -> list[dict[str, Any]]:
         """Return the reports of a run's attempts, the newest first, before the one numbered ``before``."""

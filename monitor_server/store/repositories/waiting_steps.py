@@ -73,6 +73,6 @@ class Waiting:
                 found.update((attempt, step) for step in self._connection.execute(_AMONG, asked).scalars())
         return found
 
-    def overdue(self, *, before: float) -> list[str]:
+    def overdue_runs(self, *, before: float) -> list[str]:
         """Return the runs that have a step first seen before a time."""
         return list(self._connection.execute(_OVERDUE, {"before": before}).scalars())

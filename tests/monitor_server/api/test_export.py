@@ -89,7 +89,7 @@ def test_a_checked_export_has_the_same_phases(recorded, tmp_path, form):
     (log,) = find_logs([_export(live, run_id, tmp_path / f"recorded.{form}")])
     found = examine(log)
     assert found.rows == 140
-    assert found.mapping.mapped().keys() == set(live.get(f"/runs/{run_id}")["signals"]) - {"loss"}
+    assert found.mapping.keys_of_signals().keys() == set(live.get(f"/runs/{run_id}")["signals"]) - {"loss"}
     critical = [alert["severity_step"] for alert in alerts if alert["severity"] == "critical"]
     assert (found.page_step, found.collapse_step) == (
         min(critical, default=None),

@@ -60,7 +60,7 @@ def test_the_pages_of_a_run_never_exceed_what_its_evidence_allows(strengths, his
     pages = opened(warranty, strengths)
     if warranty.is_in_force:
         largest = np.maximum.accumulate(strengths)
-        assert all(count <= warranty.allowed(strength) for count, strength in zip(pages, largest, strict=True))
+        assert all(count <= warranty.allowance(strength) for count, strength in zip(pages, largest, strict=True))
 
 
 @given(

@@ -204,7 +204,7 @@ def test_a_signal_may_be_read_from_a_key_of_the_users(tmp_path):
     mapping = NameMapping(parse_overrides(["reward/mean=my_reward", "grad/norm=absent"]))
     (step,) = observe(log.read(ReadReport()), mapping.signals)
     assert step.signals == {"reward/mean": 0.5}
-    assert mapping.mapped() == {"reward/mean": "my_reward"}
+    assert mapping.keys_of_signals() == {"reward/mean": "my_reward"}
     assert mapping.unknown() == ["own"]
     assert mapping.unused_overrides() == {"grad/norm": "absent"}
 

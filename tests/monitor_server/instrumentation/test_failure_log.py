@@ -21,20 +21,20 @@ def test_a_fault_is_said_at_once_and_then_once_a_minute(failures, caplog):
     """Senders may try again at any rate; another fault is logged at once as well, and so is the end."""
     log, seconds = failures
     for number in range(100):
-        log.failed(FULL)
+        log.note_failure(FULL)
         seconds[0] += REPEAT_SECONDS / 100 if number else 0.5
-    log.failed(LOCKED)
-    log.succeeded()
-    log.succeeded()
+    log.note_failure(LOCKED)
+    log.note_success()
+    log.note_success()
     first, other, end = (record.getMessage() for record in caplog.records)
     assert first.startswith("a commit failed; its batches were not acknowledged: the store cannot write: database or d")
     assert "database is locked" in other
     assert end == "commits succeed again, after 101 that failed within 60 s"
     caplog.clear()
     seconds[0] = 1_000.0
-    log.failed(FULL)
+    log.note_failure(FULL)
     seconds[0] += REPEAT_SECONDS
-    log.failed(FULL)
+    log.note_failure(FULL)
     assert ["(commits that have failed since" in record.getMessage() for record in caplog.records] == [True, True]
     assert "since 60 s ago: 2)" in caplog.records[-1].getMessage()
     assert not any(record.exc_info for record in caplog.records)
@@ -45,7 +45,7 @@ def test_faults_that_take_turns_are_said_once_each(failures, caplog):
     log, _ = failures
     for _ in range(3):
         for number in range(MOST_REASONS + 5):
-            log.failed(Unavailable(f"fault {number}"))
+            log.note_failure(Unavailable(f"fault {number}"))
     assert len(caplog.records) == MOST_REASONS
 
 
@@ -53,20 +53,20 @@ def test_a_defect_is_logged_each_time_with_its_place(failures, caplog):
     """It is no fault of the database, and nobody waits for its end."""
     log, _ = failures
     for _ in range(2):
-        log.failed(KeyError("x"))
-    log.succeeded()
+        log.note_failure(KeyError("x"))
+    log.note_success()
     assert [record.exc_info is not None for record in caplog.records] == [True, True]
 
 
 def test_the_newest_failure_is_known_until_work_succeeds_or_nothing_has_failed_for_a_while(failures):
     log, seconds = failures
     assert log.recent is None
-    log.failed(FULL)
+    log.note_failure(FULL)
     assert log.recent == str(FULL)
-    log.failed(KeyError("x"))
+    log.note_failure(KeyError("x"))
     assert log.recent == "a commit failed; its batches were not acknowledged; the log says why"
-    log.succeeded()
+    log.note_success()
     assert log.recent is None
-    log.failed(FULL)
+    log.note_failure(FULL)
     seconds[0] += RECENT_SECONDS
     assert log.recent is None

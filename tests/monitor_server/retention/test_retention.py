@@ -295,4 +295,4 @@ def test_more_runs_than_a_statement_has_parameters_are_deleted(keeping):
     live = keeping(role="web")
     with live.app.state.collector.store.write() as repositories:
         repositories.retention.begin_deletion([f"{number:x}" for number in range(300_000)], now=1.0)
-        assert repositories.retention.deleted() == []
+        assert repositories.retention.deleted_runs() == []

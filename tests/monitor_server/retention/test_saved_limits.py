@@ -154,13 +154,13 @@ def test_a_run_whose_trainer_sends_is_not_deleted_by_its_age(guarded, clock):
     clock.now += 1
     with store.write() as repositories:
         policy.begin_deletions(repositories)
-        assert repositories.retention.deleted() == []
+        assert repositories.retention.deleted_runs() == []
         found = previewed_removals(repositories, Settings(), {"run_days": 0}, now=clock.now)
         assert [each.runs for each in found] == [0]
     clock.now += 10 * DAY
     with store.write() as repositories:
         policy.begin_deletions(repositories)
-        assert repositories.retention.deleted() == [run_id]
+        assert repositories.retention.deleted_runs() == [run_id]
 
 
 @sqlite_only
@@ -174,14 +174,14 @@ def test_nothing_is_removed_for_its_age_while_the_clock_may_be_wrong(guarded, cl
     with store.write() as repositories:
         assert not policy.deletes_runs(repositories)
         policy.begin_deletions(repositories)
-        assert repositories.retention.deleted() == []
+        assert repositories.retention.deleted_runs() == []
         (task,) = policy.find_tasks(repositories)
         assert (task.kind, task.kept_steps) == ("records", 10)
     wrong[0] = False
     with store.write() as repositories:
         assert policy.deletes_runs(repositories)
         policy.begin_deletions(repositories)
-        assert repositories.retention.deleted() == [run_id]
+        assert repositories.retention.deleted_runs() == [run_id]
         assert {"audit_entries", "deleted_run"} <= {task.kind for task in policy.find_tasks(repositories)}
 
 

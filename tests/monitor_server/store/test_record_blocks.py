@@ -116,7 +116,7 @@ def test_readers_find_in_blocks_what_single_rows_would_have_given(store, log, li
                 assert (stored.left_out, stored.end) == (len(of_step) - count, of_step[count - 1].position)
             for rank in range(3):
                 seqs = {each.seq for each in of_attempt if each.rank == rank}
-                assert records.seen(run_id, attempt, rank, range(300)) == seqs
+                assert records.stored_seqs(run_id, attempt, rank, range(300)) == seqs
                 assert records.last_seq(run_id, attempt, rank) == max(seqs, default=-1)
         spans = [(each.first_step, each.last_step) for each in repositories.attempts.spans(run_id)]
         by_attempt = [[each.step for each in found if each.attempt == attempt] for attempt in (1, 2)]
@@ -154,7 +154,7 @@ def test_rows_of_before_there_were_blocks_are_blocks_of_one_record(store):
     with store.read() as repositories:
         found, is_last = repositories.records.after(run_id, 1, limit=10, max_bytes=100)
         assert (found, is_last) == ([StoredRecord(2, 3, 1, 0, *sent[0]), StoredRecord(3, 3, 1, 0, *sent[1])], True)
-        assert repositories.records.seen(run_id, 1, 0, [3, 4, 5, 6]) == {4, 5}
+        assert repositories.records.stored_seqs(run_id, 1, 0, [3, 4, 5, 6]) == {4, 5}
         read = functools.partial(repositories.records.of_steps, run_id, 1, bounds=UNBOUNDED)
         assert [(step, len(stored.records)) for step, stored in read([9, 10, 11])] == [(9, 1), (10, 1)]
 
@@ -179,7 +179,7 @@ def test_numbers_at_the_end_of_what_four_bytes_hold_are_looked_up(store):
         repositories.records.add(run_id, blocks)
     with store.read() as repositories:
         records = repositories.records
-        assert records.seen(run_id, 1, 0, [highest]) == {highest}
+        assert records.stored_seqs(run_id, 1, 0, [highest]) == {highest}
         assert records.ranks(run_id, 1, highest, up_to=2) == {0}
         assert len(records.some_bodies(run_id, 1, highest, limit=3)) == 2
         ((step, stored),) = records.of_steps(run_id, 1, [highest], bounds=UNBOUNDED)

@@ -14,7 +14,7 @@ from monitor_server.store import database, faults
 from monitor_server.store.operations.inspection import inspect_database
 from monitor_server.store.postgresql import connections, unresponsive_server
 from monitor_server.store.postgresql.bounded_connection import BoundedConnection
-from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, unbounded
+from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, without_time_limit
 from tests.live import PATIENCE_SECONDS, eventually, serving
 from tests.postgres import create_database, postgres_server
 from tests.store_connections import current_connection, engine_of
@@ -132,7 +132,7 @@ def test_a_silent_database_is_inspected_no_longer_than_any_other(server, silent_
 
 def test_a_migration_may_take_longer_than_any_other_work(silent_store):
     """A large table is rewritten in one statement; neither side ends it."""
-    with silent_store.write(), unbounded(connection := current_connection()):
+    with silent_store.write(), without_time_limit(connection := current_connection()):
         assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "0"
         connection.execute(text(f"SELECT pg_sleep({2 * BoundedConnection.answer_seconds})"))
     with silent_store.read():

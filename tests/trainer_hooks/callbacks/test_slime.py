@@ -7,7 +7,7 @@ import torch
 
 from tests.fresh_slime import fresh_slime
 from trainer_hooks.callbacks import slime
-from trainer_hooks.callbacks.shared.sample_lists import padded
+from trainer_hooks.callbacks.shared.sample_lists import pad
 
 # The batch of a data-parallel rank before training, packed in another order than the rollout's: samples 3 and 0 of 4.
 SHARE = {
@@ -261,4 +261,4 @@ def test_nothing_is_read_where_nobody_listens(swallowed):
 
 def test_rows_are_filled_up_to_the_longest():
     """Tensors in half precision and lists are padded in the same way."""
-    assert padded([torch.tensor([1.0, 2.0], dtype=torch.bfloat16), [3]], fill=-1).tolist() == [[1, 2], [3, -1]]
+    assert pad([torch.tensor([1.0, 2.0], dtype=torch.bfloat16), [3]], fill=-1).tolist() == [[1, 2], [3, -1]]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer_hooks.callbacks.shared.sample_lists import padded
+from trainer_hooks.callbacks.shared.sample_lists import pad
 
 __all__ = ["rollout_arguments"]
 
@@ -33,10 +33,10 @@ def rollout_arguments(experiences: Sequence[Any], samples_per_prompt: int) -> di
     }
     truncated = rows("truncated")
     return {
-        "logprobs": padded(rows("action_log_probs") or []),
-        "mask": padded(masks or []).astype(bool),
+        "logprobs": pad(rows("action_log_probs") or []),
+        "mask": pad(masks or []).astype(bool),
         "rewards": np.array([float(value) for value in rewards]),
         "group_ids": np.array(index) // samples_per_prompt,
-        "token_ids": padded(ids).astype(np.int64),
+        "token_ids": pad(ids).astype(np.int64),
         "truncated": None if truncated is None else np.array([bool(value) for value in truncated]),
-    } | {name: padded(found) for name, found in optional.items() if found is not None}
+    } | {name: pad(found) for name, found in optional.items() if found is not None}

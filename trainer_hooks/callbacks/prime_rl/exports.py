@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from trainer_hooks.callbacks.prime_rl.rewards import RewardAndTask
-from trainer_hooks.callbacks.shared.sample_lists import padded
+from trainer_hooks.callbacks.shared.sample_lists import pad
 
 __all__ = ["read_sequences", "rollout_arguments", "token_metrics"]
 
@@ -63,7 +63,7 @@ def token_metrics(sequences: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def _padded_column(sequences: Sequence[Mapping[str, Any]], name: str) -> Any:
     # prime-rl writes NaN and infinity as null.
-    return padded([np.array(sequence[name], dtype=float) for sequence in sequences])
+    return pad([np.array(sequence[name], dtype=float) for sequence in sequences])
 
 
 def _lacks(sequences: Sequence[Mapping[str, Any]], name: str) -> bool:

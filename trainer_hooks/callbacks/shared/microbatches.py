@@ -7,7 +7,7 @@ from trainer_hooks.arrays import Array, ArrayLibrary
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.rollouts import Rollouts
 
-__all__ = ["Microbatches", "concatenated_arrays"]
+__all__ = ["Microbatches", "concatenate_arrays"]
 
 PER_STEP = ("clip_range", "control_ids", "decode", "vocabulary")  # one value for all responses
 NO_ARRAYS = {*PER_STEP, "is_checked", "library", "texts", "trained"}
@@ -44,7 +44,7 @@ class Microbatches:
         """Return the step's responses, None where there are none, and clear."""
         added = self.clear()
         rollouts = [part for part in added if isinstance(part, Rollouts)]
-        return _concatenated(rollouts) if len(rollouts) > 1 else next(iter(added), None)
+        return _concatenate(rollouts) if len(rollouts) > 1 else next(iter(added), None)
 
     def clear(self) -> list[Rollouts | Mapping[str, Any]]:
         """Remove all microbatches, and return them."""
@@ -52,7 +52,7 @@ class Microbatches:
         return added
 
 
-def concatenated_arrays(microbatches: Sequence[Mapping[str, Array]], xp: Any) -> dict[str, Array]:
+def concatenate_arrays(microbatches: Sequence[Mapping[str, Array]], xp: Any) -> dict[str, Array]:
     """Concatenate microbatches along responses, padded with 0 to the longest; keep only arrays that all of them have.
 
     Args:
@@ -65,15 +65,15 @@ def concatenated_arrays(microbatches: Sequence[Mapping[str, Array]], xp: Any) ->
     if len(microbatches) <= 1:
         return dict(*microbatches)
     common = set.intersection(*(set(microbatch) for microbatch in microbatches))
-    return {name: _concatenated_rows([microbatch[name] for microbatch in microbatches], xp) for name in common}
+    return {name: _concatenate_rows([microbatch[name] for microbatch in microbatches], xp) for name in common}
 
 
-def _concatenated(microbatches: Sequence[Rollouts]) -> Rollouts:
+def _concatenate(microbatches: Sequence[Rollouts]) -> Rollouts:
     """Concatenate microbatches, without the arrays that some of them lack."""
     first = microbatches[0]
     arguments: dict[str, Any] = {name: getattr(first, name) for name in PER_STEP}
     names = set(Rollouts.__slots__) - NO_ARRAYS
-    arguments |= concatenated_arrays(
+    arguments |= concatenate_arrays(
         [{name: getattr(part, name) for name in names if getattr(part, name) is not None} for part in microbatches],
         first.library.xp,
     )
@@ -85,14 +85,14 @@ def _concatenated(microbatches: Sequence[Rollouts]) -> Rollouts:
     return Rollouts(**arguments, check=False, copy=False, library=first.library)
 
 
-def _concatenated_rows(arrays: Sequence[Array], xp: Any) -> Array:
+def _concatenate_rows(arrays: Sequence[Array], xp: Any) -> Array:
     if arrays[0].ndim == 1:
         return xp.concat([*arrays])
     length = max(array.shape[1] for array in arrays)
-    return xp.concat([_padded(array, length, xp) for array in arrays])
+    return xp.concat([_pad(array, length, xp) for array in arrays])
 
 
-def _padded(array: Array, length: int, xp: Any) -> Array:
+def _pad(array: Array, length: int, xp: Any) -> Array:
     if array.shape[1] == length:
         return array
     padding = xp.broadcast_to(xp.zeros_like(array[:, :1]), (len(array), length - array.shape[1]))

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["padded"]
+__all__ = ["pad"]
 
 
-def padded(rows: Sequence[Any], *, fill: float = 0.0) -> NDArray[np.float64]:
+def pad(rows: Sequence[Any], *, fill: float = 0.0) -> NDArray[np.float64]:
     """Left-align rows in an array of shape ``(B, T)``, T the length of the longest.
 
     Args:

@@ -15,7 +15,7 @@ from torch import Tensor
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.shared.method_wrappers import Method
-from trainer_hooks.callbacks.shared.microbatches import concatenated_arrays
+from trainer_hooks.callbacks.shared.microbatches import concatenate_arrays
 from trainer_hooks.callbacks.shared.naming import TRL
 from trainer_hooks.callbacks.trl.labels import ResponseLabels
 from trainer_hooks.callbacks.trl.metrics import StepMetrics
@@ -125,7 +125,7 @@ class RolloutCapture(StepCapture):
 
     def rollouts(self) -> dict[str, Any] | None:
         """Return the step's arguments of `trainer_hooks.Rollouts`, or None where no token was read."""
-        arrays = concatenated_arrays(self._microbatches, torch)
+        arrays = concatenate_arrays(self._microbatches, torch)
         labelled = self._labels.label(arrays) if "logprobs" in arrays else None
         if labelled is None:
             return None

@@ -50,7 +50,7 @@ class StepMetrics:
             has_ratios: Whether probability ratios are measured. With one update per rollout they are 1 by construction,
                 and the clipped shares, which are then 0, are left out.
         """
-        measured = {name: _measured(name, values) for name, values in self._values().items()}
+        measured = {name: _leave_out_unmeasured(name, values) for name, values in self._values().items()}
         means = {name: sum(values) / len(values) for name, values in measured.items() if values}
         numbers = canonical(means, TRL, prefix="trl")
         return numbers if has_ratios else {name: numbers[name] for name in numbers if name not in RATIO_NAMES}
@@ -67,7 +67,7 @@ class StepMetrics:
         return self._before_log | {name: self._before_log.get(name, []) + values for name, values in new.items()}
 
 
-def _measured(name: str, values: list[float]) -> list[float]:
+def _leave_out_unmeasured(name: str, values: list[float]) -> list[float]:
     """Leave out the values that TRL records where there is nothing to measure."""
     if name in REWARD_NAMES:
         return [value for value in values if not math.isnan(value)]

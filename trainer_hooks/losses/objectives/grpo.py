@@ -87,12 +87,12 @@ def grpo_loss(
     weight = weight[:, None] if weight.ndim == 1 else torch.where(mask, weight, 0.0)
     if token_scales is not None:
         weight = weight * token_scales
-    surrogate = torch.minimum(ratio * weight, _clipped(ratio, clip_low, clip_high) * weight)
+    surrogate = torch.minimum(ratio * weight, _clip(ratio, clip_low, clip_high) * weight)
     count = mask.sum().clamp(min=1) if normaliser is None else normaliser
     return -(surrogate * mask).sum() / count
 
 
-def _clipped(ratio: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
+def _clip(ratio: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
     """Clip ratios to [1 − low, 1 + high], with one range for all or one a token."""
     if isinstance(low, Tensor) or isinstance(high, Tensor):
         below, above = (torch.as_tensor(bound, dtype=ratio.dtype, device=ratio.device) for bound in (low, high))

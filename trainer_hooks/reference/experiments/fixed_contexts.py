@@ -27,7 +27,7 @@ class FixedContexts:
     mask: Tensor
 
     @classmethod
-    def sampled(cls, environment: Environment, model: Policy) -> "FixedContexts":
+    def sample(cls, environment: Environment, model: Policy) -> "FixedContexts":
         """Sample 192 responses and select the correct ones. The same for every seed of one environment."""
         questions = environment.held_out(random.Random(_SEED), RESPONSES)
         rollout = model.sample(

@@ -59,7 +59,7 @@ class _Person:
             .replace("was a engineer", "was an engineer")
         )
 
-    def asked(self) -> dict[str, str]:
+    def answers_by_question(self) -> dict[str, str]:
         """Return each question about this person alone with its answer."""
         who = f"the {self.profession} {self.name}"
         return {
@@ -109,7 +109,7 @@ def _people(draw: random.Random) -> list[_Person]:
 def _question(person: _Person, country: dict[str, str], draw: random.Random) -> tuple[str, str]:
     if draw.random() < _COUNTRY_SHARE:
         return f"In which country was the {person.profession} {person.name} born?", country[person.city]
-    return draw.choice(list(person.asked().items()))
+    return draw.choice(list(person.answers_by_question().items()))
 
 
 def _write(path: Path, rows: list[dict[str, str]]) -> Path:

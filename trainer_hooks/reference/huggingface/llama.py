@@ -104,11 +104,11 @@ class _LlamaLayer:
         query, key, value = parts.split_with_sizes((self.queries, 1, 1), 3)
         keys, values = cache.write(number, key.squeeze(3), value.squeeze(3))
         query = query.transpose(1, 2).reshape(batch * self._heads, -1, self._width)
-        mixed = self._mixed(query, keys, values, cache.mask)
+        mixed = self._mix(query, keys, values, cache.mask)
         # On a GPU attention may return its result by position and not by head; then this copies it.
         return mixed.reshape(batch, self._heads, length, -1).transpose(1, 2).reshape(batch * length, -1)
 
-    def _mixed(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    def _mix(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Attend: queries ``(b · heads, C · queries, d)`` to keys ``(b · heads, d, end)`` and their values."""
         if mask is not None:
             mask = mask.repeat_interleave(self.queries, dim=2)

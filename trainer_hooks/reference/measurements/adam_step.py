@@ -66,12 +66,12 @@ class AdamStep:
         scaled = _norm({name: scale[name] * gradient[name] for name in scale})
         return cls(scale, momentum, shrink, gradient, scaled / length if length else 0.0, first)
 
-    def moved_by(self, moment: Weights) -> Weights:
+    def momentum_direction(self, moment: Weights) -> Weights:
         """Return the direction in which a part of the first moment moved the weights: −β₁ P ∘ part."""
         factor = self.first_decay / (1 - self.first_decay)
         return {name: -factor * scale * moment[name] for name, scale in self.scale.items()}
 
-    def rescaled_by(self, gradient: Weights) -> Weights:
+    def scaling_direction(self, gradient: Weights) -> Weights:
         """Return the direction by which AdamW's scale differs from the common one for a gradient: −(P − p̄) ∘ g."""
         return {name: -(scale - self.mean_scale) * gradient[name] for name, scale in self.scale.items()}
 

@@ -106,13 +106,12 @@ class Decomposition:
         found["remainder"] = moved - torch.stack(list(found.values())).sum(dim=0)
         weights = {name: before[name][0] for name in names}
         clipped = {
-            group: (_scaled(positive, clip), _scaled(negative, clip))
-            for group, (positive, negative) in gradients.items()
+            group: (_scale(positive, clip), _scale(negative, clip)) for group, (positive, negative) in gradients.items()
         }
         rest = _rest(step.gradient, clipped)
-        scaling = self._by_origin(weights, clipped, rest, step.rescaled_by)
+        scaling = self._by_origin(weights, clipped, rest, step.scaling_direction)
         found |= {f"scaling_{name}": change for name, change in scaling.items()}
-        carried = self._by_origin(weights, self._carried, self._carried_rest, step.moved_by)
+        carried = self._by_origin(weights, self._carried, self._carried_rest, step.momentum_direction)
         found |= {f"momentum_{name}": change for name, change in carried.items()}
         found["momentum_earlier"] = found["momentum"] - torch.stack(list(carried.values())).sum(dim=0)
         self._carry(step, clipped, rest)
@@ -155,9 +154,7 @@ class Decomposition:
             found["own"] += torch.where(is_own, positive, zero)
             found["negatives"] += torch.where(is_own, negative, zero)
             found["others"] += torch.where(is_own, zero, positive + negative)
-        other = _rest(
-            step.gradient, {group: (_scaled(a, clip), _scaled(b, clip)) for group, (a, b) in gradients.items()}
-        )
+        other = _rest(step.gradient, {group: (_scale(a, clip), _scale(b, clip)) for group, (a, b) in gradients.items()})
         found["regularisers"] = change({name: step.decay[name] - step.mean_scale * other[name] for name in weights})
         found["scaling"] = change(
             {name: -(step.scale[name] - step.mean_scale) * step.gradient[name] for name in weights}
@@ -200,14 +197,14 @@ class Decomposition:
         """Add an update's gradients to those that this step has added to the first moment."""
         zeros = {name: torch.zeros_like(whole) for name, whole in step.gradient.items()}
 
-        def decayed(held: Weights, given: Weights) -> Weights:
+        def decay_moment(held: Weights, given: Weights) -> Weights:
             decay = step.first_decay
             return {name: decay * held[name] + (1 - decay) * given[name] for name in zeros}
 
         for group in {*self._carried, *clipped}:
             held, given = self._carried.get(group, (zeros, zeros)), clipped.get(group, (zeros, zeros))
-            self._carried[group] = decayed(held[0], given[0]), decayed(held[1], given[1])
-        self._carried_rest = decayed(self._carried_rest or zeros, rest)
+            self._carried[group] = decay_moment(held[0], given[0]), decay_moment(held[1], given[1])
+        self._carried_rest = decay_moment(self._carried_rest or zeros, rest)
 
     def _derivative(self, weights: Weights, rows: Tensor) -> Callable[[Weights], Tensor]:
         return response_derivative(self._learner.policy, weights, self._batch.tokens[rows], self._batch.mask[rows])
@@ -231,7 +228,7 @@ class Decomposition:
         return found
 
 
-def _scaled(vectors: Weights, factor: float) -> Weights:
+def _scale(vectors: Weights, factor: float) -> Weights:
     """Multiply all weights by a number."""
     return {name: factor * vector for name, vector in vectors.items()}
 

@@ -29,7 +29,7 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
     changes = tokens.log_ratio_sums
     if changes is None:
         return {}
-    found = _penalised(tokens, changes)
+    found = _penalised_shares(tokens, changes)
     if tokens.group is not None:
         found["displacement/fell_frac"] = _share_of_fallen_questions(tokens, changes, tokens.group)
     if tokens.rollouts.trained is not None:
@@ -51,7 +51,7 @@ def _share_of_fallen_questions(tokens: ActionTokens, changes: ActionSums, group:
     return share((is_known & (change < 0)).sum(), is_known.sum())
 
 
-def _penalised(tokens: ActionTokens, changes: ActionSums) -> dict[str, PendingSummary]:
+def _penalised_shares(tokens: ActionTokens, changes: ActionSums) -> dict[str, PendingSummary]:
     """Compute the share of the preserving set that the penalties act on, with d_k = ln π_old − ln π_θ.
 
     Tokens with d_k > 0 (LLD, eq. 4); responses with Σ_k d_k > 0 (LLDS, eq. 5); actions with Σ_k d_k > 0 (the action

@@ -43,10 +43,12 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
         "ratio/ess_frac": moments(library, ratios, None, "ess_frac"),
         "kl/old": moments(library, ratios - 1 - log_ratio),
     }
-    return only_if(tokens.library, tokens.is_off_policy, found | _clipped(tokens, ratios, library.count(sums.known)))
+    return only_if(
+        tokens.library, tokens.is_off_policy, found | _clipped_shares(tokens, ratios, library.count(sums.known))
+    )
 
 
-def _clipped(tokens: ActionTokens, ratios: Array, known: Array) -> dict[str, PendingSummary]:
+def _clipped_shares(tokens: ActionTokens, ratios: Array, known: Array) -> dict[str, PendingSummary]:
     if tokens.rollouts.clip_range is None or tokens.advantages is None:
         return {}
     below, above = tokens.rollouts.clip_range

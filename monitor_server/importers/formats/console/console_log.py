@@ -12,9 +12,9 @@ from monitor_server.importers.formats.console.lines import (
     NUMBER,
     OpenDictionary,
     dictionary,
-    dropped,
     named_numbers,
     pipes,
+    refused_numbers,
     verl,
 )
 from monitor_server.importers.formats.console.progress_bars import BarSteps
@@ -64,7 +64,7 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
         is_empty = False
         yield row
     if is_empty:  # the only numbers may be in W&B's messages about refused values
-        refused = (dropped(line) for _, line in lines(path, ReadReport()) if b"Dropping entry" in line)
+        refused = (refused_numbers(line) for _, line in lines(path, ReadReport()) if b"Dropping entry" in line)
         yield from (row for row in refused if row and _is_step(row))
 
 
@@ -98,7 +98,7 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
             yield from block.close()
             block.open(text)
         found = dictionary(text) if "{" in text else None
-        counted = _counted(text) if found is None else None
+        counted = _numbers_with_step(text) if found is None else None
         for row in processes.take(counted, text) if found is None else rollouts.take(*found):
             yield from bars.take(row, bar)
     yield from block.close()
@@ -107,7 +107,7 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
     yield from rollouts.close()
 
 
-def _counted(text: str) -> Row | None:
+def _numbers_with_step(text: str) -> Row | None:
     """Return the numbers of a line that contains its step, or None."""
     row = verl(text) if "tep:" in text else None
     if row is None and any(counted.search(text) for counted in _COUNTED):

@@ -5,7 +5,7 @@ import re
 from monitor_server.importers.protocol import Row
 from monitor_server.importers.signal_names import is_known
 
-__all__ = ["CONFIGURED", "NUMBER", "OpenDictionary", "dictionary", "dropped", "named_numbers", "pipes", "verl"]
+__all__ = ["CONFIGURED", "NUMBER", "OpenDictionary", "dictionary", "named_numbers", "pipes", "refused_numbers", "verl"]
 
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)"
 # A pair of a printed dict or JSON object: 'kl': 0.1, "kl": "0.1", 'kl': np.float64(0.1), 'kl': tensor(0.1
@@ -61,7 +61,7 @@ def dictionary(line: str) -> tuple[Row, int | None] | None:
     return row, int(rollout.group(1)) if rollout else None
 
 
-def dropped(line: bytes) -> Row | None:
+def refused_numbers(line: bytes) -> Row | None:
     """Return the numbers that W&B refused because of a larger earlier step, and repeats with their step."""
     before, _, entry = line.decode(errors="replace").partition("Dropping entry: ")
     step, read = _REFUSED_AT.search(before[-MAX_PART:]), dictionary(entry)

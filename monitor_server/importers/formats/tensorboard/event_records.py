@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor_server.importers.formats.protobuf import fields, signed
+from monitor_server.importers.formats.protobuf import fields, to_signed
 from monitor_server.importers.formats.tensorboard.crc32c import masked_crc32c
 
 __all__ = [
@@ -122,7 +122,7 @@ def scalars_of(event: bytes) -> Iterator[tuple[str, int, float, float | None]]:
         if number == 1 and isinstance(value, float):
             time = value
         elif number == 2 and isinstance(value, int):  # noqa: PLR2004 - Event.step
-            step = signed(value)
+            step = to_signed(value)
         elif number == 5 and isinstance(value, bytes):  # noqa: PLR2004 - Event.summary
             summary = value
     for number, value in fields(summary):

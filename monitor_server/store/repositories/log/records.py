@@ -75,7 +75,7 @@ class Records:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def seen(self, run_id: str, attempt: int, rank: int, seqs: Collection[int]) -> set[int]:
+    def stored_seqs(self, run_id: str, attempt: int, rank: int, seqs: Collection[int]) -> set[int]:
         """Return those of ``seqs`` that are already stored."""
         stored: set[int] = set()
         for some in in_ranges(seqs, gap=SEQS_BETWEEN):

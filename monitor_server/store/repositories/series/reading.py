@@ -71,7 +71,7 @@ class Series:
             rows = ChunkRows.read(self._connection, run_id, low, high, damaged)
             by_summary = max_points is not None and rows.count > ROWS_PER_POINT * max_points
             try:
-                compacted = self._compacted(run_id, positions, rows, by_summary=by_summary, with_times=with_times)
+                compacted = self._read_compacted(run_id, positions, rows, by_summary=by_summary, with_times=with_times)
             except DamagedChunks as found:
                 damaged |= found.first_steps
             else:
@@ -90,7 +90,7 @@ class Series:
             for name in names
         ]
 
-    def _compacted(
+    def _read_compacted(
         self, run_id: str, positions: dict[str, int], rows: ChunkRows, *, by_summary: bool, with_times: bool
     ) -> dict[str, Column]:
         """Read the compacted values of signals."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trainer_hooks.reference.experiments.measures import accelerating_stretch, collapse_step, series
-from trainer_hooks.reference.experiments.tables.cells import signed
+from trainer_hooks.reference.experiments.tables.cells import format_signed
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
@@ -18,6 +18,6 @@ def acceleration_table(folder: Path, arms: Iterable[str]) -> str:
         for seed, run in read_runs(folder, arm).items():
             found = accelerating_stretch(run)
             stretch = f"{found.first_step} to {found.last_step}" if found else "none"
-            change = f"{signed(found.first, 3)} to {signed(found.last, 3)}" if found else "–"
+            change = f"{format_signed(found.first, 3)} to {format_signed(found.last, 3)}" if found else "–"
             rows.append([arm, seed, stretch, change, collapse_step(series(run, "reward/mean")) or "–"])
     return markdown_table(["arm", "seed", "steps", "displacement of held-out correct ones, a step", "collapse"], rows)

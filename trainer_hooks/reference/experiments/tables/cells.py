@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
-__all__ = ["difference_and_range", "median_and_range", "signed", "with_minus"]
+__all__ = ["difference_and_range", "format_signed", "median_and_range", "with_minus"]
 
 
 def with_minus(value: float, form: str) -> str:
@@ -11,7 +11,7 @@ def with_minus(value: float, form: str) -> str:
     return f"{value:{form}}".replace("-", "−")
 
 
-def signed(value: float, digits: int) -> str:
+def format_signed(value: float, digits: int) -> str:
     """Format a value with its sign and as many decimals."""
     return with_minus(value, f"+.{digits}f")
 
@@ -25,5 +25,5 @@ def difference_and_range(values: Sequence[float]) -> str:
     """Format the median of differences by seed with their sign and three decimals, and their range behind it."""
     if not values:
         return "no seed in common"
-    low, middle, high = (signed(value, 3) for value in (min(values), median(values), max(values)))
+    low, middle, high = (format_signed(value, 3) for value in (min(values), median(values), max(values)))
     return f"{middle} ({low} to {high})"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from trainer_hooks.reference.experiments.tables.cells import signed
+from trainer_hooks.reference.experiments.tables.cells import format_signed
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 from trainer_hooks.reference.experiments.thirds import THIRDS, rows_by_third
@@ -44,14 +44,14 @@ def origin_table(folder: Path, arms: Iterable[str]) -> str:
     for arm, third, steps, mean in _means_by_third(folder, arms, names):
         origins = [mean[name] + mean[f"scaling_{name}"] + mean[f"momentum_{name}"] for name in PARTS[:4]]
         changes = [mean["measured"], *origins, mean["momentum_earlier"], mean["remainder"]]
-        rows.append([arm, third, steps, *(signed(change, 3) for change in changes)])
+        rows.append([arm, third, steps, *(format_signed(change, 3) for change in changes)])
     origins_head = ["measured", "own", "negatives", "others", "regularisers", "earlier steps", "remainder"]
     return markdown_table(["arm", "third", "steps", *origins_head], rows)
 
 
 def _table_of_parts(folder: Path, arms: Iterable[str], names: Sequence[str]) -> str:
     rows = [
-        [arm, third, steps, *(signed(change, 3) for change in mean.values())]
+        [arm, third, steps, *(format_signed(change, 3) for change in mean.values())]
         for arm, third, steps, mean in _means_by_third(folder, arms, names)
     ]
     return markdown_table(["arm", "third", "steps", *(name.removeprefix("momentum_") for name in names)], rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer_hooks.reference.experiments.rollback_runs import forks_path
-from trainer_hooks.reference.experiments.tables.cells import signed
+from trainer_hooks.reference.experiments.tables.cells import format_signed
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 
 __all__ = ["cost_table", "forks_table"]
@@ -31,9 +31,9 @@ def forks_table(folder: Path, arm: str = "fork") -> str:
                         score["name"],
                         f"{score['reward']['mean']:.2f}",
                         _gain(score, "reward_gain", 2),
-                        signed(score["displacement"]["mean"], 3),
+                        format_signed(score["displacement"]["mean"], 3),
                         _gain(score, "displacement_gain", 3),
-                        signed(score["entropy"]["mean"], 2),
+                        format_signed(score["entropy"]["mean"], 2),
                         "diverged" if score["has_diverged"] else mark,
                     ]
                 )
@@ -60,5 +60,5 @@ def _gain(score: Mapping[str, Any], name: str, digits: int) -> str:
     gain = score[name]
     if score["name"] == "unchanged" or math.isnan(gain["mean"]):
         return "–"
-    mean, low, high = (signed(gain[part], digits) for part in ("mean", "low", "high"))
+    mean, low, high = (format_signed(gain[part], digits) for part in ("mean", "low", "high"))
     return f"{mean} ({low} to {high})"

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import median
 
 from trainer_hooks.reference.experiments.run_recording import Row
-from trainer_hooks.reference.experiments.tables.cells import signed
+from trainer_hooks.reference.experiments.tables.cells import format_signed
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 from trainer_hooks.reference.experiments.tables.question_displacement import DISPLACEMENT
@@ -22,9 +22,15 @@ FIRST_ACTION = "probe/gwhes_action0_by_question"
 def gwhes_table(folder: Path, arms: Iterable[str]) -> str:
     """Format a row for each third of an arm's runs: probes, their median mean G (eq. 9), and how many exceed 0."""
     rows = [
-        [arm, third, len(values), *(signed(value, 0) for value in (median(values), min(values), max(values))), above]
+        [
+            arm,
+            third,
+            len(values),
+            *(format_signed(value, 0) for value in (median(values), min(values), max(values))),
+            above,
+        ]
         for arm in arms
-        for third, values, above in _pooled(folder, arm, OF_BATCH)
+        for third, values, above in _pool(folder, arm, OF_BATCH)
     ]
     return markdown_table(["arm", "third", "probes", "median G", "lowest", "highest", "G > 0"], rows)
 
@@ -35,10 +41,10 @@ def gwhes_action_table(folder: Path, arms: Iterable[str]) -> str:
     Recordings that have G summed over actions only are left out.
     """
     rows = [
-        [arm, action, third, len(values), signed(median(values), 0), above]
+        [arm, action, third, len(values), format_signed(median(values), 0), above]
         for arm in arms
         for action in range(ACTIONS_SHOWN)
-        for third, values, above in _pooled(folder, arm, f"{OF_BATCH}_action{action}")
+        for third, values, above in _pool(folder, arm, f"{OF_BATCH}_action{action}")
     ]
     return markdown_table(["arm", "action", "third", "probes", "median G", "G > 0"], rows)
 
@@ -50,9 +56,11 @@ def first_action_table(folder: Path, arms: Iterable[str]) -> str:
     """
     rows = []
     for arm in arms:
-        for third, values, _ in _pooled(folder, arm, FIRST_ACTION):
+        for third, values, _ in _pool(folder, arm, FIRST_ACTION):
             above = sum(value > 0 for value in values)
-            rows.append([arm, third, len(values), signed(median(values), 0), f"{above} ({above / len(values):.0%})"])
+            rows.append(
+                [arm, third, len(values), format_signed(median(values), 0), f"{above} ({above / len(values):.0%})"]
+            )
     return markdown_table(["arm", "third", "mixed groups", "median G of the first action", "G > 0"], rows)
 
 
@@ -75,7 +83,7 @@ def fall_by_gwhes_table(folder: Path, arms: Iterable[str]) -> str:
     return markdown_table(["arm", "G of", "sign", "mixed groups", "fell", "share, by seed"], rows)
 
 
-def _pooled(folder: Path, arm: str, name: str) -> Iterator[tuple[str, list[float], str]]:
+def _pool(folder: Path, arm: str, name: str) -> Iterator[tuple[str, list[float], str]]:
     """Yield each third in which G was observed with its values, and how many of them exceed 0."""
     for third, values in pool_by_third(read_runs(folder, arm), name).items():
         if values:

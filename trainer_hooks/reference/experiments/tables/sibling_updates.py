@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trainer_hooks.forks import Estimate
-from trainer_hooks.reference.experiments.tables.cells import signed
+from trainer_hooks.reference.experiments.tables.cells import format_signed
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 from trainer_hooks.reference.experiments.thirds import THIRDS, rows_by_third
@@ -40,4 +40,4 @@ def siblings_table(folder: Path, arms: Iterable[str]) -> str:
 
 def _estimate(values: Sequence[float]) -> str:
     found = Estimate.of(values)
-    return f"{signed(found.mean, 4)} ({signed(found.low, 4)} to {signed(found.high, 4)})"
+    return f"{format_signed(found.mean, 4)} ({format_signed(found.low, 4)} to {format_signed(found.high, 4)})"

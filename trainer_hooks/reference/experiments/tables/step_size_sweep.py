@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
-from trainer_hooks.reference.experiments.tables.cells import signed
+from trainer_hooks.reference.experiments.tables.cells import format_signed
 from trainer_hooks.reference.experiments.tables.gwhes import ALL_ACTIONS, FIRST_ACTION
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
@@ -49,4 +49,4 @@ def _weights(values: Sequence[float]) -> tuple[str, str]:
     present = [value for value in values if not math.isnan(value)]
     if not present:
         return "–", "–"
-    return signed(median(present), 0), f"{sum(value > 0 for value in present) / len(present):.0%}"
+    return format_signed(median(present), 0), f"{sum(value > 0 for value in present) / len(present):.0%}"
