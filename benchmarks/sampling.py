@@ -18,7 +18,7 @@ import torch
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 from transformers.utils import logging
 
-from trainer_hooks.reference.custom_task.episode import Rules, SearchEpisode
+from trainer_hooks.reference.custom_task.episode import EpisodeRules, SearchEpisode
 from trainer_hooks.reference.custom_task.questions import TextQuestion
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
 
@@ -39,7 +39,7 @@ class Silent:
 
     def __init__(self, prompts: Sequence[list[int]], new_tokens: int, ending: Sequence[int]) -> None:
         self._prompts = prompts
-        self._rules = Rules(
+        self._rules = EpisodeRules(
             piece=str,
             decode=lambda tokens: " ".join(map(str, tokens)),
             end_of_text=frozenset(ending),

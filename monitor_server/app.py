@@ -41,7 +41,7 @@ from monitor_server.notifications.configuration.loading import load_notification
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.delivery.usability import channel_networks, check_usable
 from monitor_server.settings import Settings, environment_variable
-from monitor_server.step_processing.steps.detection import EngineFactory
+from monitor_server.step_processing.steps.detection import DetectionEngineFactory
 from monitor_server.wiring import build_collector
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def create_app(
     *,
     registry: CollectorRegistry | None = None,
     clock: Callable[[], float] | None = None,
-    engine: EngineFactory | None = None,
+    engine: DetectionEngineFactory | None = None,
     sample_batch_seconds: float = BATCH_SECONDS,
 ) -> FastAPI:
     """Build the application of one collector. The database is opened at once; the writer starts with the server.

@@ -32,7 +32,7 @@ from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.stored import SavedDocument
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker
-from monitor_server.retention.policy import Policy
+from monitor_server.retention.policy import RetentionPolicy
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.rules.administration.rule_file import AppliedFile
 from monitor_server.rules.evaluation import RuleTracker
@@ -43,7 +43,7 @@ from monitor_server.step_processing.events import AlertChanged, Event
 from monitor_server.step_processing.projector import Projector
 from monitor_server.step_processing.scheduling.priority import IngestPriority
 from monitor_server.step_processing.slices import Projection
-from monitor_server.step_processing.steps.detection import EngineFactory, Tracker
+from monitor_server.step_processing.steps.detection import DetectionEngineFactory, Tracker
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.retention import REMOVED_FROM
@@ -57,7 +57,7 @@ def build_collector(
     *,
     exposition: Exposition,
     clock: Callable[[], float] | None,
-    engine: EngineFactory,
+    engine: DetectionEngineFactory,
     calibration: Calibration,
     file: CurrentFile | None,
     networks: Networks,
@@ -158,7 +158,9 @@ def build_collector(
     )
     deliveries = Deliveries()
     steady = clock if isinstance(clock, SteadyClock) else None
-    policy = Policy(settings, clock=clock, may_be_ahead=(lambda: False) if steady is None else steady.may_be_ahead)
+    policy = RetentionPolicy(
+        settings, clock=clock, may_be_ahead=(lambda: False) if steady is None else steady.may_be_ahead
+    )
     retention = RetentionWorker(
         store,
         policy,

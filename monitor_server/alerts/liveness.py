@@ -8,14 +8,14 @@ from typing import Self
 
 from monitor_server.detection.protocol import Finding, Phase, Severity
 
-__all__ = ["LOST", "STALE", "Silence", "is_clock_kind", "shown_phase", "silent_run_findings"]
+__all__ = ["LOST", "STALE", "TimeUnheard", "is_clock_kind", "shown_phase", "silent_run_findings"]
 
 STALE = "telemetry_stale"
 LOST = "trainer_lost"
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class TimeUnheard:
     """The time for which nothing was heard of a run.
 
     Attributes:
@@ -45,7 +45,7 @@ def shown_phase(status: str, phase: str) -> Phase:
 
 
 def silent_run_findings(
-    status: str, *, step: int, silence: Silence, stall_seconds: float, lost_factor: float
+    status: str, *, step: int, silence: TimeUnheard, stall_seconds: float, lost_factor: float
 ) -> list[Finding]:
     """Return the findings for a run of this status; there are none while it makes steps or has ended."""
     stale = _finding(

@@ -21,7 +21,7 @@ from monitor_server.detection.protocol import SEEN_SHARE, Finding, Observation, 
 from monitor_server.detection.statistics.robust import noise_scale
 from monitor_server.detection.statistics.state import Stateful, take_newest
 
-__all__ = ["BUILTIN", "CLASSES", "Calibration", "Gate", "Profile", "RunScore", "conformal_factor", "runs_needed"]
+__all__ = ["BUILTIN", "CLASSES", "AlarmGate", "Calibration", "Profile", "RunScore", "conformal_factor", "runs_needed"]
 
 REWARD = "reward/mean"
 CLASS_ROWS = 20
@@ -111,7 +111,7 @@ class BatchClass(Stateful):
             take_newest(self.rewards, len(self.rewards) - left)
 
 
-class Gate(Stateful):
+class AlarmGate(Stateful):
     """Opens an alarm only beyond the calibrated strength, and keeps it open until its detector ends it.
 
     A finding that may not open becomes a warning, or information. Every finding contains the id of the calibration. The

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from monitor_server.detection.base_classes.detector import DetectorGroup, StreamDetector
-from monitor_server.detection.calibration import BUILTIN, Calibration, Gate
+from monitor_server.detection.calibration import BUILTIN, AlarmGate, Calibration
 from monitor_server.detection.false_alarm_budget import FalseAlarmBudget
 from monitor_server.detection.forecast.forecaster import Forecaster
 from monitor_server.detection.phases import PhaseMachine
@@ -46,7 +46,7 @@ class Engine:
     """
 
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
-        self._gate = Gate(calibration)
+        self._gate = AlarmGate(calibration)
         self._warranty = calibration.warranty
         self._budget = FalseAlarmBudget(calibration.warranty) if calibration.warranty else None
         self._begin()

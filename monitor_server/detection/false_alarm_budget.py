@@ -1,19 +1,19 @@
-"""A budget of false pages: the amount that a user's healthy runs allow a new run to spend, and the spent amount.
+"""A budget of false critical alerts: the amount that healthy runs allow a new run to spend, and the spent amount.
 
-Let H be the recorded steps of n healthy runs, M_i the largest strength of a page in run i (0 without a page),
-g(s) = s⁴, and M the largest strength so far in a new run. With a budget of one false page in N steps the new run may
-have opened at most
+Let H be the recorded steps of n healthy runs, M_i the largest strength of a critical alert in run i (0 without one),
+g(s) = s⁴, and M the largest strength so far in a new run. With a budget of one false critical alert in N steps the new
+run may have opened at most
 
     (H / N) · g(M) / (g(M) + Σ g(M_i))
 
-pages. The right side is a · E, where a = H / ((n + 1) N) is the same for each run and
+of them. The right side is a · E, where a = H / ((n + 1) N) is the same for each run and
 
     E = (n + 1) g(M) / (g(M) + Σ g(M_i))
 
 is a conformal e-value: its mean is at most 1 if the new run is exchangeable with the healthy ones. M never falls, so E
 never exceeds its value at the end of the run. So at every stopping time, and even at one that is chosen in hindsight,
-the mean of pages / a is at most 1, and the mean number of false pages is at most the mean number of steps of a healthy
-run divided by N. (Of n + 1 exchangeable runs with steps L_j, each in turn the new one, the mean of a · E is
+the mean of their number / a is at most 1, and the mean number of false ones is at most the mean number of steps of a
+healthy run divided by N. (Of n + 1 exchangeable runs with steps L_j, each in turn the new one, the mean of a · E is
 Σ_j (g_j / Σ g) (ΣL − L_j) / ((n + 1) N) ≤ ΣL / ((n + 1) N).)
 
 Reference:
@@ -31,18 +31,18 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["FalseAlarmBudget", "Warranty"]
 
-# The power of the strength in the e-value. Any power is valid. With one healthy run that paged, a page of twice its
-# strength has 0.94 of the whole budget at this power, and one of half its strength has 0.06.
+# The power of the strength in the e-value. Any power is valid. With one healthy run that had a critical alert, one of
+# twice its strength has 0.94 of the whole budget at this power, and one of half its strength has 0.06.
 POWER = 4
 LARGEST = 1e6  # the largest strength, so that the sum of the fourth powers of any number of them is finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warranty:
-    """A budget of one false page in ``steps_per_page`` steps, and the healthy runs that it rests on.
+    """A budget of one false critical alert in ``steps_per_page`` steps, and the healthy runs that it rests on.
 
     Attributes:
-        steps_per_page: Recorded steps in which at most one false page is wanted, N.
+        steps_per_page: Recorded steps in which at most one false critical alert is wanted, N.
         runs: Number of healthy runs, n.
         steps: Recorded steps of all of them, H.
         longest: Recorded steps of the longest one.
@@ -57,7 +57,7 @@ class Warranty:
 
     @classmethod
     def of_runs(cls, steps_per_page: float, runs: Sequence[tuple[int, float]]) -> Self:
-        """Build the warranty from the recorded steps and the largest page strength of each healthy run."""
+        """Build the warranty from the recorded steps of each healthy run, and its strongest critical alert."""
         return cls(
             steps_per_page=steps_per_page,
             runs=len(runs),
@@ -68,12 +68,12 @@ class Warranty:
 
     @property
     def is_in_force(self) -> bool:
-        """Whether the healthy runs are sufficient for a page: H ≥ N, and more if one of them paged."""
+        """Whether the healthy runs are sufficient for a critical alert: H ≥ N, and more if one of them had one."""
         return self.strength_needed <= LARGEST
 
     @property
     def strength_needed(self) -> float:
-        """The strength from which the first page of a run opens, (Σ g / (H / N − 1))^¼; infinite if none can.
+        """The strength from which the first critical alert of a run opens, (Σ g / (H / N − 1))^¼; infinite if none can.
 
         >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).strength_needed
         2.0
@@ -89,7 +89,7 @@ class Warranty:
         return math.ceil(self.steps_per_page * self.runs / self.steps) if self.steps else 0
 
     def allowance(self, strength: float) -> float:
-        """Return the number of pages that a run with the largest strength ``strength`` so far may have opened.
+        """Return how many critical alerts a run whose largest strength is ``strength`` may have opened.
 
         >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).allowance(2.0)
         1.0
@@ -112,11 +112,11 @@ class Warranty:
 
 
 class FalseAlarmBudget(Stateful):
-    """The ledger of one run: decides which pages may open, and counts the spent amount.
+    """The ledger of one run: decides which critical alerts may open, and counts the spent amount.
 
-    A page here is an episode, from the first critical finding until none holds. Findings that become critical in an
-    open episode cost nothing more. A finding without a degree (NaN) is a fact, and is neither held back nor counted.
-    Without enough healthy runs every page opens, and its evidence states that there is no warranty.
+    A critical alert here is an episode, from the first critical finding until none holds. Findings that become critical
+    in an open episode cost nothing more. A finding without a degree (NaN) is a fact, and is neither held back nor
+    counted. Without enough healthy runs every one opens, and its evidence states that there is no warranty.
 
     Attributes:
         seen: Recorded steps so far.
@@ -137,15 +137,15 @@ class FalseAlarmBudget(Stateful):
         self.open_rows = 0
 
     def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the steps of the episode are counted
-        """End an episode that began in rows that are replaced: what is found again is another page, as its alert is.
+        """End an episode that began in rows that are replaced: what is found again is another one, as its alert is.
 
-        What was spent stays spent, because the pages were opened.
+        What was spent stays spent, because the alerts were opened.
         """
         self.open_rows = max(0, self.open_rows - rows)
         self.is_open = self.open_rows > 0
 
     def update(self, findings: Sequence[Finding]) -> Sequence[Finding]:
-        """Process the findings of one step and return them; a page that the budget does not allow becomes a warning."""
+        """Process the findings of one step and return them; a critical one that the budget does not allow becomes a warning."""
         self.seen += 1
         critical = [finding for finding in findings if finding.severity is Severity.CRITICAL]
         if not critical:
@@ -159,7 +159,7 @@ class FalseAlarmBudget(Stateful):
         return [self._note(f) if f.severity is Severity.CRITICAL else f for f in findings]
 
     def _pays(self) -> bool:
-        """Pay for one more page if the budget allows it; without a warranty every page opens."""
+        """Pay for one more critical alert if the budget allows it; without a warranty every one opens."""
         if self._warranty.is_in_force and self._warranty.allowance(self.largest) < self.pages + 1:
             self.held_back += 1
             return False
@@ -182,5 +182,5 @@ class FalseAlarmBudget(Stateful):
 
 
 def _weight(strength: float) -> float:
-    """Return g(s) = s⁴ of a strength; for no page, 0."""
+    """Return g(s) = s⁴ of a strength; for no critical alert, 0."""
     return float(min(max(strength, 0.0), LARGEST) ** POWER)

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from monitor_server.exposition.channel_and_disk_metrics import Channels, DatabaseFaults, DiskAndKeys
-from monitor_server.exposition.run_metrics import Runs
+from monitor_server.exposition.run_metrics import RunMetrics
 from monitor_server.exposition.sdk_versions import SdkVersions
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
@@ -92,7 +92,7 @@ class Exposition:
 
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
         """Read the runs of ``store`` at each scrape from now on."""
-        self._registry.register(Runs(store, settings=settings, clock=clock))
+        self._registry.register(RunMetrics(store, settings=settings, clock=clock))
         self._registry.register(DiskAndKeys(store, clock=clock))
         self._registry.register(DatabaseFaults(store))
 

@@ -16,7 +16,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
-__all__ = ["Runs"]
+__all__ = ["RunMetrics"]
 
 # A trainer that stops because of an alert ends its run before the next scrape. Two minutes are enough for one scrape in
 # each minute, and for rules that wait for two scrapes of 5 seconds.
@@ -25,7 +25,7 @@ ENDED_SECONDS: Final = 120.0
 COLLECTOR: Final = wire.run_id(PROJECT, RUN)
 
 
-class Runs(Collector):
+class RunMetrics(Collector):
     """Reads the live runs from the store at each scrape, and the alerts of the runs that have just ended."""
 
     def __init__(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:

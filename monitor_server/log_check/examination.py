@@ -12,7 +12,7 @@ from monitor_server.importers.protocol import Log, ReadReport
 from monitor_server.importers.steps import observe
 from monitor_server.log_check.traces import Trace
 
-__all__ = ["Episode", "Examination", "Outcome", "PhaseSpan", "examine"]
+__all__ = ["Examination", "FindingPeriod", "Outcome", "PhaseSpan", "examine"]
 
 MAX_EPISODES = 1000
 # The time between two logged steps is their median over this many; a pause over a night has no effect.
@@ -32,7 +32,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Episode:
+class FindingPeriod:
     """The steps over which findings of one kind at one severity or above held without a gap."""
 
     finding: Finding
@@ -72,7 +72,7 @@ class Examination:
     step_seconds: float | None = None
     """The median time between two logged steps, if the log has times."""
     phases: list[PhaseSpan] = field(default_factory=list)
-    episodes: list[Episode] = field(default_factory=list)
+    episodes: list[FindingPeriod] = field(default_factory=list)
     traces: dict[str, Trace] = field(default_factory=dict)
 
     @property
@@ -133,7 +133,7 @@ class Examiner:
 
     def __init__(self, examination: Examination, engine: Engine) -> None:
         self._found, self._engine = examination, engine
-        self._open: dict[str, Episode] = {}
+        self._open: dict[str, FindingPeriod] = {}
         self._time: float | None = None
         self._intervals: list[float] = []
 
@@ -190,11 +190,11 @@ class Examiner:
 
     def _take_findings(self, findings: Sequence[Finding], step: int) -> Sequence[Finding]:
         began = []
-        held: dict[str, Episode] = {}
+        held: dict[str, FindingPeriod] = {}
         for finding in findings:
             episode = self._open.get(finding.kind)
             if episode is None or finding.severity.rank > episode.finding.severity.rank:
-                episode = Episode(finding=finding, last_step=step)
+                episode = FindingPeriod(finding=finding, last_step=step)
                 if len(self._found.episodes) < MAX_EPISODES:
                     self._found.episodes.append(episode)
                 began.append(finding)

@@ -19,7 +19,7 @@ from monitor_server.store.repositories.notification_documents import StoredDocum
 from monitor_server.store.repositories.notifications.messages import FORMER
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["Saving", "check_text", "refuse_other_version", "save_document"]
+__all__ = ["SaveRequest", "check_text", "refuse_other_version", "save_document"]
 
 KEPT_VERSIONS: Final = 20
 # Versions of the last seven days are kept even if somebody saves many at once.
@@ -31,7 +31,7 @@ LONGEST_DOCUMENT: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saving:
+class SaveRequest:
     """A request to save channels and routes: the author, the time, and the version that the author edited.
 
     Attributes:
@@ -81,7 +81,7 @@ def refuse_other_version(repositories: Repositories, version: int) -> None:
 
 
 def save_document(
-    repositories: Repositories, before: NotificationFile, after: NotificationFile, saving: Saving
+    repositories: Repositories, before: NotificationFile, after: NotificationFile, saving: SaveRequest
 ) -> StoredDocument:
     """Put channels and routes into force in an open transaction.
 

@@ -12,7 +12,7 @@ from monitor_server.retention.limits import Limits, limits_in_force
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 
-__all__ = ["Policy", "Removed", "Task"]
+__all__ = ["Removed", "RetentionPolicy", "Task"]
 
 # A record has up to about 30 KB and a response up to 256 KB, so a slice takes some tens of milliseconds.
 ROWS_PER_SLICE = 250
@@ -58,7 +58,7 @@ class Removed:
     has_more: bool
 
 
-class Policy:
+class RetentionPolicy:
     """Applies the settings of retention."""
 
     def __init__(

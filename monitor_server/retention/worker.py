@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from monitor_server.errors import Unavailable
 from monitor_server.instrumentation.failure_log import FailureLog
-from monitor_server.retention.policy import ROWS_PER_SLICE, Policy, Removed, Task
+from monitor_server.retention.policy import ROWS_PER_SLICE, Removed, RetentionPolicy, Task
 from monitor_server.store.database import Store
 
 __all__ = ["RetentionWorker"]
@@ -30,7 +30,7 @@ class RetentionWorker:
     def __init__(
         self,
         store: Store,
-        policy: Policy,
+        policy: RetentionPolicy,
         *,
         interval_seconds: float,
         on_removed: Callable[[Removed], None] = lambda _: None,

@@ -15,7 +15,7 @@ from monitor_server.rules.state_machine import Machine, MachineState
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.steps import StepColumns
 
-__all__ = ["MAX_DRY_RUN_STEPS", "DryRun", "Episode", "dry_run"]
+__all__ = ["MAX_DRY_RUN_STEPS", "DryRun", "Firing", "dry_run"]
 
 MAX_DRY_RUN_STEPS: Final = 200_000
 """The largest number of steps of one dry run, which takes some seconds."""
@@ -27,7 +27,7 @@ LAST_STEP: Final = 2**62
 
 
 @dataclass(slots=True, kw_only=True)
-class Episode:
+class Firing:
     """One time at which the rule would have fired.
 
     Attributes:
@@ -63,7 +63,7 @@ class DryRun:
         is_complete: Whether all requested steps were read.
     """
 
-    episodes: list[Episode] = field(default_factory=list)
+    episodes: list[Firing] = field(default_factory=list)
     episode_count: int = 0
     steps: int = 0
     observed: int = 0
@@ -144,7 +144,7 @@ def _begin(machine: Machine, at: float, result: DryRun) -> None:
     if result.episode_count > MAX_EPISODES:
         return
     found = finding_of(machine.rule, machine.state)
-    episode = Episode(
+    episode = Firing(
         fired_attempt=machine.state.attempt,
         fired_step=found.step,
         fired_at=at,

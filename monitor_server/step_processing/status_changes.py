@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from monitor_server.alerts.liveness import Silence, is_clock_kind, silent_run_findings
+from monitor_server.alerts.liveness import TimeUnheard, is_clock_kind, silent_run_findings
 from monitor_server.settings import Deadlines
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.store.repositories.alerts import Alert
@@ -41,6 +41,6 @@ def _mark_data(context: RunContext, status: str) -> list[Alert]:
     return context.alerts.mark_data(is_lost=is_silent, why=why, now=context.now)
 
 
-def _silence(context: RunContext) -> Silence:
+def _silence(context: RunContext) -> TimeUnheard:
     run = context.run
-    return Silence.of(now=context.now, last_seen=run.last_seen, last_step_at=run.last_step_at)
+    return TimeUnheard.of(now=context.now, last_seen=run.last_seen, last_step_at=run.last_step_at)

@@ -21,8 +21,8 @@ from monitor_server.store.postgresql.connections import (
     require_suitable,
     without_time_limit,
 )
-from monitor_server.store.postgresql.listen_notify import Notifications
-from monitor_server.store.postgresql.unresponsive_server import Silence
+from monitor_server.store.postgresql.listen_notify import NotifyChannel
+from monitor_server.store.postgresql.unresponsive_server import UnresponsiveServer
 from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
 from monitor_server.store.schema.version import newest_schema, schema_version
 from monitor_server.store.sqlite.connections import (
@@ -55,7 +55,7 @@ class Store:
         path = database_path(engine)
         self._file = None if path is None else DatabaseFile(path)
         self.faults = FaultCounts()
-        self._silence = Silence(self._ask)
+        self._silence = UnresponsiveServer(self._ask)
 
     @classmethod
     def open(cls, url: str) -> "Store":
@@ -157,11 +157,11 @@ class Store:
         with self.read() as repositories:
             yield repositories
 
-    def open_notifications(self, on_message: Callable[[str], None], on_gap: Callable[[], None]) -> Notifications | None:
+    def open_notifications(self, on_message: Callable[[str], None], on_gap: Callable[[], None]) -> NotifyChannel | None:
         """Return the exchange of messages between the collectors of this database; None on SQLite."""
         if not self.is_shared:
             return None
-        return Notifications(self._connect_driver, on_message=on_message, on_gap=on_gap)
+        return NotifyChannel(self._connect_driver, on_message=on_message, on_gap=on_gap)
 
     def probe(self) -> None:
         """Write to the database and read from it, in the same way as storing a batch.

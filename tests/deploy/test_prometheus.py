@@ -10,7 +10,7 @@ import yaml
 
 from monitor_server import detection
 from monitor_server.alerts.lifecycle import RULE_PREFIX
-from monitor_server.alerts.liveness import Silence, silent_run_findings
+from monitor_server.alerts.liveness import TimeUnheard, silent_run_findings
 
 LEVELS = {"info", "warning", "critical", "none"}
 
@@ -85,7 +85,7 @@ def kinds_of_detection():
     ]
     classes = {cls for module in modules for _, cls in inspect.getmembers(module, inspect.isclass)}
     kinds = {vars(cls)["kind"]: str(cls.severity) for cls in classes if isinstance(vars(cls).get("kind"), str)}
-    clock = silent_run_findings("lost", step=0, silence=Silence(1.0, 1.0), stall_seconds=1.0, lost_factor=1.0)
+    clock = silent_run_findings("lost", step=0, silence=TimeUnheard(1.0, 1.0), stall_seconds=1.0, lost_factor=1.0)
     return kinds | {finding.kind: str(finding.severity) for finding in clock}
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trainer_hooks.arrays.numpy_backend import HOST, LENT, Kind
 
-__all__ = ["HOST", "LENT", "Array", "ArrayLibrary", "Fetched", "Kind", "Pending", "Runs", "library_of"]
+__all__ = ["HOST", "LENT", "Array", "ArrayLibrary", "Fetched", "Kind", "Pending", "Stretches", "library_of"]
 
 Array: TypeAlias = Any  # a numpy array or a torch tensor
 Fetched: TypeAlias = float | NDArray[Any]
@@ -35,7 +35,7 @@ class Pending(msgspec.Struct, Generic[Finished_co], frozen=True):
     finish: Callable[..., Finished_co]
 
 
-class Runs(Protocol):
+class Stretches(Protocol):
     """Contiguous runs of values, such as the tokens of an action.
 
     On a device there are as many runs as values, because counting the runs would wait. Runs after the last one are
@@ -94,7 +94,7 @@ class ArrayLibrary(Protocol):
     def sum_by(self, values: Array, places: Array, size: int) -> Array:
         """Sum values by place along the last axis, in float64; ``size`` is the number of places."""
 
-    def find_runs(self, begins: Array) -> "Runs":
+    def find_runs(self, begins: Array) -> "Stretches":
         """Find the runs, each of which begins at a flag; values before the first flag must not count."""
 
     def moments(self, values: Array, where: Array | None) -> tuple[Array, Array, Array]:

@@ -213,20 +213,20 @@ class LoopWatch:
                 self._model_monitors.begin_step(self._step)
 
     def _decide(self, policy: ActionPolicy) -> list[ActionReport]:
-        verdicts = self._coordinator.due(policy.due(), self._step)
+        settled_decisions = self._coordinator.due(policy.due(), self._step)
         if self._has_gone_back:  # the same alerts and the same step on every rank
-            left = [each.decision.is_left_behind(self._step) for each in verdicts]
-            verdicts = [
+            left = [each.decision.is_left_behind(self._step) for each in settled_decisions]
+            settled_decisions = [
                 replace(each, refusal=each.refusal or LEFT_BEHIND) if is_left else each
-                for each, is_left in zip(verdicts, left, strict=True)
+                for each, is_left in zip(settled_decisions, left, strict=True)
             ]
-        self.decisions = [verdict.decision for verdict in verdicts if verdict.refusal is None]
+        self.decisions = [settled.decision for settled in settled_decisions if settled.refusal is None]
         reports = [
-            verdict.decision.report("refused", verdict.refusal)
-            if verdict.refusal
-            else verdict.decision.report("taken", "" if verdict.decision.action == "notify" else DELEGATED)
-            for verdict in verdicts
-            if verdict.is_reported_here
+            settled.decision.report("refused", settled.refusal)
+            if settled.refusal
+            else settled.decision.report("taken", "" if settled.decision.action == "notify" else DELEGATED)
+            for settled in settled_decisions
+            if settled.is_reported_here
         ]
         foreseen = policy.foreseen()
         return reports + [decision.report("dry_run") for decision in foreseen if _rank() == 0]

@@ -25,7 +25,7 @@ from typing import Protocol, Self
 from torch import distributed
 
 from trainer_hooks.actions import Decision
-from trainer_hooks.ranks.process_group import Store, open_store, synchronize_device
+from trainer_hooks.ranks.process_group import KeyValueStore, open_store, synchronize_device
 
 __all__ = [
     "Coordinator",
@@ -129,7 +129,7 @@ class StoreCoordinator:
 
     def __init__(
         self,
-        store: Store,
+        store: KeyValueStore,
         *,
         rank: int,
         world_size: int,

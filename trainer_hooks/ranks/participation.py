@@ -3,7 +3,7 @@
 import itertools
 import logging
 
-from trainer_hooks.ranks.process_group import Store, find_world_size, open_store, synchronize_device
+from trainer_hooks.ranks.process_group import KeyValueStore, find_world_size, open_store, synchronize_device
 
 __all__ = ["Unanimity"]
 
@@ -28,7 +28,7 @@ class Unanimity:
     def __init__(self, what: str) -> None:
         self._what = what
         self._name = f"{what} {next(_numbers)}"
-        self._store: Store | None = None
+        self._store: KeyValueStore | None = None
         self._is_decided = self._is_unanimous = False
 
     @property

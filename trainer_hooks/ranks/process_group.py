@@ -6,13 +6,13 @@ from typing import Protocol
 import torch
 from torch import distributed
 
-__all__ = ["Store", "find_world_size", "open_store", "synchronize_device"]
+__all__ = ["KeyValueStore", "find_world_size", "open_store", "synchronize_device"]
 
 # The process group needs the same store; if the store does not answer within this time, the training is dead.
 STORE_TIMEOUT = timedelta(seconds=10)
 
 
-class Store(Protocol):
+class KeyValueStore(Protocol):
     """The part of `torch.distributed.Store` that is used here."""
 
     def set(self, key: str, value: str, /) -> None:
@@ -33,7 +33,7 @@ def find_world_size() -> int:
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
-def open_store(name: str) -> Store:
+def open_store(name: str) -> KeyValueStore:
     """Open a part of the default process group's store, on a separate connection."""
     shared = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 - there is no public way to get it
     # With one connection, training's own requests to the store would wait for ours.

@@ -33,12 +33,12 @@ def dry_run_table(tried: DryRunItem) -> Component:
     """Return when a rule would have fired, in words and as a list."""
     count = tried["episode_count"]
     times = "once" if count == 1 else f"{count} times"
-    verdict = {
+    outcome = {
         "no_data": f"No data: none of the {tried['steps']} steps that were read has what the rule needs.",
         "quiet": f"It would not have fired in {tried['steps']} steps, of which {tried['observed']} have what it needs.",
         "fired": f"It would have fired {times} in {tried['steps']} steps.",
     }[tried["state"]]
-    parts: list[Component] = [html.P([html.Strong(verdict), " ", html.Code(tried["stated"])])]
+    parts: list[Component] = [html.P([html.Strong(outcome), " ", html.Code(tried["stated"])])]
     shown = tried["episodes"][:MAX_SHOWN]
     if shown:
         parts.append(html.Ol([html.Li(_episode(each)) for each in shown]))

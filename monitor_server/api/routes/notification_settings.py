@@ -22,12 +22,12 @@ from monitor_server.notifications.configuration.tables import (
     Channel,
     Fallback,
     Grouping,
-    Limits,
+    MessageLimits,
     NotificationFile,
     Route,
 )
 from monitor_server.notifications.delivery.usability import check_usable
-from monitor_server.notifications.saving import Saving, check_text, refuse_other_version, save_document
+from monitor_server.notifications.saving import SaveRequest, check_text, refuse_other_version, save_document
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_documents import StoredDocument
 
@@ -65,7 +65,7 @@ class NotificationSettings(Schema):
     channels: dict[str, ChannelSettings]
     routes: list[Route]
     grouping: Grouping
-    limits: Limits
+    limits: MessageLimits
     fallback: Fallback | None
 
 
@@ -175,7 +175,7 @@ def _save(collector: Collector, author: Caller, body: SettingsBody | RestoreBody
     if after == before and current.is_newest:  # a save without a change makes neither a version nor a message
         with collector.store.read() as reading:
             return _answer(collector, reading)
-    saving = Saving(
+    saving = SaveRequest(
         version=body.version,
         author=author,
         by=body.by,

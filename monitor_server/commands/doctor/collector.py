@@ -10,7 +10,7 @@ import urllib3
 
 from monitor_server.commands.client import DEFAULT_URL, Answer, authorization
 from monitor_server.commands.doctor.database import check_clock, check_disk
-from monitor_server.commands.doctor.findings import Finding, Level
+from monitor_server.commands.doctor.findings import DoctorFinding, Level
 from monitor_server.commands.errors import CommandError
 
 __all__ = ["check_collector", "check_status"]
@@ -21,35 +21,35 @@ LONGEST_ANSWER_BYTES = 1 << 20
 BACKLOG_RECORDS = 10_000
 
 
-def check_collector(url: str) -> Iterator[Finding]:
+def check_collector(url: str) -> Iterator[DoctorFinding]:
     """Yield the findings about the collector at an address; a value that the key may not see is not observed."""
     try:
         yield from _check_answers(url)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
-        yield Finding(
+        yield DoctorFinding(
             level=Level.PROBLEM,
             about="collector",
             text=f"nothing answers at {url}: {error}",
             advice=f"start one with `rlvitals serve`, or give its address by --url (such as {DEFAULT_URL})",
         )
     except CommandError as error:
-        yield Finding(level=Level.PROBLEM, about="collector", text=str(error))
+        yield DoctorFinding(level=Level.PROBLEM, about="collector", text=str(error))
 
 
-def _check_answers(url: str) -> Iterator[Finding]:
+def _check_answers(url: str) -> Iterator[DoctorFinding]:
     alive, _ = _get(url, "/healthz")
     if alive != 200:  # noqa: PLR2004 - HTTP's number for success
-        yield Finding(
+        yield DoctorFinding(
             level=Level.PROBLEM,
             about="collector",
             text=f"{url}/healthz answered {alive}",
             advice="check that it is a collector's address; a name in it must be in RLVITALS_ALLOWED_HOSTS",
         )
         return
-    yield Finding(level=Level.OK, about="collector", text=f"{url} answers")
+    yield DoctorFinding(level=Level.OK, about="collector", text=f"{url} answers")
     ready, answer = _get(url, "/readyz")
     if ready != 200:  # noqa: PLR2004
-        yield Finding(
+        yield DoctorFinding(
             level=Level.PROBLEM,
             about="collector",
             text=f"it is not ready: {answer.get('detail', ready)}",
@@ -62,7 +62,7 @@ def _check_answers(url: str) -> Iterator[Finding]:
     yield from check_status(status)
 
 
-def check_status(status: Mapping[str, Any]) -> Iterator[Finding]:
+def check_status(status: Mapping[str, Any]) -> Iterator[DoctorFinding]:
     """Yield the findings about what a collector answers at ``/api/v1/status``."""
     own = version("rlvitals")
     yield _versions(own, status["version"], status["sdk_versions"])
@@ -71,7 +71,7 @@ def check_status(status: Mapping[str, Any]) -> Iterator[Finding]:
     yield check_clock("the collector's", status["time"] - time.time())
     offset = status["clock_offset_seconds"]
     if abs(offset) > 1.0:
-        yield Finding(
+        yield DoctorFinding(
             level=Level.WARNING,
             about="clock",
             text=f"the collector's machine has set its clock by {-offset:,.0f} s; the collector keeps its own time",
@@ -79,7 +79,7 @@ def check_status(status: Mapping[str, Any]) -> Iterator[Finding]:
         )
     yield _backlog(status["unprojected_records"], status["quarantined_runs"])
     if status["failing_channels"]:
-        yield Finding(
+        yield DoctorFinding(
             level=Level.PROBLEM,
             about="notifications",
             text=f"these channels do not accept messages: {', '.join(status['failing_channels'])}",
@@ -88,19 +88,19 @@ def check_status(status: Mapping[str, Any]) -> Iterator[Finding]:
     yield _keys(status["keys"])
 
 
-def _versions(own: str, collector: str, sdks: Mapping[str, int]) -> Finding:
+def _versions(own: str, collector: str, sdks: Mapping[str, int]) -> DoctorFinding:
     seen = ", ".join(f"{name or 'another client'} ({count:,} batches)" for name, count in sorted(sdks.items()))
     text = f"the collector has {collector}, this command {own}; trainers: {seen or 'none since its start'}"
     others = sorted({*sdks, own} - {collector, ""})
     if others:
         advice = f"upgrade all to {collector}: an older SDK works, but lacks newer functions"
-        return Finding(level=Level.WARNING, about="versions", text=text, advice=advice)
-    return Finding(level=Level.OK, about="versions", text=text)
+        return DoctorFinding(level=Level.WARNING, about="versions", text=text, advice=advice)
+    return DoctorFinding(level=Level.OK, about="versions", text=text)
 
 
-def _backlog(unprojected: int, quarantined: int) -> Finding:
+def _backlog(unprojected: int, quarantined: int) -> DoctorFinding:
     if quarantined:
-        return Finding(
+        return DoctorFinding(
             level=Level.PROBLEM,
             about="backlog",
             text=f"{quarantined} runs cannot be processed; their records are stored",
@@ -109,13 +109,13 @@ def _backlog(unprojected: int, quarantined: int) -> Finding:
     text = f"{unprojected:,} stored records wait for detection"
     if unprojected > BACKLOG_RECORDS:
         advice = "alerts are late: check the collector's processor, or run a second one on PostgreSQL (docs/scaling.md)"
-        return Finding(level=Level.WARNING, about="backlog", text=text, advice=advice)
-    return Finding(level=Level.OK, about="backlog", text=text)
+        return DoctorFinding(level=Level.WARNING, about="backlog", text=text, advice=advice)
+    return DoctorFinding(level=Level.OK, about="backlog", text=text)
 
 
-def _keys(keys: Mapping[str, Any]) -> Finding:
+def _keys(keys: Mapping[str, Any]) -> DoctorFinding:
     if keys["expiring"]:
-        return Finding(
+        return DoctorFinding(
             level=Level.WARNING,
             about="keys",
             text=f"of {keys['valid']} keys these expire within 14 days: {', '.join(keys['expiring'])}",
@@ -123,23 +123,23 @@ def _keys(keys: Mapping[str, Any]) -> Finding:
         )
     if not keys["valid"]:
         advice = "this is right on your own machine; elsewhere make a key with `rlvitals keys create` (docs/keys.md)"
-        return Finding(
+        return DoctorFinding(
             level=Level.OK,
             about="keys",
             text="no key is in use: anyone who reaches the collector may do everything",
             advice=advice,
         )
-    return Finding(level=Level.OK, about="keys", text=f"{keys['valid']} keys, none expires within 14 days")
+    return DoctorFinding(level=Level.OK, about="keys", text=f"{keys['valid']} keys, none expires within 14 days")
 
 
-def _not_shown(code: int) -> Finding:
+def _not_shown(code: int) -> DoctorFinding:
     advice = {
         401: "set RLVITALS_API_KEY to a valid key that reads every project",
         403: "use a key with the scope read, operate or admin that is not confined to a project",
         404: "the collector is older than this command; upgrade it",
     }.get(code, "the collector's log has the reason")
     is_key_wrong = code == 401 and bool(authorization())  # noqa: PLR2004 - HTTP's number for no valid key
-    return Finding(
+    return DoctorFinding(
         level=Level.PROBLEM if is_key_wrong or code >= 500 else Level.NOT_OBSERVED,  # noqa: PLR2004
         about="status",
         text="the key in RLVITALS_API_KEY is not valid" if is_key_wrong else f"the collector does not show it ({code})",

@@ -10,7 +10,7 @@ from rich.text import Text
 from monitor_server.commands.client import DEFAULT_URL, CollectorUrl
 from monitor_server.commands.doctor.collector import check_collector
 from monitor_server.commands.doctor.database import check_database
-from monitor_server.commands.doctor.findings import Finding, Level
+from monitor_server.commands.doctor.findings import DoctorFinding, Level
 from monitor_server.commands.doctor.settings import check_settings
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.settings import database_url
@@ -35,7 +35,7 @@ def run(
     except CommandError:
         text = "its address is unknown while a setting cannot be used"
         advice = "correct the setting, or give the address by --database"
-        findings.append(Finding(level=Level.NOT_OBSERVED, about="database", text=text, advice=advice))
+        findings.append(DoctorFinding(level=Level.NOT_OBSERVED, about="database", text=text, advice=advice))
     else:
         findings += check_database(address)
     findings += check_collector(url)
@@ -46,7 +46,7 @@ def run(
     return int(any(finding.level == Level.PROBLEM for finding in findings))
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[DoctorFinding]) -> None:
     terminal = console()
     for finding in findings:
         line = Text(f"{finding.level:<{len(INDENT)}}", style=COLOURS[finding.level])

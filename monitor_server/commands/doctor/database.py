@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from monitor_server.commands.doctor.findings import Finding, Level
+from monitor_server.commands.doctor.findings import DoctorFinding, Level
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.address import shown_url
 from monitor_server.store.database_state import DatabaseState
@@ -21,12 +21,12 @@ CLOCK_SECONDS = 5.0
 OLDEST_POSTGRES, NEWEST_POSTGRES = 15, 18
 
 
-def check_database(url: str) -> Iterator[Finding]:
+def check_database(url: str) -> Iterator[DoctorFinding]:
     """Yield the findings about a database, without creating or migrating it."""
     try:
         state = inspect_database(url)
     except DatabaseUnusable as error:
-        yield Finding(
+        yield DoctorFinding(
             level=Level.PROBLEM,
             about="database",
             text=str(error),
@@ -34,7 +34,7 @@ def check_database(url: str) -> Iterator[Finding]:
         )
         return
     if state is None:
-        yield Finding(
+        yield DoctorFinding(
             level=Level.NOT_OBSERVED,
             about="database",
             text=f"there is no file {shown_url(url)}",
@@ -49,26 +49,26 @@ def check_database(url: str) -> Iterator[Finding]:
         yield check_clock("the database's", state.clock - time.time())
 
 
-def check_disk(free_bytes: int, size_bytes: int) -> Finding:
+def check_disk(free_bytes: int, size_bytes: int) -> DoctorFinding:
     """Return whether there is space for new data, and for a backup."""
     text = f"{free_bytes / GIBIBYTE:.1f} GiB are free, the database has {size_bytes / GIBIBYTE:.1f} GiB"
     if free_bytes < FULL_BYTES:
         advice = (
             "make space now: the collector refuses batches when it cannot write, and trainers keep them on their disks"
         )
-        return Finding(level=Level.PROBLEM, about="disk", text=text, advice=advice)
+        return DoctorFinding(level=Level.PROBLEM, about="disk", text=text, advice=advice)
     if free_bytes < max(LOW_BYTES, size_bytes):
         advice = "make space, or remove old data (docs/operations.md); a backup beside the database would not fit"
-        return Finding(level=Level.WARNING, about="disk", text=text, advice=advice)
-    return Finding(level=Level.OK, about="disk", text=text)
+        return DoctorFinding(level=Level.WARNING, about="disk", text=text, advice=advice)
+    return DoctorFinding(level=Level.OK, about="disk", text=text)
 
 
-def check_clock(whose: str, ahead_seconds: float) -> Finding:
+def check_clock(whose: str, ahead_seconds: float) -> DoctorFinding:
     """Return whether another clock agrees with this machine's; ``ahead_seconds`` is its lead."""
     if abs(ahead_seconds) <= CLOCK_SECONDS:
-        return Finding(level=Level.OK, about="clock", text=f"{whose} clock agrees within {CLOCK_SECONDS:g} s")
+        return DoctorFinding(level=Level.OK, about="clock", text=f"{whose} clock agrees within {CLOCK_SECONDS:g} s")
     direction = "ahead of" if ahead_seconds > 0 else "behind"
-    return Finding(
+    return DoctorFinding(
         level=Level.WARNING,
         about="clock",
         text=f"{whose} clock is {abs(ahead_seconds):,.0f} s {direction} this machine's",
@@ -76,31 +76,33 @@ def check_clock(whose: str, ahead_seconds: float) -> Finding:
     )
 
 
-def check_server(state: DatabaseState) -> Finding:
+def check_server(state: DatabaseState) -> DoctorFinding:
     """Return whether the version of the database was tested."""
     text = f"{state.kind} {state.server_version} answers"
     major = state.server_version.partition(".")[0]
     if state.kind == "postgresql" and major.isdigit() and not OLDEST_POSTGRES <= int(major) <= NEWEST_POSTGRES:
         advice = f"use PostgreSQL {OLDEST_POSTGRES} to {NEWEST_POSTGRES}"
-        return Finding(level=Level.WARNING, about="database", text=text, advice=advice)
-    return Finding(level=Level.OK, about="database", text=text)
+        return DoctorFinding(level=Level.WARNING, about="database", text=text, advice=advice)
+    return DoctorFinding(level=Level.OK, about="database", text=text)
 
 
-def _schema(state: DatabaseState) -> Finding:
+def _schema(state: DatabaseState) -> DoctorFinding:
     newest = newest_schema()
     if state.schema_version == newest:
-        return Finding(level=Level.OK, about="schema", text=f"{newest}, the newest")
+        return DoctorFinding(level=Level.OK, about="schema", text=f"{newest}, the newest")
     if state.schema_version is None:
         advice = "`rlvitals serve` makes the tables; check the address of the database if there should be runs in it"
-        return Finding(level=Level.WARNING, about="schema", text="the database has none of our tables", advice=advice)
+        return DoctorFinding(
+            level=Level.WARNING, about="schema", text="the database has none of our tables", advice=advice
+        )
     if state.schema_version < newest:
-        return Finding(
+        return DoctorFinding(
             level=Level.WARNING,
             about="schema",
             text=f"{state.schema_version}, and this version of rlvitals uses {newest}",
             advice="back it up (`rlvitals backup`); the next start of a collector of this version migrates it",
         )
-    return Finding(
+    return DoctorFinding(
         level=Level.PROBLEM,
         about="schema",
         text=f"{state.schema_version}, which this version of rlvitals does not know (it knows up to {newest})",

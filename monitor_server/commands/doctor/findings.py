@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Finding", "Level"]
+__all__ = ["DoctorFinding", "Level"]
 
 
 class Level(StrEnum):
@@ -18,7 +18,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DoctorFinding:
     """The result of one check.
 
     Attributes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import ValidationError
 
-from monitor_server.commands.doctor.findings import Finding, Level
+from monitor_server.commands.doctor.findings import DoctorFinding, Level
 from monitor_server.commands.settings import unusable_settings
 from monitor_server.settings import Settings
 
@@ -24,7 +24,7 @@ OTHERS = frozenset(
 )  # fmt: skip
 
 
-def check_settings(environ: Mapping[str, str] | None = None) -> Iterator[Finding]:
+def check_settings(environ: Mapping[str, str] | None = None) -> Iterator[DoctorFinding]:
     """Yield a finding for each unusable setting, or one finding if all are usable."""
     environ = os.environ if environ is None else environ
     given = [name for name in environ if name.startswith(PREFIX)]
@@ -33,7 +33,7 @@ def check_settings(environ: Mapping[str, str] | None = None) -> Iterator[Finding
     for name in sorted(set(given) - known):
         is_fine = False
         near = difflib.get_close_matches(name, known, n=1)
-        yield Finding(
+        yield DoctorFinding(
             level=Level.WARNING,
             about="settings",
             text=f"no setting is called {name}, so it has no effect",
@@ -44,11 +44,13 @@ def check_settings(environ: Mapping[str, str] | None = None) -> Iterator[Finding
     except ValidationError as error:
         is_fine = False
         for name, problem in unusable_settings(error):
-            yield Finding(
+            yield DoctorFinding(
                 level=Level.PROBLEM,
                 about="settings",
                 text=f"{name} cannot be used: {problem}",
                 advice="correct it; a collector does not start with it (docs/configuration.md)",
             )
     if is_fine:
-        yield Finding(level=Level.OK, about="settings", text=f"{len(given)} set by the environment, all can be used")
+        yield DoctorFinding(
+            level=Level.OK, about="settings", text=f"{len(given)} set by the environment, all can be used"
+        )

@@ -4,7 +4,7 @@ from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Ema
 
-__all__ = ["Controls"]
+__all__ = ["DriftControls"]
 
 LENGTH, CALLS, VALID, CROSS = "length/mean", "tools/calls", "tools/valid_frac", "displacement/cross"
 ALPHA = 0.1
@@ -12,7 +12,7 @@ LEAST_ROWS, STALE_ROWS = 8, 5
 NOT_OBSERVED = "not observed"
 
 
-class Controls(Stateful):
+class DriftControls(Stateful):
     """Measures the other possible explanations of a drift: the control of Fig. 4.
 
     In the paper entropy accelerates while response length and the number of valid searches stay constant, so the

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from monitor_server.detection.protocol import LARGEST
 from monitor_server.detection.statistics.state import Stateful, take_newest
 
-__all__ = ["Records"]
+__all__ = ["LargestSizes"]
 
 ROWS = 40
 
 
-class Records(Stateful):
+class LargestSizes(Stateful):
     """Keeps 40 rows of several signals, and finds those that exceed the largest of their sizes |x| by a factor.
 
     A row is kept unchanged, because every step adds one, and the sizes are needed only when something happens.
@@ -20,7 +20,7 @@ class Records(Stateful):
         factors: The factor for each signal.
         least: The number of a signal's rows before it has a record.
 
-    >>> records = Records({"grad/norm": 2.0}, least=4)
+    >>> records = LargestSizes({"grad/norm": 2.0}, least=4)
     >>> for norm in (1.0, -2.0, 1.5, 0.5):
     ...     records.update({"grad/norm": norm})
     >>> records.exceeding({"grad/norm": 3.9}), records.exceeding({"grad/norm": 4.1})

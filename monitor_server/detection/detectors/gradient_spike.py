@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import list_missing
-from monitor_server.detection.detector_parts.largest_sizes import Records
+from monitor_server.detection.detector_parts.largest_sizes import LargestSizes
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["GradientSpike"]
@@ -36,7 +36,7 @@ class GradientSpike(StreamDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.records = Records({NORM: self.FACTOR, ADVANTAGE: self.ADVANTAGE_FACTOR}, least=8)
+        self.records = LargestSizes({NORM: self.FACTOR, ADVANTAGE: self.ADVANTAGE_FACTOR}, least=8)
         self.record = 0.0  # of the norm, before the newest spike
         self.worst = 0.0
         self.opened: int | None = None

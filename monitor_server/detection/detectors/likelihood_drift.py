@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.detector_parts.drift_controls import Controls
+from monitor_server.detection.detector_parts.drift_controls import DriftControls
 from monitor_server.detection.detector_parts.excess_loss import ENTROPY, LARGEST_WEIGHT, LIKELIHOOD, Excess
 from monitor_server.detection.detector_parts.warm_up import WarmUp
 from monitor_server.detection.protocol import Finding, Observation, Severity
@@ -63,7 +63,7 @@ class LikelihoodDrift(StreamDetector):
         self.entropy = _Channel(turn=1)
         self.unlikelihood = _Channel(turn=2)
         self.excess = Excess(turn=5)
-        self.controls = Controls()
+        self.controls = DriftControls()
         self.reward = Ema(0.1)
         self.reward_history = History(length=40, lag=0)
         self.reward_at_onset: float | None = None

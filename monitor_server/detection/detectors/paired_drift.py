@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
-from monitor_server.detection.detector_parts.drift_controls import Controls
+from monitor_server.detection.detector_parts.drift_controls import DriftControls
 from monitor_server.detection.detector_parts.excess_loss import ENTROPY, LIKELIHOOD, Excess
 from monitor_server.detection.detector_parts.warm_up import WarmUp
 from monitor_server.detection.protocol import Finding, Observation, Severity
@@ -64,7 +64,7 @@ class PairedDrift(StreamDetector):
         self.history = History(length=80, lag=0, floor=1e-5)
         self.cusum = Cusum(slack=self.SLACK, cap=4.0)
         self.excess = Excess(turn=4)
-        self.controls = Controls()
+        self.controls = DriftControls()
         self.unpaired = 0  # rows since the channel was observed
         self.warm_up = WarmUp()
         self.rise = 0.0

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import list_missing
-from monitor_server.detection.detector_parts.largest_sizes import Records
+from monitor_server.detection.detector_parts.largest_sizes import LargestSizes
 from monitor_server.detection.protocol import Finding, Observation, Severity
 
 __all__ = ["RateRise"]
@@ -51,7 +51,7 @@ class RateRise(StreamDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.records = Records(DAMAGE, least=self.LEAST_ROWS)
+        self.records = LargestSizes(DAMAGE, least=self.LEAST_ROWS)
         self.top = 0.0  # the highest rate so far
         self.tops = 0  # new highest values since the rate had settled
         self.unchanged = 0  # rows without a new highest value

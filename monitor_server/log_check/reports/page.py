@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from monitor_server.html_report.elements import chip, document, mark_code, text
 from monitor_server.html_report.plot import Curve, PhaseInterval, StepAxis, phase_legend, plot, timeline
 from monitor_server.log_check.advice import gaps, saving
-from monitor_server.log_check.examination import Episode, Examination
+from monitor_server.log_check.examination import Examination, FindingPeriod
 from monitor_server.log_check.reports.document import spell_non_finite
 from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, verdict
 from monitor_server.log_check.traces import Trace
@@ -88,7 +88,7 @@ def _curve(name: str, trace: Trace) -> Curve:
     return Curve(name=name, steps=trace.steps, lows=trace.lows, highs=trace.highs, non_finite=trace.non_finite)
 
 
-def _findings(episodes: Sequence[Episode]) -> str:
+def _findings(episodes: Sequence[FindingPeriod]) -> str:
     if not episodes:
         return ""
     rows = "".join(
@@ -104,7 +104,7 @@ def _findings(episodes: Sequence[Episode]) -> str:
     )
 
 
-def _evidence(episode: Episode) -> str:
+def _evidence(episode: FindingPeriod) -> str:
     finding = episode.finding
     content = {"score": finding.score, "threshold": finding.threshold, **finding.evidence}
     return text(json.dumps(spell_non_finite(content), indent=1, default=str))

@@ -23,12 +23,12 @@ from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.steps import Step
 
-__all__ = ["Engine", "EngineFactory", "Tracker"]
+__all__ = ["DetectionEngine", "DetectionEngineFactory", "Tracker"]
 
 log = logging.getLogger(__name__)
 
 
-class Engine(Protocol):
+class DetectionEngine(Protocol):
     """All detectors of one run and its phase machine: `monitor_server.detection.engine.Engine`."""
 
     def update(self, observation: Observation) -> Assessment:
@@ -41,19 +41,19 @@ class Engine(Protocol):
         """Return the complete state that is needed to continue."""
 
 
-class EngineFactory(Protocol):
+class DetectionEngineFactory(Protocol):
     """Builds engines: `monitor_server.detection.engine.EngineFactory`."""
 
-    def __call__(self) -> Engine:
+    def __call__(self) -> DetectionEngine:
         """Build the engine of a new run."""
 
-    def from_state(self, state: Mapping[str, Any]) -> Engine:
+    def from_state(self, state: Mapping[str, Any]) -> DetectionEngine:
         """Build the engine of a run that continues."""
 
 
 @dataclass(slots=True)
 class _Tracked:
-    engine: Engine
+    engine: DetectionEngine
     seen: tuple[int, int] | None  # attempt and step
     revision: int
     is_stored: bool
@@ -65,7 +65,7 @@ class Tracker:
 
     def __init__(
         self,
-        engine: EngineFactory,
+        engine: DetectionEngineFactory,
         *,
         rules: RuleTracker | None = None,
         max_runs: int = 512,
@@ -172,7 +172,7 @@ class Tracker:
             rewinds=rewinds,
         )
 
-    def _detect(self, run: Run, engine: Engine, step: Step) -> Assessment:
+    def _detect(self, run: Run, engine: DetectionEngine, step: Step) -> Assessment:
         observation = Observation(
             step=step.step,
             signals=step.signals,

@@ -14,7 +14,7 @@ from typing import Any
 from monitor_server.errors import Unavailable
 from monitor_server.instrumentation.failure_log import FailureLog
 
-__all__ = ["Notifications"]
+__all__ = ["NotifyChannel"]
 
 CHANNEL = "rlvitals"
 PART_CHARACTERS = 7_800  # ASCII characters in a part, beside its head
@@ -29,7 +29,7 @@ LISTEN_SECONDS = 0.25
 PROBE_SECONDS = 30.0
 
 
-class Notifications:
+class NotifyChannel:
     """Sends messages to all other collectors, and receives theirs, in two threads with one connection each."""
 
     def __init__(

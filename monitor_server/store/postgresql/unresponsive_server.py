@@ -11,13 +11,13 @@ from typing import Final
 
 from monitor_server.errors import Unavailable
 
-__all__ = ["Silence"]
+__all__ = ["UnresponsiveServer"]
 
 # The time between two tests. Work that is tried again at once is refused at once.
 PAUSE_SECONDS: Final = 1.0
 
 
-class Silence:
+class UnresponsiveServer:
     """Whether a server does not answer; for any thread.
 
     Args:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor_server.alerts.liveness import Silence, silent_run_findings
+from monitor_server.alerts.liveness import TimeUnheard, silent_run_findings
 from tests.live import eventually
 
 
@@ -91,7 +91,7 @@ def test_a_lost_trainer_is_measured_from_its_last_message(live, clock):
 
 def test_a_step_that_was_processed_late_shortens_no_silence():
     """A run whose trainer is silent for 274 s has no step for as long, whenever its last step was processed."""
-    silence = Silence.of(now=1000.0, last_seen=726.0, last_step_at=1000.0)
+    silence = TimeUnheard.of(now=1000.0, last_seen=726.0, last_step_at=1000.0)
     findings = silent_run_findings("lost", step=9, silence=silence, stall_seconds=20.0, lost_factor=10.0)
     assert [(finding.kind, finding.score > finding.threshold) for finding in findings] == [
         ("telemetry_stale", True),

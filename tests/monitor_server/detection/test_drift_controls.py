@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor_server.detection.detector_parts.drift_controls import Controls
+from monitor_server.detection.detector_parts.drift_controls import DriftControls
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.protocol import Observation
@@ -48,7 +48,7 @@ def test_a_drift_with_longer_responses_and_no_tools_says_so(detector):
 
 def test_changes_are_those_of_the_averages_worked_by_hand():
     """Eight rows of 10 tokens, a mark, then one of 20: the average goes to 10 + (20 − 10) / 9, a rise by a ninth."""
-    controls = Controls()
+    controls = DriftControls()
     for step in range(8):
         controls.update(Observation(step=step, signals={"length/mean": 10.0}))
     controls.mark()
@@ -58,7 +58,7 @@ def test_changes_are_those_of_the_averages_worked_by_hand():
         "searches_change": "not observed",
         "displacement_sum": -0.5,
     }
-    restored = Controls.from_state(controls.state())
+    restored = DriftControls.from_state(controls.state())
     assert restored.evidence() == controls.evidence()
     for step in range(9, 15):
         controls.update(Observation(step=step, signals={}))

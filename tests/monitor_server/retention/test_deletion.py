@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from monitor_server.retention.policy import Policy
+from monitor_server.retention.policy import RetentionPolicy
 from monitor_server.settings import Settings
 from tests.databases import sqlite_only
 from tests.live import eventually, serving
@@ -123,7 +123,7 @@ def test_a_run_whose_trainer_sends_is_deleted_by_force_and_begins_anew(live, dat
 def test_a_run_that_begins_anew_is_not_removed_by_who_is_behind(start_collector, database_url, clock):
     """Of two collectors that remove a run, the slower one still has its task when a trainer starts the run again."""
     live = start_collector(clock=clock, retention_seconds=3600)
-    store, policy = live.app.state.collector.store, Policy(Settings(), clock=clock)
+    store, policy = live.app.state.collector.store, RetentionPolicy(Settings(), clock=clock)
     run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     with store.write() as repositories:
         repositories.retention.begin_deletion([run_id], now=clock.now)

@@ -5,7 +5,7 @@ import sqlalchemy
 
 from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
-from monitor_server.retention.policy import ROWS_PER_SLICE, Policy
+from monitor_server.retention.policy import ROWS_PER_SLICE, RetentionPolicy
 from monitor_server.settings import Settings
 from monitor_server.store import tables
 from monitor_server.store.database import Store
@@ -64,7 +64,7 @@ def test_nothing_is_removed_by_default(keeping, database_url, clock):
     held = count_rows(database_url, run_id)
     clock.now += 365 * DAY
     with live.app.state.collector.store.write() as repositories:
-        policy = Policy(Settings(), clock=clock)
+        policy = RetentionPolicy(Settings(), clock=clock)
         assert not policy.deletes_runs(repositories)
         assert _tasks_of_runs(policy, repositories) == []
     assert count_rows(database_url, run_id) == held | {"alerts": count_rows(database_url, run_id)["alerts"]}
@@ -156,7 +156,7 @@ def test_a_run_that_sends_again_before_its_turn_loses_nothing(start_collector, d
     run_id = live.run(schema_version=2, run="r", records=[_step(step) for step in range(100)])
     clock.now += 2 * DAY
     kept = Settings(record_days=1.0, response_days=1.0, step_days=1.0, thinned_steps=10)
-    policy, store = Policy(kept, clock=clock), live.app.state.collector.store
+    policy, store = RetentionPolicy(kept, clock=clock), live.app.state.collector.store
     with store.write() as repositories:
         repositories.responses.add(run_id, attempt=1, step=0, rank=0, new=[sampled()], max_per_step=64)
         tasks = _tasks_of_runs(policy, repositories)
@@ -228,7 +228,7 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
     half, end = 10 * SPAN, 20 * SPAN
     run_id = live.run(run="r", records=[_step(step) for step in range(half)])
     live.send(run="r", records=[_step(step) for step in range(half, end)])
-    policy = Policy(Settings(record_steps=1), clock=clock)
+    policy = RetentionPolicy(Settings(record_steps=1), clock=clock)
     store, other = live.app.state.collector.store, Store.open(database_url)
     with store.read() as repositories:
         (task,) = _tasks_of_runs(policy, repositories)

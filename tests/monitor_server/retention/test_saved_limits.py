@@ -8,7 +8,7 @@ from monitor_server.access.callers import Caller, Scope
 from monitor_server.api.routes.retention import LimitValues
 from monitor_server.errors import SettingsConflict
 from monitor_server.retention.limits import SAVABLE, limits_in_force, save_limits
-from monitor_server.retention.policy import Policy
+from monitor_server.retention.policy import RetentionPolicy
 from monitor_server.retention.preview import previewed_removals
 from monitor_server.settings import Settings
 from tests.databases import sqlite_only
@@ -150,7 +150,7 @@ def test_a_run_whose_trainer_sends_is_not_deleted_by_its_age(guarded, clock):
     """In many programs 0 means never; here it would mean at once, against the wish of the owner of a training."""
     run_id = send_everything(guarded.live, "alive")
     store, settings = guarded.live.app.state.collector.store, Settings(run_days=0)
-    policy = Policy(settings, clock=clock)
+    policy = RetentionPolicy(settings, clock=clock)
     clock.now += 1
     with store.write() as repositories:
         policy.begin_deletions(repositories)
@@ -169,7 +169,7 @@ def test_nothing_is_removed_for_its_age_while_the_clock_may_be_wrong(guarded, cl
     run_id = send_everything(guarded.live, "young")
     store, wrong = guarded.live.app.state.collector.store, [True]
     days = {"run_days": 7.0, "record_days": 7.0, "response_days": 7.0, "step_days": 7.0, "audit_days": 7.0}
-    policy = Policy(Settings(record_steps=10, **days), clock=clock, may_be_ahead=lambda: wrong[0])
+    policy = RetentionPolicy(Settings(record_steps=10, **days), clock=clock, may_be_ahead=lambda: wrong[0])
     clock.now += 30 * DAY
     with store.write() as repositories:
         assert not policy.deletes_runs(repositories)
@@ -191,7 +191,7 @@ def test_a_task_of_limits_that_are_no_longer_in_force_removes_nothing(guarded, c
     run_id = send_everything(guarded.live, "kept")
     clock.now += 10 * DAY
     store, settings = guarded.live.app.state.collector.store, Settings()
-    policy = Policy(settings, clock=clock)
+    policy = RetentionPolicy(settings, clock=clock)
     with store.write() as repositories:
         save_limits(repositories, settings, {"step_days": 1.0, "thinned_steps": 2},
                     seen={"step_days": None, "thinned_steps": 1_000}, author=AUTHOR, by="", now=clock.now)  # fmt: skip

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from monitor_server.errors import Unavailable
-from monitor_server.store.postgresql.unresponsive_server import PAUSE_SECONDS, Silence
+from monitor_server.store.postgresql.unresponsive_server import PAUSE_SECONDS, UnresponsiveServer
 from tests.live import PATIENCE_SECONDS
 
 
@@ -19,7 +19,7 @@ class Server:
         self.is_asked = threading.Event()
         self.may_end = threading.Event()
         self.may_end.set()
-        self.silence = Silence(self._ask, monotonic=lambda: self.now)
+        self.silence = UnresponsiveServer(self._ask, monotonic=lambda: self.now)
 
     def _ask(self):
         self.asked += 1

@@ -65,8 +65,8 @@ class ResponseLabels:
         is_known = ~per_function.isnan()
         weighted = (torch.where(is_known, per_function, 0.0) * trainer.reward_weights.cpu()).sum(dim=1)
         weighted = torch.where(is_known.any(dim=1), weighted, torch.nan)
-        verdict = weighted if self._correct is None else per_function[:, trainer.reward_func_names.index(self._correct)]
-        is_correct = verdict > 0
+        graded = weighted if self._correct is None else per_function[:, trainer.reward_func_names.index(self._correct)]
+        is_correct = graded > 0
         size = trainer.num_generations
         # Like TRL, leave out responses that no function scored; a group without any other has no deviation.
         lowest = weighted.nan_to_num(nan=torch.inf).view(-1, size).amin(dim=1)
@@ -177,7 +177,7 @@ class ResponseLabels:
         uses_tools = calls[0] >= 0
         return arrays | {
             "rewards": [reward for reward, _ in scores],
-            "correct": [verdict > 0 for _, verdict in scores],
+            "correct": [graded > 0 for _, graded in scores],
             "group_ids": groups if self._holds_whole_groups(groups) else None,
             "tool_calls": calls if uses_tools else None,
             "tool_calls_valid": valid if uses_tools else None,

@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from trainer_hooks.reference.custom_task.episode import TAGS, Rules, SearchEpisode
+from trainer_hooks.reference.custom_task.episode import TAGS, EpisodeRules, SearchEpisode
 from trainer_hooks.reference.custom_task.questions import TextQuestion
 from trainer_hooks.reference.custom_task.tool import SearchTool, ToolError, within
 
@@ -72,7 +72,7 @@ class SearchEnvironment:
         self._tokenizer = tokenizer
         self._prompt = prompt
         self._max_feedback_tokens = max_feedback_tokens
-        self._rules = Rules(
+        self._rules = EpisodeRules(
             piece=functools.cache(lambda token: self.decode([token])),
             decode=self.decode,
             end_of_text=frozenset({tokenizer.eos_token_id}),

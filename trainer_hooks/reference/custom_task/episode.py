@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from trainer_hooks.reference.custom_task.exact_match import exact_match
 from trainer_hooks.reference.custom_task.questions import TextQuestion
 
-__all__ = ["TAGS", "Rules", "SearchEpisode"]
+__all__ = ["TAGS", "EpisodeRules", "SearchEpisode"]
 
 TAGS = ("<think>", "</think>", "<search>", "</search>", "<information>", "</information>", "<answer>", "</answer>")
 
@@ -23,7 +23,7 @@ _LOOK_BACK = 2 * len(_SEARCHED)
 
 
 @dataclass(frozen=True)
-class Rules:
+class EpisodeRules:
     """The rules that all episodes of an environment share.
 
     Attributes:
@@ -52,7 +52,7 @@ class SearchEpisode:
         answer: The answer of the newest action; None if the action does not answer.
     """
 
-    rules: Rules
+    rules: EpisodeRules
     question: TextQuestion
     prompt: Sequence[int]
     is_over: bool = False

@@ -52,7 +52,7 @@ def healthy_table(folder: Path) -> str:
             rewards, entropies = series(run, "reward/mean"), series(run, "entropy/mean")
             best = max(fmean(rewards[at : at + 50]) for at in range(max(1, len(rewards) - 49)))
             collapse = collapse_step(rewards)
-            verdict = "yes" if stayed_healthy(rewards) else f"no, collapsed at {collapse}" if collapse else "no, sagged"
+            answer = "yes" if stayed_healthy(rewards) else f"no, collapsed at {collapse}" if collapse else "no, sagged"
             means = (fmean(rewards[:50]), best, fmean(rewards[-50:]), fmean(entropies[:50]), fmean(entropies[-50:]))
-            rows.append([name, seed, len(run), *(f"{mean:.2f}" for mean in means), verdict])
+            rows.append([name, seed, len(run), *(f"{mean:.2f}" for mean in means), answer])
     return markdown_table(head, rows)

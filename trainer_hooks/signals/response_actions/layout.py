@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from trainer_hooks.arrays import Array, ArrayLibrary, Runs
+from trainer_hooks.arrays import Array, ArrayLibrary, Stretches
 
 __all__ = ["ACTIONS_SHOWN", "ActionLayout"]
 
@@ -65,7 +65,7 @@ class ActionLayout:
         return None if self.library.is_host else self.counted
 
     @cached_property
-    def actions(self) -> Runs:
+    def actions(self) -> Stretches:
         """The A actions of the step, over which values of tokens can be summed."""
         return self.library.find_runs(self.begins)
 

@@ -71,10 +71,10 @@ class TrainerActions:
             The reports that this rank sends.
         """
         reports = []
-        for verdict in self._coordinator.due(self._policy.due(), state.global_step):
-            refusal = verdict.refusal or self._do(verdict.decision, state, control)
-            if verdict.is_reported_here:
-                reports.append(verdict.decision.report("refused" if refusal else "taken", refusal or ""))
+        for settled in self._coordinator.due(self._policy.due(), state.global_step):
+            refusal = settled.refusal or self._do(settled.decision, state, control)
+            if settled.is_reported_here:
+                reports.append(settled.decision.report("refused" if refusal else "taken", refusal or ""))
         if state.is_world_process_zero:
             reports += [decision.report("dry_run") for decision in self._policy.foreseen()]
         return reports
