@@ -145,7 +145,7 @@ class FalseAlarmBudget(Stateful):
         self.is_open = self.open_rows > 0
 
     def update(self, findings: Sequence[Finding]) -> Sequence[Finding]:
-        """Process the findings of one step and return them; a critical one that the budget does not allow becomes a warning."""
+        """Return the findings of one step; a critical one that the budget does not allow becomes a warning."""
         self.seen += 1
         critical = [finding for finding in findings if finding.severity is Severity.CRITICAL]
         if not critical:

@@ -10,7 +10,7 @@ from typing import Final
 from monitor_server.durations import HOUR_SECONDS
 from monitor_server.errors import Unavailable
 from monitor_server.notifications.channel_alerts import update_channel_alert
-from monitor_server.notifications.configuration.tables import MessageLimits, NotificationFile
+from monitor_server.notifications.configuration.tables import Limits, NotificationFile
 from monitor_server.notifications.planning import retry_delay
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
@@ -95,7 +95,7 @@ class DeliveryResults:
             log.warning("a notification to %s failed and is tried again: %s", message.channel, printable(failure))
         file, age = self._file(), now - message.created_at
         # The limits of a new document do not apply to the notice about that document.
-        limits = MessageLimits() if FORMER in message.channel else file.limits
+        limits = Limits() if FORMER in message.channel else file.limits
         is_over = age >= limits.give_up_hours * HOUR_SECONDS
         fallback = file.fallback
         is_late = fallback is not None and (is_over or age >= fallback.after_minutes * 60.0)

@@ -5,7 +5,7 @@ from typing import Final
 
 from monitor_server.detection.protocol import Severity
 from monitor_server.durations import HOUR_SECONDS
-from monitor_server.notifications.configuration.tables import Grouping, MessageLimits
+from monitor_server.notifications.configuration.tables import Grouping, Limits
 
 __all__ = ["next_message_at", "retry_delay"]
 
@@ -15,7 +15,7 @@ LONGEST_RETRY_SECONDS: Final = 300.0
 
 
 def next_message_at(
-    *, since: float, rank: int, recent: Sequence[tuple[float, str]], grouping: Grouping, limits: MessageLimits
+    *, since: float, rank: int, recent: Sequence[tuple[float, str]], grouping: Grouping, limits: Limits
 ) -> float:
     """Return the earliest time at which the events that wait for a channel may become a message.
 

@@ -10,7 +10,16 @@ from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.retention_limits import SavedLimit
 
-__all__ = ["FIXED", "SAVABLE", "Limit", "Limits", "limits_in_force", "listed_limits", "refuse_fixed", "save_limits"]
+__all__ = [
+    "FIXED",
+    "SAVABLE",
+    "Limit",
+    "SavableLimits",
+    "limits_in_force",
+    "listed_limits",
+    "refuse_fixed",
+    "save_limits",
+]
 
 Source = Literal["environment", "saved", "default"]
 SAVABLE: Final = ("record_steps", "record_days", "response_days", "step_days", "thinned_steps", "run_days")
@@ -24,7 +33,7 @@ IN_STEPS: Final = frozenset({"record_steps", "response_steps", "thinned_steps"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SavableLimits:
     """The limits that `SAVABLE` names; None keeps the data for good."""
 
     record_steps: int | None
@@ -45,10 +54,10 @@ class Limit:
     saved: SavedLimit | None = None
 
 
-def limits_in_force(repositories: Repositories, settings: Settings) -> Limits:
+def limits_in_force(repositories: Repositories, settings: Settings) -> SavableLimits:
     """Return the limits in force, as read in a transaction."""
     values: dict[str, Any] = {limit.name: limit.value for limit in listed_limits(repositories, settings)}
-    return Limits(**{name: values[name] for name in SAVABLE})
+    return SavableLimits(**{name: values[name] for name in SAVABLE})
 
 
 def listed_limits(repositories: Repositories, settings: Settings) -> list[Limit]:

@@ -8,7 +8,7 @@ from typing import Literal
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.durations import DAY_SECONDS
-from monitor_server.retention.limits import Limits, limits_in_force
+from monitor_server.retention.limits import SavableLimits, limits_in_force
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 
@@ -45,7 +45,7 @@ class Task:
     kind: Kind
     run_id: str = ""
     kept_steps: int = 0
-    limits: Limits | None = None
+    limits: SavableLimits | None = None
     silent_since: float | None = None
 
 
@@ -157,7 +157,7 @@ class RetentionPolicy:
             self._record(repositories, f"run.remove_{task.kind}", task.run_id, "as the settings of retention demand")
         return Removed(table=task.kind, rows=rows, has_more=has_more)
 
-    def _limits(self, repositories: Repositories) -> Limits:
+    def _limits(self, repositories: Repositories) -> SavableLimits:
         """Return the limits in force, without those that count days while the clock may be wrong."""
         limits = limits_in_force(repositories, self._settings)
         if not self._may_be_ahead():

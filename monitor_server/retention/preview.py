@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from monitor_server.durations import DAY_SECONDS
-from monitor_server.retention.limits import Limits, limits_in_force
+from monitor_server.retention.limits import SavableLimits, limits_in_force
 from monitor_server.settings import Deadlines, Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.retention_counts import Counted
@@ -67,7 +67,13 @@ def previewed_removals(
 
 
 def _count(
-    repositories: Repositories, name: str, limits: Limits, deadline: Deadline, *, now: float, deadlines: Deadlines
+    repositories: Repositories,
+    name: str,
+    limits: SavableLimits,
+    deadline: Deadline,
+    *,
+    now: float,
+    deadlines: Deadlines,
 ) -> Counted:
     value, counts = getattr(limits, name), repositories.retention_counts
     if name == "record_steps":

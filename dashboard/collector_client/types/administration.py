@@ -12,7 +12,7 @@ __all__ = [
     "Grouping",
     "KeyItem",
     "LimitItem",
-    "MessageLimits",
+    "Limits",
     "NotificationSettings",
     "RemovalItem",
     "Route",
@@ -95,7 +95,7 @@ class Grouping(TypedDict):
     window_seconds: float
 
 
-class MessageLimits(TypedDict):
+class Limits(TypedDict):
     """How many messages a channel gets, and how long the delivery of a message is tried."""
 
     messages_per_hour: int
@@ -119,7 +119,7 @@ class NotificationSettings(TypedDict):
     channels: dict[str, ChannelSettings]
     routes: list[Route]
     grouping: Grouping
-    limits: MessageLimits
+    limits: Limits
     fallback: Fallback | None
 
 

@@ -22,7 +22,7 @@ from monitor_server.notifications.configuration.tables import (
     Channel,
     Fallback,
     Grouping,
-    MessageLimits,
+    Limits,
     NotificationFile,
     Route,
 )
@@ -65,7 +65,7 @@ class NotificationSettings(Schema):
     channels: dict[str, ChannelSettings]
     routes: list[Route]
     grouping: Grouping
-    limits: MessageLimits
+    limits: Limits
     fallback: Fallback | None
 
 

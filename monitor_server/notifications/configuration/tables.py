@@ -19,7 +19,7 @@ __all__ = [
     "Escalation",
     "Fallback",
     "Grouping",
-    "MessageLimits",
+    "Limits",
     "NotificationFile",
     "Route",
     "WebhookChannel",
@@ -156,7 +156,7 @@ class Grouping(_Table):
     window_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60.0
 
 
-class MessageLimits(_Table):
+class Limits(_Table):
     """The number of messages that a channel may receive, and the time for which a failed one is tried again."""
 
     messages_per_hour: Annotated[int, Field(ge=1, le=10_000)] = 60
@@ -178,7 +178,7 @@ class NotificationFile(_Table):
     channels: Annotated[dict[Name, Annotated[Channel, Field(discriminator="type")]], Field(min_length=1, max_length=32)]
     routes: Annotated[list[Route], Field(min_length=1, max_length=1_000)]
     grouping: Grouping = Grouping()
-    limits: MessageLimits = MessageLimits()
+    limits: Limits = Limits()
     fallback: Fallback | None = None
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor_server.alerts.lifecycle import AlertTransition
-from monitor_server.notifications.configuration.tables import Grouping, MessageLimits, NotificationFile
+from monitor_server.notifications.configuration.tables import Grouping, Limits, NotificationFile
 from monitor_server.notifications.planning import next_message_at, retry_delay
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker
@@ -123,7 +123,7 @@ def test_ten_thousand_alerts_in_a_minute_are_few_messages_and_none_is_lost(plann
 )
 def test_when_the_next_message_may_go(rank, recent, expected):
     """After the wait, the window unless it is more severe, and the limit of two messages an hour."""
-    grouping, limits = Grouping(window_seconds=60), MessageLimits(messages_per_hour=2)
+    grouping, limits = Grouping(window_seconds=60), Limits(messages_per_hour=2)
     assert next_message_at(since=100.0, rank=rank, recent=recent, grouping=grouping, limits=limits) == expected
 
 

@@ -62,7 +62,7 @@ def rescue_table(folder: Path, twins: Path) -> str:
             of_twin = [collapse_step(twin) or "–", *(f"{value:.2f}" for value in (peak, best, smooth(twin)[-1]))]
             rows.append([arm, seed, *of_twin, *ends, "yes" if final > peak else "no"])
         if above:
-            by_average, by_mean = (share(ends) for ends in zip(*above, strict=True))
+            by_average, by_mean = (share(comparisons) for comparisons in zip(*above, strict=True))
             lines.append(
                 f"- {arm}: {by_average} end above the peak of their twin; by means of {BLOCK} steps {by_mean}."
             )
