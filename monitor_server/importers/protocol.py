@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Importer", "Log", "LogError", "ReadReport", "RecordedRow", "Row"]
+__all__ = ["Importer", "LogError", "ReadReport", "RecordedLog", "RecordedRow", "Row"]
 
 # One logged row: the trainer's own keys and values. The step has a name of `keys.STEP_KEYS`, the time in seconds since
 # 1970 the name ``_timestamp``; both may be absent.
@@ -119,7 +119,7 @@ def _rows(count: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
+class RecordedLog:
     """One recorded run in a file or a folder.
 
     ``read`` opens it and yields its rows in the order of the log; it may be called again. ``aliases`` maps short names
@@ -149,7 +149,7 @@ class Importer(Protocol):
     def recognises(self, path: Path, head: bytes) -> bool:
         """Return whether a file has this format."""
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the runs of a file; most files contain one.
 
         Raises:

@@ -20,7 +20,7 @@ from monitor_server.importers.formats.parquet import Parquet
 from monitor_server.importers.formats.tensorboard.event_file import EventFile, event_files
 from monitor_server.importers.formats.trackio import TrackioDatabase
 from monitor_server.importers.formats.wandb_file import WandbFile
-from monitor_server.importers.protocol import Importer, Log, LogError, ReadReport
+from monitor_server.importers.protocol import Importer, LogError, ReadReport, RecordedLog
 from monitor_server.importers.signal_names import number, signal_of
 from monitor_server.importers.source import head
 
@@ -56,7 +56,9 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 PassedOver = Callable[[str], None]
 
 
-def find_logs(paths: Iterable[Path], keys: Sequence[str] = (), passed_over: PassedOver = lambda _: None) -> list[Log]:
+def find_logs(
+    paths: Iterable[Path], keys: Sequence[str] = (), passed_over: PassedOver = lambda _: None
+) -> list[RecordedLog]:
     """Return the runs in files and folders, those of a folder in the order of their names.
 
     A named file is read in the format of its content. A folder is searched. Files in it whose content proves no format
@@ -71,7 +73,7 @@ def find_logs(paths: Iterable[Path], keys: Sequence[str] = (), passed_over: Pass
     Raises:
         LogError: If a path does not exist, a file cannot be read, or a folder contains no run.
     """
-    found: list[Log] = []
+    found: list[RecordedLog] = []
     for path in paths:
         if not _exists(path):
             raise LogError(f"{path} must be a log or a folder of logs; it does not exist")
@@ -98,7 +100,7 @@ def _exists(path: Path) -> bool:
         raise LogError(f"{path} must be a log or a folder of logs that may be read: {error}") from error
 
 
-def _in_file(path: Path) -> list[Log]:
+def _in_file(path: Path) -> list[RecordedLog]:
     beginning = head(path)
     for importer in IMPORTERS:
         if importer.recognises(path, beginning):
@@ -119,7 +121,7 @@ def _reason(path: Path, beginning: bytes) -> str:
     return fault or f"its content is in no known format (it begins {beginning[:12]!r})"
 
 
-def _in_folder(folder: Path, keys: frozenset[str], passed_over: PassedOver) -> Iterator[Log]:
+def _in_folder(folder: Path, keys: frozenset[str], passed_over: PassedOver) -> Iterator[RecordedLog]:
     """Yield the runs in a folder; symbolic links are not followed."""
     entries = 0
     waiting = [(folder, 0)]
@@ -157,12 +159,12 @@ def _newest_checkpoint(folders: list[Path], files: list[Path]) -> list[Path]:
     return others + sorted(checkpoints, key=lambda path: int(path.name.rpartition("-")[2]))[-1:]
 
 
-def _folder_run(folder: Path) -> Log | None:
+def _folder_run(folder: Path) -> RecordedLog | None:
     """Return the run that a folder forms as a whole."""
     data = next((folder / name for name in DATA_FILES if (folder / name).is_file()), None)
     if data is not None:
         aliases = read_meta(folder).get("signals")
-        return Log(
+        return RecordedLog(
             name=folder.name,
             path=folder,
             format="run folder",
@@ -180,7 +182,7 @@ def _folder_run(folder: Path) -> Log | None:
     return None
 
 
-def _files_in(folder: Path, files: list[Path], keys: frozenset[str], passed_over: PassedOver) -> Iterator[Log]:
+def _files_in(folder: Path, files: list[Path], keys: frozenset[str], passed_over: PassedOver) -> Iterator[RecordedLog]:
     events: list[Path] = []
     for path in files:
         if path.name == "meta.json":
@@ -199,7 +201,7 @@ def _files_in(folder: Path, files: list[Path], keys: frozenset[str], passed_over
         yield from event_files(folder.absolute().name, events)
 
 
-def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: PassedOver) -> Iterator[Log]:
+def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: PassedOver) -> Iterator[RecordedLog]:
     """Yield the runs of a file in a searched folder; a file without a proven format must name a signal."""
     try:
         for log in importer.logs(path):
@@ -226,7 +228,7 @@ def _access_fault(path: Path, beginning: bytes) -> str | None:
     return None
 
 
-def _names_a_signal(log: Log, keys: frozenset[str]) -> bool:
+def _names_a_signal(log: RecordedLog, keys: frozenset[str]) -> bool:
     report = ReadReport()
     try:
         for row in islice(log.read(report), PROBE_ROWS):
@@ -239,16 +241,16 @@ def _names_a_signal(log: Log, keys: frozenset[str]) -> bool:
     return False
 
 
-def _name_without_ending(log: Log) -> Log:
+def _name_without_ending(log: RecordedLog) -> RecordedLog:
     """Remove the ending from a name that comes from a file; a name from the log itself stays unchanged."""
     return replace(log, name=name_without_ending(log.name)) if log.name == log.path.name else log
 
 
-def _unique(logs: Sequence[Log]) -> list[Log]:
+def _unique(logs: Sequence[RecordedLog]) -> list[RecordedLog]:
     """Number the names that several runs share, with numbers that produce no other run's name."""
     given = {log.name for log in logs}
     taken: dict[str, int] = {}
-    named: list[Log] = []
+    named: list[RecordedLog] = []
     for log in logs:
         count = taken[log.name] = taken.get(log.name, 0) + 1
         name = log.name

@@ -8,7 +8,7 @@ from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import DriftInput, Finding, Observation, Phase, Severity
 from monitor_server.detection.registry import DETECTORS
 from monitor_server.importers.mapping import NameMapping
-from monitor_server.importers.protocol import Log, ReadReport
+from monitor_server.importers.protocol import ReadReport, RecordedLog
 from monitor_server.importers.steps import observe
 from monitor_server.log_check.traces import Trace
 
@@ -53,7 +53,7 @@ class PhaseSpan:
 class Examination:
     """The result for one log."""
 
-    log: Log
+    log: RecordedLog
     mapping: NameMapping
     report: ReadReport
     rows: int = 0
@@ -102,7 +102,7 @@ class Examination:
 
 
 def examine(
-    log: Log,
+    log: RecordedLog,
     *,
     engine: Engine | None = None,
     overrides: Mapping[str, str] | None = None,

@@ -16,7 +16,7 @@ from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import NameMapping, parse_overrides
-from monitor_server.importers.protocol import Log, ReadReport
+from monitor_server.importers.protocol import ReadReport, RecordedLog
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.log_check.backtest import backtest, summarise
@@ -50,7 +50,7 @@ def run(
     return 0
 
 
-def _steps(log: Log, overrides: Mapping[str, str]) -> Iterator[Observation]:
+def _steps(log: RecordedLog, overrides: Mapping[str, str]) -> Iterator[Observation]:
     return observe(log.read(ReadReport()), NameMapping(overrides, log.aliases).signals)
 
 

@@ -21,7 +21,7 @@ from monitor_server.detection.engine import Engine, EngineFactory
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import parse_overrides
-from monitor_server.importers.protocol import Log, LogError
+from monitor_server.importers.protocol import LogError, RecordedLog
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import Examination, Outcome, examine
 from monitor_server.log_check.growing_log import follow
@@ -142,7 +142,7 @@ def _print_passed_over(reasons: Sequence[str]) -> None:
         error(f"{len(reasons) - PASSED_OVER_SHOWN} other files and folders were passed over")
 
 
-def _serve(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
+def _serve(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int:
     try:
         from monitor_server.commands.logs.serving import serve_logs  # noqa: PLC0415 - needs the extra of the server
     except ModuleNotFoundError as missing:
@@ -151,7 +151,7 @@ def _serve(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
 
 
 def _examine(
-    logs: Sequence[Log], overrides: Mapping[str, str], calibration: Path | None, passed_over: list[str]
+    logs: Sequence[RecordedLog], overrides: Mapping[str, str], calibration: Path | None, passed_over: list[str]
 ) -> list[Examination]:
     """Examine each log; an unreadable one is skipped and listed, unless it is the only one."""
     loaded = load_calibration(calibration)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typer import BadParameter
 
 from monitor_server.commands.errors import CommandError
-from monitor_server.importers.protocol import Log
+from monitor_server.importers.protocol import RecordedLog
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["log_path", "require_place", "write_page"]
@@ -24,7 +24,7 @@ def log_path(text: str) -> Path:
     return Path(text)
 
 
-def require_place(page: Path, logs: Iterable[Log]) -> None:
+def require_place(page: Path, logs: Iterable[RecordedLog]) -> None:
     """Refuse a report file that cannot be written or is itself a log, before the logs are read.
 
     Raises:

@@ -17,7 +17,7 @@ from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.patience import patiently
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.importers.mapping import NameMapping, parse_overrides
-from monitor_server.importers.protocol import Log, LogError, ReadReport
+from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.ingest.recorded_batches import batches
@@ -72,7 +72,7 @@ def run(
     return status
 
 
-def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: float | None = None) -> None:
+def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str, pace: float | None = None) -> None:
     """Send one run to a collector and print the alerts that it opened.
 
     Raises:
@@ -116,7 +116,7 @@ def replay_log(log: Log, mapping: NameMapping, *, url: str, project: str, pace: 
     _print_alerts(url, wire.run_id(project, name))
 
 
-def _send(batch: wire.Batch, log: Log, url: str) -> bytes:
+def _send(batch: wire.Batch, log: RecordedLog, url: str) -> bytes:
     """Send a batch, and return the answer."""
     body, headers = wire.encode(batch), {"Content-Type": wire.MSGPACK}
     try:

@@ -15,14 +15,14 @@ from monitor_server.commands.processes import (
 from monitor_server.commands.terminal import say
 from monitor_server.http_server.server import bind
 from monitor_server.importers.mapping import NameMapping
-from monitor_server.importers.protocol import Log
+from monitor_server.importers.protocol import RecordedLog
 
 __all__ = ["serve_logs"]
 
 PROJECT = "check"
 
 
-def serve_logs(logs: Sequence[Log], overrides: Mapping[str, str]) -> int:
+def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int:
     """Start a collector on a database that is removed at the end, send it the runs, and wait for Ctrl-C or SIGTERM."""
     interrupt_on_signals()
     with bind("127.0.0.1", 0) as free:

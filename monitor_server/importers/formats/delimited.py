@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.source import HEAD_BYTES, MAX_LINE_BYTES, head, lines
 
 __all__ = ["Delimited"]
@@ -38,14 +38,18 @@ class Delimited:
             return False
         return _delimiter(_beginning(path, head)) is not None
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the run of the file, or one for each run of a chart exported from W&B."""
         heading, delimiter = _heading(path)
         runs = _runs(heading)
         if not runs:
-            yield Log(name=path.name, path=path, format=self.name, read=lambda report: _rows(path, delimiter, report))
+            yield RecordedLog(
+                name=path.name, path=path, format=self.name, read=lambda report: _rows(path, delimiter, report)
+            )
         for run, keys in runs.items():
-            yield Log(name=run, path=path, format="W&B chart export", read=partial(_run_rows, path, delimiter, keys))
+            yield RecordedLog(
+                name=run, path=path, format="W&B chart export", read=partial(_run_rows, path, delimiter, keys)
+            )
 
 
 def _run_rows(path: Path, delimiter: str, keys: dict[str, str], report: ReadReport) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from operator import indexOf
 from pathlib import Path
 from typing import Any
 
-from monitor_server.importers.protocol import Log, LogError, ReadReport, RecordedRow, Row
+from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, RecordedRow, Row
 from monitor_server.importers.signal_names import number
 from monitor_server.importers.source import Position, lines_from
 from monitor_server.importers.steps import MAX_STEP
@@ -32,14 +32,16 @@ class ExportedJsonLines:
         first = head.lstrip().split(b"\n", 1)[0]
         return first.startswith(b"{") and QUOTED_KEY in first
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the runs of the file."""
         for position, line in lines_from(path, ReadReport()):
             heading = _heading(line)
             if heading is not None:
                 name = heading.get("run")
                 read = partial(_read_lines, path, position)
-                yield Log(name=name if isinstance(name, str) else path.name, path=path, format=self.name, read=read)
+                yield RecordedLog(
+                    name=name if isinstance(name, str) else path.name, path=path, format=self.name, read=read
+                )
 
 
 def _heading(line: bytes) -> dict[str, Any] | None:
@@ -81,13 +83,13 @@ class ExportedParquet:
         except OSError:
             return False
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the runs of the file."""
         with _parquet_file(path) as file:
             headings = _headings(file, path)
         for name, heading in headings.items():
             read = partial(_read_parquet, path, name, heading.get("thinned") is True)
-            yield Log(name=name, path=path, format=self.name, read=read)
+            yield RecordedLog(name=name, path=path, format=self.name, read=read)
 
 
 # The footer of a file with a few thousand columns and row groups has some megabytes.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from monitor_server.importers.formats.json_lines import flat
-from monitor_server.importers.protocol import Log, LogError, ReadReport, Row
+from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row
 from monitor_server.importers.source import MAX_LINE_BYTES, chunks, document
 
 __all__ = ["JsonColumns", "JsonList", "TrainerState"]
@@ -30,13 +30,13 @@ class TrainerState:
             b'"log_history"' in head or (path.name == "trainer_state.json" and b'"global_step"' in head)
         )
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the one run, named after the folder of its checkpoints."""
         folder = path.absolute().parent
         if folder.name.startswith("checkpoint-"):
             folder = folder.parent
         name = (folder.name or path.stem) if path.name == "trainer_state.json" else path.stem
-        yield Log(
+        yield RecordedLog(
             name=name,
             path=path,
             format=self.name,
@@ -57,9 +57,9 @@ class JsonList:
         del path
         return _LIST.match(head[:4096].decode(errors="replace")) is not None
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the one run of the file."""
-        yield Log(
+        yield RecordedLog(
             name=path.name, path=path, format=self.name, read=lambda report: read_list(path, report, _LIST, "a list")
         )
 
@@ -77,9 +77,9 @@ class JsonColumns:
         first, _, rest = head.lstrip().partition(b"\n")
         return not (rest.lstrip().startswith(b"{") and first.rstrip().endswith(b"}"))
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the one run of the file."""
-        yield Log(name=path.name, path=path, format=self.name, read=lambda report: self._read(path, report))
+        yield RecordedLog(name=path.name, path=path, format=self.name, read=lambda report: self._read(path, report))
 
     def _read(self, path: Path, report: ReadReport) -> Iterator[Row]:
         try:

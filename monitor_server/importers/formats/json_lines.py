@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.source import lines
 
 __all__ = ["JsonLines", "flat"]
@@ -34,9 +34,11 @@ class JsonLines:
         except (ValueError, RecursionError):
             return False
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the one run of the file."""
-        yield Log(name=path.name, path=path, format=self.name, read=lambda report: read_json_lines(path, report))
+        yield RecordedLog(
+            name=path.name, path=path, format=self.name, read=lambda report: read_json_lines(path, report)
+        )
 
 
 def read_json_lines(path: Path, report: ReadReport) -> Iterator[Row]:

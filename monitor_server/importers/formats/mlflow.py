@@ -9,7 +9,7 @@ from pathlib import Path
 from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
 from monitor_server.importers.formats.columns import Columns
 from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
-from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.source import lines
 
 __all__ = ["MlflowDatabase", "is_mlflow_run", "mlflow_run"]
@@ -30,7 +30,7 @@ class MlflowDatabase:
         found = tables(path)
         return {"key", "value", "step", "is_nan", "run_uuid"} <= found.get("metrics", set()) and "runs" in found
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield every run that logged a metric and was not deleted."""
         query = (
             "SELECT run_uuid, name FROM runs WHERE lifecycle_stage IS NOT 'deleted' AND run_uuid IN "
@@ -39,7 +39,7 @@ class MlflowDatabase:
         with open_read_only(path) as connection:
             found = connection.execute(query).fetchall()
         for run, name in found:
-            yield Log(name=str(name or run), path=path, format=self.name, read=partial(_rows, path, run))
+            yield RecordedLog(name=str(name or run), path=path, format=self.name, read=partial(_rows, path, run))
 
 
 def _rows(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
@@ -65,9 +65,9 @@ def is_mlflow_run(folder: Path) -> bool:
     return (folder / "meta.yaml").is_file() and (folder / "metrics").is_dir()
 
 
-def mlflow_run(folder: Path) -> Log:
+def mlflow_run(folder: Path) -> RecordedLog:
     """Return the run in a folder of the file store: ``metrics/KEY`` has lines of time, value and step."""
-    return Log(
+    return RecordedLog(
         name=_run_name(folder), path=folder, format="MLflow run folder", read=lambda report: _file_rows(folder, report)
     )
 

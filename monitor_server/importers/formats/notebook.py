@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from monitor_server.importers.formats.console.console_log import console_rows
-from monitor_server.importers.protocol import Log, LogError, ReadReport, Row
+from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row
 from monitor_server.importers.signal_names import is_known
 from monitor_server.importers.source import document
 
@@ -34,7 +34,7 @@ class Notebook:
         start = head.lstrip()
         return start.startswith(b"{") and (b'"cells"' in start[:4096] or (path.suffix == ".ipynb" and b'"' in start))
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield one run for each cell with rows.
 
         Raises:
@@ -44,7 +44,7 @@ class Notebook:
         for number, cell in enumerate(_cells(path, report)):
             rows = _best(cell)
             if rows:
-                yield Log(
+                yield RecordedLog(
                     name=f"{path.stem}.cell{number}",
                     path=path,
                     format=self.name,

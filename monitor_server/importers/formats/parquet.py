@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from monitor_server.importers.formats.json_lines import flat
-from monitor_server.importers.protocol import Log, LogError, ReadReport, Row
+from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row
 
 __all__ = ["Parquet"]
 
@@ -22,9 +22,9 @@ class Parquet:
         del path
         return head.startswith(b"PAR1")
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the one run of the file."""
-        yield Log(name=path.name, path=path, format=self.name, read=lambda report: _rows(path, report))
+        yield RecordedLog(name=path.name, path=path, format=self.name, read=lambda report: _rows(path, report))
 
 
 def _rows(path: Path, report: ReadReport) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from monitor_server.importers.formats.json_lines import flat
 from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
-from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 
 __all__ = ["TrackioDatabase"]
 
@@ -23,12 +23,12 @@ class TrackioDatabase:
         """Return whether the file is a SQLite database with Trackio's table."""
         return head.startswith(MAGIC) and {"run_name", "step", "metrics"} <= tables(path).get("metrics", set())
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield every run of the project, in the order of their beginnings."""
         with open_read_only(path) as connection:
             found = connection.execute("SELECT run_name FROM metrics GROUP BY run_name ORDER BY MIN(rowid)").fetchall()
         for (name,) in found:
-            yield Log(name=str(name), path=path, format=self.name, read=partial(_rows, path, name))
+            yield RecordedLog(name=str(name), path=path, format=self.name, read=partial(_rows, path, name))
 
 
 def _rows(path: Path, name: object, report: ReadReport) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from monitor_server.importers.formats.json_lines import flat
 from monitor_server.importers.formats.protobuf import fields, to_signed
-from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.source import MAX_LINE_BYTES, chunks
 
 __all__ = ["WandbFile"]
@@ -34,10 +34,10 @@ class WandbFile:
         del path
         return head.startswith(MAGIC)
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the one run of the file, under its name in W&B."""
         name = _display_name(path) or path.stem.removeprefix("run-")
-        yield Log(name=name, path=path, format=self.name, read=lambda report: _rows(path, report))
+        yield RecordedLog(name=name, path=path, format=self.name, read=lambda report: _rows(path, report))
 
 
 def _rows(path: Path, report: ReadReport) -> Iterator[Row]:

@@ -18,7 +18,7 @@ from monitor_server.importers.formats.console.lines import (
     verl,
 )
 from monitor_server.importers.formats.console.progress_bars import BarSteps
-from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.signal_names import is_known, number, signal_of
 from monitor_server.importers.source import lines
 
@@ -53,9 +53,9 @@ class ConsoleLog:
         del path
         return bool(head) and b"\x00" not in head
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the one run of the file."""
-        yield Log(name=path.name, path=path, format=self.name, read=lambda report: _file_rows(path, report))
+        yield RecordedLog(name=path.name, path=path, format=self.name, read=lambda report: _file_rows(path, report))
 
 
 def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:

@@ -30,7 +30,7 @@ from monitor_server.importers.formats.tensorboard.event_records import (
 )
 from monitor_server.importers.formats.tensorboard.repeated_records import RecordCycle
 from monitor_server.importers.formats.tensorboard.repeated_scalars import ScalarCycle
-from monitor_server.importers.protocol import Log, ReadReport, Row
+from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.source import chunks
 
 __all__ = ["EventFile", "event_files"]
@@ -59,14 +59,14 @@ class EventFile:
         del path
         return len(head) > HEADER_BYTES and is_header(head, 0)
 
-    def logs(self, path: Path) -> Iterator[Log]:
+    def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the run of one event file."""
         yield from event_files(path.name, [path])
 
 
-def event_files(name: str, paths: list[Path]) -> Iterator[Log]:
+def event_files(name: str, paths: list[Path]) -> Iterator[RecordedLog]:
     """Yield the run that the event files of one folder form together, read in the order of their names."""
-    yield Log(name=name, path=paths[0], format=EventFile.name, read=lambda report: _rows(paths, report))
+    yield RecordedLog(name=name, path=paths[0], format=EventFile.name, read=lambda report: _rows(paths, report))
 
 
 def _rows(paths: list[Path], report: ReadReport) -> Iterator[Row]:
