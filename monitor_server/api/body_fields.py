@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from monitor_server.text_safety.fields import IN_LINES, IN_ONE_LINE, SHOWN_IN_ONE_LINE
+from monitor_server.text_safety.field_constraints import IN_LINES, IN_ONE_LINE, SHOWN_IN_ONE_LINE
 from monitor_server.text_safety.patterns import WITHOUT_NUL
 
 __all__ = ["By", "Comment", "Note", "ShortNote", "ShownName", "Text"]

@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField
-from monitor_server.text_safety.fields import find_hidden
+from monitor_server.text_safety.field_constraints import find_hidden
 from monitor_server.text_safety.printable import printable
 
 __all__ = [

@@ -18,8 +18,8 @@ from trainer_hooks.recording.responses.candidates import gather_candidates
 from trainer_hooks.recording.responses.selection import Candidates, SamplingInterval
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import FamiliarTokens, Reduced, fetch, reduce
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.families import paired as paired_family
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary
 from trainer_hooks.text_safety import describe_error, describe_object
 

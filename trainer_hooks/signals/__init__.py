@@ -13,6 +13,7 @@ import numpy as np
 
 from trainer_hooks.arrays import HOST, ArrayLibrary, Pending
 from trainer_hooks.rollouts import Rollouts
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.families import (
     displacement,
     entropy,
@@ -29,7 +30,6 @@ from trainer_hooks.signals.families import (
     tools,
 )
 from trainer_hooks.signals.families.familiarity import FamiliarTokens
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary
 from trainer_hooks.wire import Summary, merge_summaries
 

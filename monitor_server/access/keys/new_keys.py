@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor_server.access.callers import Scope
-from monitor_server.text_safety.fields import SHOWN_IN_ONE_LINE
+from monitor_server.text_safety.field_constraints import SHOWN_IN_ONE_LINE
 
 __all__ = ["NewKey"]
 

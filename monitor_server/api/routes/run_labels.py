@@ -17,7 +17,7 @@ from monitor_server.errors import UnknownRun
 from monitor_server.step_processing.events import RunChanged
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.audit_log import detail_of_run
-from monitor_server.text_safety.fields import IN_LINES, SHOWN_IN_ONE_LINE, SHOWN_OR_BLANK
+from monitor_server.text_safety.field_constraints import IN_LINES, SHOWN_IN_ONE_LINE, SHOWN_OR_BLANK
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["RunLabels", "router"]

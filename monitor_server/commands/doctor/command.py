@@ -8,10 +8,10 @@ import typer
 from rich.text import Text
 
 from monitor_server.commands.client import DEFAULT_URL, CollectorUrl
-from monitor_server.commands.doctor.collector import check_collector
-from monitor_server.commands.doctor.database import check_database
+from monitor_server.commands.doctor.collector_findings import check_collector
+from monitor_server.commands.doctor.database_findings import check_database
 from monitor_server.commands.doctor.findings import DoctorFinding, Level
-from monitor_server.commands.doctor.settings import check_settings
+from monitor_server.commands.doctor.settings_findings import check_settings
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.settings import database_url
 from monitor_server.commands.terminal import console, printable, say

@@ -13,7 +13,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from monitor_server.store.encoding.packing import ABSENT, BITS, FLOAT
+from monitor_server.store.encoding.step_signals import ABSENT, BITS, FLOAT
 
 __all__ = [
     "BLOCK_ROWS",

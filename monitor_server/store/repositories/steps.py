@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import BindParameter, Connection, LargeBinary, Select, String, bindparam, delete, func, insert, select
 
-from monitor_server.store.encoding.packing import FLOAT, columns, pack, unpack
+from monitor_server.store.encoding.step_signals import FLOAT, columns, pack, unpack
 from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.statements import Insertion, in_parts

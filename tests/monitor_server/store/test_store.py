@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from monitor_server.errors import DatabaseUnusable, Unavailable
 from monitor_server.store import schema as schema_package
 from monitor_server.store.database import Store
-from monitor_server.store.encoding.packing import columns, pack, unpack
+from monitor_server.store.encoding.step_signals import columns, pack, unpack
 from monitor_server.store.postgresql import connections
 from monitor_server.store.repositories.recent_steps import Recent
 from monitor_server.store.schema import migrating

@@ -12,7 +12,7 @@ from tests.live import PATIENCE_SECONDS
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 
 
 def arguments(responses=64, tokens=512, **changes):

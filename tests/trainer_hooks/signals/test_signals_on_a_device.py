@@ -24,7 +24,7 @@ from trainer_hooks.recording.responses.candidates import gather_candidates
 from trainer_hooks.recording.responses.sampler import ResponseSampler
 from trainer_hooks.recording.responses.selection import rank_rows
 from trainer_hooks.signals import fetch, reduce, summarise
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.wire import Moments, Record, merge
 
 PROCESSOR, META = torch.device("cpu"), torch.device("meta")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from trainer_hooks.arrays import Array, Pending
 from trainer_hooks.recording.responses.selection import Candidates, find_resembling_on_device, rank_rows
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 
 __all__ = ["gather_candidates"]
 

@@ -16,7 +16,7 @@ from trainer_hooks.recording.responses.selection import select_rows
 from trainer_hooks.recording.responses.wire_form import TokenNumbers, build_responses, find_token_numbers
 from trainer_hooks.recording.schema_versions import FIRST_VERSION, version_of_responses
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.wire import Response, ResponseKind, encode
 
 __all__ = ["NO_RESPONSES", "ResponseSampler", "SampledResponses"]

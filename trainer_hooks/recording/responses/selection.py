@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer_hooks.arrays import Array, Pending
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.wire import RESPONSE_KINDS, ResponseKind
 
 __all__ = [

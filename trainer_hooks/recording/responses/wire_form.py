@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.wire import Array, Response, ResponseKind
 
 __all__ = ["TokenNumbers", "build_responses", "find_token_numbers"]

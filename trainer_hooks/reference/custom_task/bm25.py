@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainer_hooks.reference.custom_task.jsonl import FileError, read_lines, text_of
+from trainer_hooks.reference.custom_task.json_lines import FileError, read_lines, text_of
 
 __all__ = ["Bm25Corpus"]
 

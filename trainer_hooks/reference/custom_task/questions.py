@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainer_hooks.reference.custom_task.jsonl import FileError, read_lines, text_of
+from trainer_hooks.reference.custom_task.json_lines import FileError, read_lines, text_of
 
 __all__ = ["TextQuestion", "read_questions"]
 

@@ -4,8 +4,8 @@ These are computed whether or not the regulariser is in the loss. Equation numbe
 """
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.response_actions.sums import ActionSums
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.sums import ActionSums
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, only_if, share
 
 __all__ = ["NAMES", "compute"]

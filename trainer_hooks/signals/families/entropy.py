@@ -1,7 +1,7 @@
 """Token entropy of the policy: mean, upper tail, and mean of each action."""
 
-from trainer_hooks.signals.response_actions.layout import ACTIONS_SHOWN
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.layout import ACTIONS_SHOWN
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, bins
 
 __all__ = ["NAMES", "compute"]

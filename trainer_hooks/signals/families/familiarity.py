@@ -7,8 +7,8 @@ of successive tokens occurred. Both are kept in a fixed number of bins.
 from typing import Any, Final
 
 from trainer_hooks.arrays import HOST, Array
-from trainer_hooks.signals.response_actions.ngrams import hash_ngrams
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.ngrams import hash_ngrams
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, only_if, share
 
 __all__ = ["FIRST_STEPS", "NAMES", "FamiliarTokens"]

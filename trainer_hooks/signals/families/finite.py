@@ -1,6 +1,6 @@
 """Counts non-finite numbers, which are data: they are often the first sign of a dying run."""
 
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, total
 
 __all__ = ["NAMES", "compute"]

@@ -1,8 +1,8 @@
 """Answers that repeat what the tool returned: their share falls to 0 before some collapses (arXiv 2605.26037)."""
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.response_actions.ngrams import ITEM_BITS, ITEMS
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.ngrams import ITEM_BITS, ITEMS
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, moments
 
 __all__ = ["NAMES", "compute"]

@@ -1,6 +1,6 @@
 """Length of responses in action tokens."""
 
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, bins, moments
 
 __all__ = ["NAMES", "compute"]

@@ -1,7 +1,7 @@
 """The distance to other models that scored the same tokens: the inference engine's sampler and the reference policy."""
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, moments
 
 __all__ = ["NAMES", "compute"]

@@ -3,7 +3,7 @@
 import math
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, bins, largest, moments, only_if, share
 
 __all__ = ["NAMES", "compute"]

@@ -1,7 +1,7 @@
 """Rewards, correctness, advantages, and groups whose rewards are all equal, which give no gradient."""
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, moments, share
 
 __all__ = ["NAMES", "compute"]

@@ -1,6 +1,6 @@
 """Incorrect responses that begin like correct ones: they make negative gradients harmful (arXiv 2512.04220, Fig. 5)."""
 
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, share
 
 __all__ = ["NAMES", "compute"]

@@ -1,8 +1,8 @@
 """Degenerate text, measured on token ids alone: repetition, variety, and the tokens of the protocol."""
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.response_actions.ngrams import ITEM_BITS, ITEMS, hash_ngrams
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.ngrams import ITEM_BITS, ITEMS, hash_ngrams
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, moments, share
 
 __all__ = ["NAMES", "compute"]

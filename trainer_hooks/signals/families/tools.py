@@ -1,6 +1,6 @@
 """Tool use: calls per response, the shares of valid calls and of empty answers, and responses without a call."""
 
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.signals.summary_builders import PendingSummary, moments, share
 
 __all__ = ["NAMES", "compute"]

@@ -8,7 +8,7 @@ from itertools import pairwise
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from monitor_server.store.encoding.chunks import encode_column, encode_steps, encode_times, summarise
-from monitor_server.store.encoding.packing import columns
+from monitor_server.store.encoding.step_signals import columns
 from monitor_server.store.repositories.removed_attempts import removed_attempts
 from monitor_server.store.repositories.series.step_rows import read_step_rows
 from monitor_server.store.tables import chunk_values, chunks, runs, signals, steps

@@ -8,7 +8,7 @@ from operator import itemgetter
 from sqlalchemy import Connection, bindparam, select
 
 from monitor_server.store.encoding.chunks import DAMAGE, read_extremes, read_values
-from monitor_server.store.encoding.packing import columns
+from monitor_server.store.encoding.step_signals import columns
 from monitor_server.store.repositories.series.chunk_rows import ChunkRows, DamagedChunks
 from monitor_server.store.repositories.series.columns import Column, join_columns
 from monitor_server.store.repositories.series.step_rows import read_step_rows

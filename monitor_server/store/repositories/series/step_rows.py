@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, select
 
-from monitor_server.store.encoding.packing import FLOAT
+from monitor_server.store.encoding.step_signals import FLOAT
 from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.statements import fetch_tuples
 from monitor_server.store.tables import steps

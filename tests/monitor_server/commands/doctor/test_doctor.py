@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from monitor_server.commands.doctor.collector import check_status
-from monitor_server.commands.doctor.database import check_clock, check_disk, check_server
+from monitor_server.commands.doctor.collector_findings import check_status
+from monitor_server.commands.doctor.database_findings import check_clock, check_disk, check_server
 from monitor_server.commands.doctor.findings import Level
-from monitor_server.commands.doctor.settings import OTHERS, check_settings
+from monitor_server.commands.doctor.settings_findings import OTHERS, check_settings
 from monitor_server.commands.main import main
 from monitor_server.settings import Settings
 from monitor_server.store.database_state import DatabaseState

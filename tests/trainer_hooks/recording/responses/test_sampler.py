@@ -16,7 +16,7 @@ from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.recording.responses.sampler import ResponseSampler
 from trainer_hooks.recording.responses.selection import select_rows
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.wire import Receipt, decode_record, decode_response, encode
 
 SEED = "1 0 0"

@@ -9,7 +9,7 @@ import numpy as np
 from tests.trainer_hooks.recording.two_groups import rollouts
 from trainer_hooks import Rollouts
 from trainer_hooks.recording.responses.selection import SamplingInterval, select_rows
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 
 SEED = "1 0 0"
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.trainer_hooks.reference.custom_task.making import write_lines
 from trainer_hooks.reference.custom_task.bm25 import Bm25Corpus
-from trainer_hooks.reference.custom_task.jsonl import FileError
+from trainer_hooks.reference.custom_task.json_lines import FileError
 from trainer_hooks.reference.custom_task.questions import read_questions
 
 

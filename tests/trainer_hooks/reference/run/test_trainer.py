@@ -22,7 +22,7 @@ from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rol
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
 from trainer_hooks.reference.updates.batch import prepare
 from trainer_hooks.reference.updates.objective import policy_losses
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 from trainer_hooks.wire import decode_response, merge
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from trainer_hooks.arrays import Array, ArrayLibrary
 from trainer_hooks.rollouts import Rollouts
-from trainer_hooks.signals.response_actions.layout import ActionLayout
-from trainer_hooks.signals.response_actions.sums import ActionSums
+from trainer_hooks.signals.action_tokens.layout import ActionLayout
+from trainer_hooks.signals.action_tokens.sums import ActionSums
 
 __all__ = ["ActionTokens"]
 

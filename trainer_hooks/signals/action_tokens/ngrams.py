@@ -1,7 +1,7 @@
 """Hashes of the n-grams of token ids that lie within one action."""
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.response_actions.tokens import ActionTokens
+from trainer_hooks.signals.action_tokens.tokens import ActionTokens
 
 __all__ = ["ITEMS", "ITEM_BITS", "hash_ngrams"]
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Self
 
 from trainer_hooks.arrays import Array
-from trainer_hooks.signals.response_actions.layout import ActionLayout
+from trainer_hooks.signals.action_tokens.layout import ActionLayout
 from trainer_hooks.signals.summary_builders import PendingSummary, Statistic, moments_of_sums
 
 __all__ = ["ActionSums"]

@@ -9,7 +9,7 @@ from typing import Any
 import urllib3
 
 from monitor_server.commands.client import DEFAULT_URL, Answer, authorization
-from monitor_server.commands.doctor.database import check_clock, check_disk
+from monitor_server.commands.doctor.database_findings import check_clock, check_disk
 from monitor_server.commands.doctor.findings import DoctorFinding, Level
 from monitor_server.commands.errors import CommandError
 
