@@ -17,7 +17,7 @@ __all__ = ["main"]
 
 KINDS = """
 from benchmarks.detection.authored import benign_kinds, displacement_kinds, failure_kinds, make_run
-runs = [make_run(kind, 0) for kind in [*benign_kinds(), *displacement_kinds(), *failure_kinds()][::6]]
+runs = [make_run(kind, 0) for kind in [*benign_kinds(), *displacement_kinds(), *failure_kinds()][::{every}]]
 """
 WORKLOADS = {
     "every signal": """
@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("checkout", type=Path, help="the other checkout, such as a git worktree of an earlier commit")
     parser.add_argument("--rounds", type=int, default=6, help="turns of each checkout (default: 6)")
     parser.add_argument("--rows", type=int, default=1500, help="rows that hold every signal (default: 1500)")
+    parser.add_argument("--every", type=int, default=6, help="of the kinds of suite A, one in so many (default: 6)")
     options = parser.parse_args(arguments)
     folders = {"other": options.checkout, "here": Path.cwd()}
     print(f"{'rows':14} {'':6} {'p50 µs':>8} {'p99 µs':>8}")
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shortest: dict[str, list[float]] = {}
         for _ in range(options.rounds):
             for place, folder in folders.items():
-                durations = _measured(folder, code.format(rows=options.rows))
+                durations = _measured(folder, code.format(rows=options.rows, every=options.every))
                 shortest[place] = list(map(min, durations, shortest.get(place, durations)))
         quantiles = {place: [_quantile(values, share) for share in (0.5, 0.99)] for place, values in shortest.items()}
         for place, found in quantiles.items():
