@@ -16,7 +16,7 @@ from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.launch.launcher import read_launch_time_ms
 from trainer_hooks.text_safety import describe_object
 
-__all__ = ["ConnectionSettings", "find_run_name", "hooks_to_load", "spool_dir"]
+__all__ = ["ConnectionSettings", "find_project", "find_run_name", "hooks_to_load", "spool_dir"]
 
 # The distance between the attempts of two restarts, in ms. A rewind inside a process adds 1 to the attempt, so each
 # restart has room for many rewinds.
@@ -162,6 +162,11 @@ def find_run_name(given: str | None, environ: Mapping[str, str] | None = None) -
     An adapter that takes a name from its trainer asks here first.
     """
     return given or (os.environ if environ is None else environ).get("RLVITALS_RUN") or None
+
+
+def find_project(of_trainer: str | None) -> str:
+    """Return the project of a run: `RLVITALS_PROJECT`, else the one that the trainer names, else ``default``."""
+    return os.environ.get("RLVITALS_PROJECT") or of_trainer or "default"
 
 
 def hooks_to_load(environ: Mapping[str, str] | None = None) -> list[str]:

@@ -14,6 +14,7 @@ import trainer_hooks
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.method_wrappers import Method, MethodWrappers
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, SKYRL, canonical
+from trainer_hooks.settings import find_project, find_run_name
 
 __all__ = ["VitalsCallback"]
 
@@ -70,8 +71,8 @@ class VitalsCallback:
         settings = getattr(getattr(trainer, "cfg", None), "trainer", None)
         if self._monitor is None:
             self._monitor = trainer_hooks.connect(
-                project=getattr(settings, "project_name", "default"),
-                run=getattr(settings, "run_name", None),
+                project=find_project(getattr(settings, "project_name", None)),
+                run=find_run_name(None) or getattr(settings, "run_name", None),
                 config={"trainer": getattr(settings, "__dict__", {})},
                 rank=0,
                 world_size=1,

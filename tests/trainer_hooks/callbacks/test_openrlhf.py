@@ -200,3 +200,12 @@ def test_a_setting_that_cannot_work_is_reported_before_training(args, monkeypatc
     monkeypatch.setenv("RLVITALS_URL", "ftp://nowhere")
     with pytest.raises(ConfigurationError, match="url must look like"):
         trainer_class(args)
+
+
+def test_the_environment_names_project_and_run_before_the_arguments(args, collector, monkeypatch):
+    """`RLVITALS_PROJECT` and `RLVITALS_RUN` go before the names for W&B."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    monkeypatch.setenv("RLVITALS_PROJECT", "mine")
+    monkeypatch.setenv("RLVITALS_RUN", "r")
+    openrlhf.VitalsLogger(None, args).close()
+    assert {(batch.project, batch.run) for batch in collector.batches} == {("mine", "r")}

@@ -197,3 +197,14 @@ def test_a_loss_without_old_logprobs_has_the_samplers_and_says_that_there_is_no_
     assert not [name for name in summaries if name.startswith("mismatch/")]
     (message,) = caplog.messages
     assert "policy_loss_type" in message
+
+
+def test_the_environment_names_project_and_run_before_the_configuration(collector, monkeypatch):
+    """`RLVITALS_PROJECT` and `RLVITALS_RUN` go before the names of SkyRL's trainer."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    monkeypatch.setenv("RLVITALS_PROJECT", "mine")
+    monkeypatch.setenv("RLVITALS_RUN", "r")
+    trainer, callback = Trainer(), VitalsCallback()
+    callback.on_train_start(trainer)
+    callback.on_train_end(trainer)
+    assert {(batch.project, batch.run) for batch in collector.batches} == {("mine", "r")}

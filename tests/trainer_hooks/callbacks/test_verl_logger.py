@@ -180,3 +180,13 @@ def test_verl_may_name_the_batch_in_its_calls(imported, monkeypatch, swallowed):
     verl.VitalsLogger("project", "run", monitor=trainer_hooks.NullMonitor())
     assert trainer._compute_metrics(batch="batch", more=2) == ("batch", 2)
     assert "'tq'" in str(swallowed.pop())
+
+
+def test_the_environment_names_project_and_run_before_verl(collector, monkeypatch):
+    """A person who sets `RLVITALS_PROJECT` and `RLVITALS_RUN` means this run, whatever the configuration names."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    verl.VitalsLogger("of verl", "of verl").finish()
+    monkeypatch.setenv("RLVITALS_PROJECT", "mine")
+    monkeypatch.setenv("RLVITALS_RUN", "r")
+    verl.VitalsLogger("of verl", "of verl").finish()
+    assert {(batch.project, batch.run) for batch in collector.batches} == {("of verl", "of verl"), ("mine", "r")}

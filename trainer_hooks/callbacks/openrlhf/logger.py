@@ -7,6 +7,7 @@ import trainer_hooks
 from trainer_hooks.callbacks.openrlhf.rollouts import rollout_arguments
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import OPENRLHF, canonical
+from trainer_hooks.settings import find_project, find_run_name
 from trainer_hooks.signals.loss_sums import NAMES, OFF_POLICY_ONLY, signals_of
 
 __all__ = ["SUMS", "VitalsLogger", "guard", "step_and_metrics"]
@@ -22,7 +23,8 @@ class VitalsLogger:
 
     Args:
         inner: The logger that it replaces, or None.
-        args: OpenRLHF's arguments: run and project are ``logger.wandb.run_name`` and ``logger.wandb.project``.
+        args: OpenRLHF's arguments: run and project are ``logger.wandb.run_name`` and ``logger.wandb.project``, unless
+            `RLVITALS_RUN` and `RLVITALS_PROJECT` name others.
         monitor: A monitor of your own.
     """
 
@@ -31,8 +33,8 @@ class VitalsLogger:
         names = getattr(getattr(args, "logger", None), "wandb", None)
         # The driver sends for all workers.
         self._monitor = monitor or trainer_hooks.connect(
-            project=getattr(names, "project", "default"),
-            run=getattr(names, "run_name", None),
+            project=find_project(getattr(names, "project", None)),
+            run=find_run_name(None) or getattr(names, "run_name", None),
             config=_config(args),
             rank=0,
             world_size=1,

@@ -8,6 +8,7 @@ from typing import Any
 import trainer_hooks
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import VERL, canonical
+from trainer_hooks.settings import find_project, find_run_name
 from trainer_hooks.signals.loss_sums import OFF_POLICY_ONLY, signals_of
 
 __all__ = ["NAME", "SUMS", "VitalsLogger", "guard"]
@@ -24,8 +25,8 @@ class VitalsLogger:
     """One of verl's loggers, with ``log(data, step)``; it adds the tokens that were read since the last step.
 
     Args:
-        project: verl's ``trainer.project_name``.
-        run: verl's ``trainer.experiment_name``.
+        project: verl's ``trainer.project_name``; `RLVITALS_PROJECT` goes first.
+        run: verl's ``trainer.experiment_name``; `RLVITALS_RUN` goes first.
         config: verl's configuration.
         monitor: A monitor of your own.
     """
@@ -42,7 +43,12 @@ class VitalsLogger:
     ) -> None:
         # The driver sends for all workers.
         self._monitor = monitor or trainer_hooks.connect(
-            project=project, run=run, config=config, rank=0, world_size=1, source="verl"
+            project=find_project(project),
+            run=find_run_name(None) or run,
+            config=config,
+            rank=0,
+            world_size=1,
+            source="verl",
         )
         guard.count_for(self._monitor)
         self._is_on_policy = _has_one_update(config or {})
