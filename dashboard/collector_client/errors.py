@@ -2,7 +2,7 @@
 
 import httpx2
 
-__all__ = ["ApiError", "NotFoundError", "UnreachableError", "refused"]
+__all__ = ["ApiError", "NotFoundError", "UnreachableError", "error_of_answer"]
 
 
 class ApiError(Exception):
@@ -23,7 +23,7 @@ class NotFoundError(ApiError):
     """The collector has no such run or alert."""
 
 
-def refused(status: int, detail: str) -> ApiError:
+def error_of_answer(status: int, detail: str) -> ApiError:
     """Return the error for the status and the detail of the collector's answer."""
     error = _of_status(status, detail)
     error.status = status

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from dashboard.collector_client.answers import printable_tree
-from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError, refused
+from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError, error_of_answer
 from dashboard.collector_client.failures import note_failure
 from dashboard.sign_in.credentials import current_credentials
 from dashboard.transport import Transport
@@ -102,13 +102,13 @@ class Requests:
                 answer = printable_tree(answer)
         except ValueError as error:
             if response.is_error:  # the error page of a proxy
-                raise refused(response.status_code, response.reason_phrase) from error
+                raise error_of_answer(response.status_code, response.reason_phrase) from error
             raise ApiError(f"{self.shown_url} answered with something other than JSON; is it a collector?") from error
         if answer is None and is_nullable and response.is_success:
             return {}
         if response.is_error:
             said = answer.get("detail") if isinstance(answer, dict) else None
-            raise refused(response.status_code, str(said or response.reason_phrase))
+            raise error_of_answer(response.status_code, str(said or response.reason_phrase))
         if not isinstance(answer, dict):
             raise ApiError(f"{self.shown_url} answered with no JSON object; is it a collector?")
         return answer
@@ -136,7 +136,7 @@ class Requests:
         try:
             async with self._http.stream("GET", f"/api/v1{path}", params=query, timeout=timeout) as response:
                 if response.is_error:
-                    raise refused(response.status_code, response.reason_phrase)
+                    raise error_of_answer(response.status_code, response.reason_phrase)
                 async for chunk in response.aiter_raw():
                     yield chunk
         except httpx2.HTTPError:

@@ -8,7 +8,7 @@ from monitor_server.access.cursors import hide
 from monitor_server.api.pagination import MAX_NUMBERS
 from monitor_server.api.schemas import ResponseItem, Schema, response_item, response_numbers
 from monitor_server.attribution.action_likelihoods import ActionChange
-from monitor_server.attribution.displaced import Measure, SampledAction, Token, displaced
+from monitor_server.attribution.displaced import Measure, SampledAction, Token, displaced_responses
 from monitor_server.attribution.explain import Explanation, NotObserved, explain
 from monitor_server.attribution.onsets import ROWS, Moved, Signal
 from monitor_server.attribution.resemblance import Resembling, closest
@@ -72,7 +72,7 @@ def response_pairs(
     stored = list(reading.responses.page(run_id, limit=MAX_RESPONSES, from_step=from_step, to_step=to_step))
     by_id = {_id(one): one for one in stored}
     different = distinct([_build_sampled(one) for one in stored])
-    measure, leading = displaced(different, most=len(different))
+    measure, leading = displaced_responses(different, most=len(different))
     pairs: list[Resembling] = []
     named: dict[str, StoredResponse] = {}
     for pair in closest(leading, different)[:limit]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from monitor_server.attribution.sampled_responses import Sampled
 
-__all__ = ["Measure", "SampledAction", "Token", "displaced", "sampled_actions", "tokens"]
+__all__ = ["Measure", "SampledAction", "Token", "displaced_responses", "sampled_actions", "tokens"]
 
 LARGEST = 1e100  # sums of larger numbers overflow; such a number is not a measurement
 
@@ -45,7 +45,7 @@ class SampledAction:
     tokens: int
 
 
-def displaced(responses: Sequence[Sampled], *, most: int) -> tuple[Measure | None, list[Sampled]]:
+def displaced_responses(responses: Sequence[Sampled], *, most: int) -> tuple[Measure | None, list[Sampled]]:
     """Return the responses that fell most, and the measure that was used.
 
     They are correct ones by their mean displacement; if none of them fell, incorrect ones. If displacement was not

@@ -8,7 +8,7 @@ from monitor_server.attribution.displaced import (
     Measure,
     SampledAction,
     Token,
-    displaced,
+    displaced_responses,
     sampled_actions,
     tokens,
 )
@@ -94,7 +94,7 @@ def explain(*, kind: str, opened_step: int, signals: Mapping[str, Signal], respo
     recent = {step for step in newest if step > opened_step - STEPS_BEFORE} or set(newest[-1:])
     near = [response for response in before if response.step in recent]
     different = distinct(near)
-    measure, leading = displaced(different, most=MOST_RESPONSES)
+    measure, leading = displaced_responses(different, most=MOST_RESPONSES)
     alike = resembling(leading, different, most=MOST_RESPONSES)
     first_leads = len(actions) > 1 and actions[0].change < min(0.0, actions[1].change)
     observed = {name for name, is_seen in (("resembling", bool(alike)), ("first action", first_leads)) if is_seen}

@@ -137,7 +137,7 @@ class Policy(nn.Module):
         """Size of the vocabulary."""
 
     @abstractmethod
-    def hidden(self, tokens: Tensor) -> Tensor:
+    def hidden_states(self, tokens: Tensor) -> Tensor:
         """Return the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``, where the weights are.
 
         Rows are padded at the end, where no token before it can see the padding.

@@ -3,7 +3,7 @@
 from typing import cast
 
 from dashboard.collector_client.answers import to_floats
-from dashboard.collector_client.errors import refused
+from dashboard.collector_client.errors import error_of_answer
 from dashboard.collector_client.http_requests import PAGE_ITEMS, Query, Requests, item_path
 from dashboard.collector_client.types.alerts import AlertItem, HistoryItem, JudgementItem
 from dashboard.collector_client.types.responses import Attribution
@@ -51,7 +51,7 @@ class Alerts:
         """Read the incident report of an alert, an HTML file."""
         response = await self._requests.send("GET", item_path("alerts", alert_id, "incident"))
         if response.is_error:
-            raise refused(response.status_code, response.text[:200])
+            raise error_of_answer(response.status_code, response.text[:200])
         return response.content
 
     async def comment(self, alert_id: str, text: str) -> None:

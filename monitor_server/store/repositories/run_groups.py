@@ -103,7 +103,7 @@ class RunGroups:
         heads = {group["name"] or NO_NAME: group for group in self._read(query)} if headed else {}
         opened = {place.name: shown for place in places if (shown := place.runs_within(rows))}
         numbers = self._numbers(wanted, by, order, sorting, opened)
-        found = iter(RunViews(self._connection).numbered(numbers, now=now, deadlines=deadlines))
+        found = iter(RunViews(self._connection).runs_by_number(numbers, now=now, deadlines=deadlines))
         drawn: list[GroupedRow] = []
         for place in places:
             drawn += [GroupedRow(group=heads[place.name])] if place.head in rows else []

@@ -62,9 +62,9 @@ class RunViews:
         if before is not None:
             query = query.where(runs.c.number < before)
         numbers = list(self._connection.execute(query.limit(limit).offset(offset)).scalars())
-        return self.numbered(numbers, now=now, deadlines=deadlines)
+        return self.runs_by_number(numbers, now=now, deadlines=deadlines)
 
-    def numbered(self, numbers: Sequence[int], *, now: float, deadlines: Deadlines) -> list[dict[str, Any]]:
+    def runs_by_number(self, numbers: Sequence[int], *, now: float, deadlines: Deadlines) -> list[dict[str, Any]]:
         """Return the runs with some numbers in the form for readers, in the order of the numbers."""
         rows = self._rows(_view(now, deadlines).where(runs.c.number.in_(numbers))) if numbers else []
         found = {row["number"]: row for row in rows}

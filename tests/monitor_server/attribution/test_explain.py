@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.attribution.action_likelihoods import action_changes, crossing
-from monitor_server.attribution.displaced import displaced, sampled_actions, tokens
+from monitor_server.attribution.displaced import displaced_responses, sampled_actions, tokens
 from monitor_server.attribution.explain import explain
 from monitor_server.attribution.remedies import NONE_KNOWN, REMEDIES, remedies
 from monitor_server.attribution.resemblance import resembling
@@ -41,9 +41,9 @@ def test_correct_responses_that_fell_lead_by_their_mean():
         sampled("wrong", [1], changes=[-9.0], correct=False),
         sampled("rose", [1], changes=[0.2]),
     ]
-    assert [r.id for r in displaced(responses, most=5)[1]] == ["short", "long"]
-    assert [r.id for r in displaced(responses[2:], most=5)[1]] == ["wrong"]
-    assert displaced(responses[3:], most=5) == ("displacement", [])
+    assert [r.id for r in displaced_responses(responses, most=5)[1]] == ["short", "long"]
+    assert [r.id for r in displaced_responses(responses[2:], most=5)[1]] == ["wrong"]
+    assert displaced_responses(responses[3:], most=5) == ("displacement", [])
 
 
 def test_without_displacement_the_least_likely_correct_ones_lead():
@@ -53,9 +53,9 @@ def test_without_displacement_the_least_likely_correct_ones_lead():
         sampled("unlikely", [1], logprob=-3.0),
         sampled("wrong", [1], logprob=-9.0, correct=False),
     ]
-    measure, leading = displaced(responses, most=1)
+    measure, leading = displaced_responses(responses, most=1)
     assert (measure, [r.id for r in leading]) == ("likelihood", ["unlikely"])
-    assert displaced([], most=1) == (None, [])
+    assert displaced_responses([], most=1) == (None, [])
 
 
 def test_tokens_are_summed_over_responses_and_feedback_is_left_out():

@@ -110,14 +110,14 @@ class RolloutCapture(StepCapture):
         if self._probe is not None and self._reserved is not None and self._probe.is_due(self._step):
             self._probe.note(**self._reserved(self._trainer))
 
-    def paired(self) -> list[Paired]:
+    def paired_scores(self) -> list[Paired]:
         """Score the first microbatch and the held-out responses again, if this step is due."""
         return self._probe.after_update() if self._probe is not None else []
 
-    def logged(self, logs: Mapping[str, object]) -> dict[str, float]:
+    def logged_numbers(self, logs: Mapping[str, object]) -> dict[str, float]:
         """Return what is logged except TRL's own metrics, which are read at each step, before TRL averages them."""
         own = self._metrics.names
-        rest = super().logged({name: value for name, value in logs.items() if name not in own})
+        rest = super().logged_numbers({name: value for name, value in logs.items() if name not in own})
         # After the log of an evaluation TRL empties other lists.
         if self._is_training():
             self._metrics.after_log()

@@ -76,7 +76,7 @@ class HuggingFacePolicy(Policy):
         """Size of the vocabulary."""
         return int(self._head[0].weight.shape[0])
 
-    def hidden(self, tokens: Tensor) -> Tensor:
+    def hidden_states(self, tokens: Tensor) -> Tensor:
         """Return the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``, where the weights are."""
         out: Tensor = self.model.base_model(input_ids=tokens.to(self.model.device), use_cache=False).last_hidden_state
         return out
@@ -154,7 +154,7 @@ def _check(policy: HuggingFacePolicy) -> None:
     tokens = (torch.arange(2 * length).view(2, length) * 7919 + 1) % vocabulary
     own = model(input_ids=tokens.to(model.device), use_cache=False).logits
     try:
-        at_once = policy.logits(policy.hidden(tokens))
+        at_once = policy.logits(policy.hidden_states(tokens))
         by_row = _decode_in_pieces(policy, tokens)
     except Exception as error:
         raise ValueError(

@@ -181,7 +181,7 @@ def gwhes_by_action(model: Policy, batch: TrainingBatch) -> dict[int, Tensor]:
     for group in mixed_groups(batch):
         rows = batch.group_ids == group
         tokens = batch.tokens[rows]
-        before = F.pad(model.hidden(tokens)[:, :-1], (0, 0, 1, 0))
+        before = F.pad(model.hidden_states(tokens)[:, :-1], (0, 0, 1, 0))
         correct = batch.rewards[rows] > 0
         found[group] = gwhes(before, model.logits(before), tokens, batch.mask[rows], correct)[correct]
     return found

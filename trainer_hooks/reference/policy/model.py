@@ -102,7 +102,7 @@ class PolicyModel(Policy):
         """Number of tokens that it chooses from."""
         return self.shape.vocabulary
 
-    def hidden(self, tokens: Tensor) -> Tensor:
+    def hidden_states(self, tokens: Tensor) -> Tensor:
         """Return the last hidden state after each token: ``(B, T)`` to ``(B, T, width)``."""
         embedded = self.embed(tokens)
         x = embedded + self.position.weight[: tokens.shape[1]]

@@ -29,7 +29,7 @@ def token_statistics(model: Policy, tokens: Tensor, mask: Tensor) -> tuple[Tenso
         Log-probabilities and entropies, each ``(B, T)``, nats, where the tokens are; 0 outside the mask.
     """
     rows, columns = mask.nonzero(as_tuple=True)
-    hidden = model.hidden(tokens[:, : columns.max() if len(columns) else 1])
+    hidden = model.hidden_states(tokens[:, : columns.max() if len(columns) else 1])
     before = hidden[rows.to(hidden.device), columns.to(hidden.device) - 1]
     following = tokens[rows, columns].to(hidden.device)
     parts = -(-len(rows) * model.vocabulary // MOST_LOGITS)

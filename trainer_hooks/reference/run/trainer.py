@@ -231,7 +231,7 @@ class Trainer:
     @torch.no_grad()
     def _check_probabilities(self, batch: TrainingBatch) -> None:
         """Raise an error where the weights give no finite probabilities."""
-        if not self.model.logits(self.model.hidden(batch.tokens[:1])[:, -1]).isfinite().all():
+        if not self.model.logits(self.model.hidden_states(batch.tokens[:1])[:, -1]).isfinite().all():
             raise TrainingError(
                 f"logits must be finite, got NaN or Inf after the updates of step {self.step_number}: the weights are "
                 "lost; lower --lr, or go on from an older checkpoint with --resume"

@@ -209,7 +209,7 @@ def _token_scales(policy: Policy, tokens: Tensor, mask: Tensor, rewards: Tensor,
     scales = torch.ones(mask.shape, device=mask.device)
     for group in torch.unique(group_ids):
         rows = (group_ids == group).nonzero()[:, 0]
-        before = F.pad(policy.hidden(tokens[rows])[:, :-1], (0, 0, 1, 0))
+        before = F.pad(policy.hidden_states(tokens[rows])[:, :-1], (0, 0, 1, 0))
         logits = policy.logits(before)
         scales[rows] = nthr_scales(before, logits, tokens[rows], mask[rows], rewards[rows] > 0)
     return scales

@@ -41,7 +41,7 @@ class Critic(nn.Module):
         super().__init__()
         self.body = copy.deepcopy(policy)
         weights = list(self.body.parameters())
-        embedded = self.body.hidden(torch.zeros(1, 1, dtype=torch.long, device=weights[0].device))
+        embedded = self.body.hidden_states(torch.zeros(1, 1, dtype=torch.long, device=weights[0].device))
         # DistributedDataParallel would wait for gradients of weights that no value depends on, such as an output layer.
         for weight, slope in zip(weights, torch.autograd.grad(embedded.sum(), weights, allow_unused=True), strict=True):
             weight.requires_grad_(slope is not None)
@@ -55,7 +55,7 @@ class Critic(nn.Module):
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Compute V of the context before each action token, shape ``(B, T)``, in units of the reward; 0 elsewhere."""
         rows, columns = mask.nonzero(as_tuple=True)
-        values: Tensor = self.head(self.body.hidden(tokens)[rows, columns - 1])[:, 0].float()
+        values: Tensor = self.head(self.body.hidden_states(tokens)[rows, columns - 1])[:, 0].float()
         return values.new_zeros(mask.shape).index_put((rows, columns), values)
 
 

@@ -25,7 +25,7 @@ def test_decoding_with_the_cache_equals_the_full_forward():
     model = PolicyModel(Shape(vocabulary=30, positions=24, width=32, layers=2, heads=4)).eval()
     tokens = torch.randint(0, 30, (6, 24))
     with torch.no_grad():
-        full = model.logits(model.hidden(tokens))
+        full = model.logits(model.hidden_states(tokens))
         cache, rows = Cache(model.shape, 6), torch.arange(6)
         for position in range(24):
             if position == 10:
@@ -40,7 +40,7 @@ def test_log_probabilities_and_entropies_are_those_of_the_softmax(tiny, model):
     rollout = rollout_of(tiny, model)
     with torch.no_grad():
         logprobs, entropies = token_statistics(model, rollout.tokens, rollout.mask)
-        log_pi = model.logits(model.hidden(rollout.tokens))[:, :-1].log_softmax(dim=-1)
+        log_pi = model.logits(model.hidden_states(rollout.tokens))[:, :-1].log_softmax(dim=-1)
     chosen = log_pi.gather(2, rollout.tokens[:, 1:, None])[..., 0]
     entropy = -(log_pi.exp() * log_pi).sum(dim=-1)
     where = rollout.mask[:, 1:]
@@ -87,7 +87,7 @@ def test_tokens_are_sampled_from_the_policy_at_temperature_one(tiny):
     episodes = [environment.episode(question) for _ in range(4000)]
     rollout = model.sample(environment, episodes, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        expected = model.logits(model.hidden(torch.tensor([question.prompt])))[0, -1].softmax(dim=0)
+        expected = model.logits(model.hidden_states(torch.tensor([question.prompt])))[0, -1].softmax(dim=0)
     counted = torch.bincount(rollout.tokens[:, 5], minlength=len(expected)) / 4000
     error = (expected * (1 - expected) / 4000).sqrt()
     assert ((counted - expected).abs() < 4.5 * error + 1e-3).all()

@@ -416,7 +416,7 @@ def test_a_sampler_that_is_not_the_policy_keeps_its_own_log_probabilities(settin
         batch = prepare(trainer.model, training, trainer.config, generator=trainer.generator)
         rows, columns = batch.mask.nonzero(as_tuple=True)
         with torch.no_grad():
-            logits = trainer.model.logits(trainer.model.hidden(batch.tokens)[rows, columns - 1])
+            logits = trainer.model.logits(trainer.model.hidden_states(batch.tokens)[rows, columns - 1])
         expected = sampler_logprobs(
             logits, batch.tokens[rows, columns], settings.get("temperature", 1.0), settings.get("top_p", 1.0)
         )

@@ -160,7 +160,7 @@ class StreamingCallback(TrainerCallback):
                 scalars |= self._model_monitors.end_step()
         paired: Sequence[Paired] = ()
         with self._guard:  # the model monitors have detached by now
-            paired = self._capture.paired()
+            paired = self._capture.paired_scores()
         with self._guard:
             if self._actions is not None:
                 reports = self._actions.after_step(state, control)
@@ -182,7 +182,7 @@ class StreamingCallback(TrainerCallback):
             if self._monitor is None or not state.is_world_process_zero or "total_flos" in logs:
                 return
             capture = self._capture
-            found = capture.logged(logs) if capture else canonical(logs, TRANSFORMERS, prefix=self.library)
+            found = capture.logged_numbers(logs) if capture else canonical(logs, TRANSFORMERS, prefix=self.library)
             if found:
                 self._monitor.log_step(state.global_step, found)
 

@@ -68,7 +68,7 @@ class StepCapture:
     def before_update(self) -> None:
         """Do what every rank has to do before the weights change; nothing for a plain trainer."""
 
-    def paired(self) -> Sequence[Paired]:
+    def paired_scores(self) -> Sequence[Paired]:
         """Return tokens scored before and after the update, once the weights have changed; none for a plain trainer."""
         return ()
 
@@ -96,7 +96,7 @@ class StepCapture:
         """Return the step's arguments of `trainer_hooks.Rollouts`; None for a plain trainer."""
         return None
 
-    def logged(self, logs: Mapping[str, object]) -> dict[str, float]:
+    def logged_numbers(self, logs: Mapping[str, object]) -> dict[str, float]:
         """Return the logged numbers that this class does not read itself: evaluations, and metrics of the user."""
         others = {name: value for name, value in logs.items() if name not in IGNORED}
         numbers = canonical(others, self.names, prefix=self.prefix)
