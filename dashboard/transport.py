@@ -4,10 +4,10 @@ import socket
 
 import httpx2
 
-__all__ = ["Transport"]
+__all__ = ["ResetReportingTransport"]
 
 
-class Transport(httpx2.AsyncHTTPTransport):
+class ResetReportingTransport(httpx2.AsyncHTTPTransport):
     """Raises an error of httpx2 if a connection is reset before its first request, for example by a stopping collector.
 
     httpx2 reads the socket of each new connection, but uvloop has no socket any more if the connection was reset.

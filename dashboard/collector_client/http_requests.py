@@ -12,7 +12,7 @@ from dashboard.collector_client.answers import printable_tree
 from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError, error_of_answer
 from dashboard.collector_client.failures import note_failure
 from dashboard.sign_in.credentials import current_credentials
-from dashboard.transport import Transport
+from dashboard.transport import ResetReportingTransport
 
 __all__ = ["PAGE_ITEMS", "Query", "Requests", "item_path", "without_credentials"]
 
@@ -38,7 +38,7 @@ class Requests:
             base_url=self.base_url,
             timeout=timeout_seconds,
             # verify=True loads every root certificate for each client; only https needs them.
-            transport=Transport(verify=self.base_url.startswith("https"), trust_env=False),
+            transport=ResetReportingTransport(verify=self.base_url.startswith("https"), trust_env=False),
             trust_env=False,
             headers=current_credentials(),
         )

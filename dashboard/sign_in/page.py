@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from dashboard.sign_in.credentials import current_credentials, remember_credentials
 from dashboard.theme import style_sheet
-from dashboard.transport import Transport
+from dashboard.transport import ResetReportingTransport
 
 __all__ = ["forward_sessions", "sign_in_route"]
 
@@ -73,7 +73,7 @@ def forward_sessions(app: FastAPI, api_url: str) -> None:
         headers = {"Content-Type": "application/json", **current_credentials()}
         path = request.scope["path"] + (f"?{query}" if (query := request.url.query) else "")
         try:
-            transport = Transport(trust_env=False)
+            transport = ResetReportingTransport(trust_env=False)
             asking = httpx2.AsyncClient(base_url=api_url, timeout=FORWARD_SECONDS, transport=transport, trust_env=False)
             async with asking as client:
                 answer = await client.request(request.method, path, content=await request.body(), headers=headers)

@@ -8,7 +8,7 @@ from fastapi import Depends, Query
 from monitor_server.access.cursors import hide, reveal
 from monitor_server.api.schemas import Schema
 
-__all__ = ["MAX_NUMBERS", "Cursor", "ItemList", "Limit", "StepNumber", "item_list"]
+__all__ = ["MAX_NUMBERS", "Cursor", "ItemList", "PageLimit", "StepNumber", "item_list"]
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
@@ -64,4 +64,4 @@ Cursor = Annotated[int | None, Depends(_cursor)]
 StepNumber = Annotated[
     int, Query(ge=0, le=2**53, description="A step, at most the largest exact whole number of JSON, 2^53")
 ]
-Limit = Annotated[int, Query(ge=1, le=1000, description="Largest number of items in one answer")]
+PageLimit = Annotated[int, Query(ge=1, le=1000, description="Largest number of items in one answer")]

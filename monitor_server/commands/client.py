@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 import urllib3
 
-from monitor_server.commands.errors import CommandError, RefusedError
+from monitor_server.commands.errors import CommandError, RequestRefusedError
 
 __all__ = [
     "BEGINNING_BYTES",
@@ -237,11 +237,11 @@ def authorization() -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def _refusal_of(url: str, path: str, answer: urllib3.BaseHTTPResponse, body: bytes) -> RefusedError:
+def _refusal_of(url: str, path: str, answer: urllib3.BaseHTTPResponse, body: bytes) -> RequestRefusedError:
     message = f"{url}/api/v1{path} answered {answer.status}: {_detail(body)}"
     if answer.status == 401:  # noqa: PLR2004 - HTTP's number for a missing key
         message = f"the collector at {url} needs a valid key; set RLVITALS_API_KEY to one"
-    return RefusedError(message, answer.status, answer.headers.get("Retry-After", ""))
+    return RequestRefusedError(message, answer.status, answer.headers.get("Retry-After", ""))
 
 
 def _detail(body: bytes) -> str:

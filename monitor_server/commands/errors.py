@@ -2,14 +2,14 @@
 
 from importlib.util import find_spec
 
-__all__ = ["CommandError", "RefusedError", "missing_library", "require_libraries"]
+__all__ = ["CommandError", "RequestRefusedError", "missing_library", "require_libraries"]
 
 
 class CommandError(Exception):
     """A command cannot do its task; the message is complete for the user, and the exit status is 1."""
 
 
-class RefusedError(CommandError):
+class RequestRefusedError(CommandError):
     """A collector has refused a request.
 
     Args:

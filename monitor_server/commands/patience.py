@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Final, TypeVar
 
-from monitor_server.commands.errors import RefusedError
+from monitor_server.commands.errors import RequestRefusedError
 
 __all__ = ["patiently"]
 
@@ -21,7 +21,7 @@ def patiently(ask: Callable[[], Answered]) -> Answered:
     while True:
         try:
             return ask()
-        except RefusedError as refusal:
+        except RequestRefusedError as refusal:
             if refusal.status not in IS_BUSY or monotonic() > until:
                 raise
             sleep(refusal.seconds)

@@ -17,7 +17,7 @@ from fastapi import FastAPI, Response
 from dashboard.collector_client.answers import to_floats
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError
-from dashboard.transport import Transport
+from dashboard.transport import ResetReportingTransport
 
 
 def ask(url, call):
@@ -69,7 +69,7 @@ def test_another_missing_attribute_is_a_defect_and_no_lost_connection(nothing, c
         nothing.missing  # noqa: B018 - it raises
 
     async def send():
-        async with Transport() as transport:
+        async with ResetReportingTransport() as transport:
             await transport.handle_async_request(httpx2.Request("POST", f"{collector.url}/api/v1/x", content=content()))
 
     with pytest.raises(AttributeError, match="missing"):

@@ -12,7 +12,7 @@ from monitor_server.alerts.stages import Change
 from monitor_server.api.body_fields import By, Comment
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
-from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
+from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
 from monitor_server.api.schemas import HistoryItem
 from monitor_server.errors import InvalidField, UnknownAlert
 from monitor_server.store.repositories import Repositories
@@ -28,7 +28,7 @@ MAX_COMMENTS = 1_000
 
 
 @router.get("/history", responses=NOT_FOUND)
-def history(alert_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[HistoryItem]:
+def history(alert_id: str, reading: Reading, cursor: Cursor, limit: PageLimit = 100) -> ItemList[HistoryItem]:
     """List the changes of the alerts of this alert's run and kind, and the comments on them, the newest first."""
     row = require_alert(reading, alert_id)
     return item_list(

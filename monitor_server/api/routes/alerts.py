@@ -17,7 +17,7 @@ from monitor_server.api.dependencies import Asking, Collector, Reading, Serving,
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.incident_report.content import read_incident
 from monitor_server.api.incident_report.page import page
-from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
+from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
 from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
 from monitor_server.api.use_cases.acknowledge_alert import acknowledge_alert
 from monitor_server.detection.protocol import Severity
@@ -42,7 +42,7 @@ def alerts(
     stage: Stage | None = None,
     severity: Severity | None = None,
     run_id: str | None = None,
-    limit: Limit = 100,
+    limit: PageLimit = 100,
 ) -> ItemList[AlertItem]:
     """List the alerts of all runs that the key may access, the newest first."""
     return _alerts(reading, asking, cursor, limit=limit, state=state, stage=stage, severity=severity, run_id=run_id)
@@ -132,7 +132,7 @@ def run_alerts(
     state: State = None,
     stage: Stage | None = None,
     severity: Severity | None = None,
-    limit: Limit = 100,
+    limit: PageLimit = 100,
 ) -> ItemList[AlertItem]:
     """List the alerts of one run, the newest first."""
     require_run(reading, run_id)

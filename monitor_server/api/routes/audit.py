@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from monitor_server.api.dependencies import Asking, Reading
-from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
+from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
 from monitor_server.api.schemas import Schema
 
 __all__ = ["router"]
@@ -24,7 +24,7 @@ class AuditItem(Schema):
 
 
 @router.get("/audit")
-def audit(*, reading: Reading, asking: Asking, cursor: Cursor, limit: Limit = 100) -> ItemList[AuditItem]:
+def audit(*, reading: Reading, asking: Asking, cursor: Cursor, limit: PageLimit = 100) -> ItemList[AuditItem]:
     """List changes that were made, the newest first: acknowledgements, resets, deletions, keys and retention."""
     return item_list(
         lambda most: reading.audit_log.page(limit=most, before=cursor, project=asking.project),

@@ -11,7 +11,7 @@ from monitor_server.access.callers import Caller
 from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
-from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
+from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import InvalidField, SettingsConflict, StartupError, UnknownVersion
 from monitor_server.ingest.deliveries import wait_in_thread
@@ -120,7 +120,7 @@ async def change(body: SettingsBody, collector: Serving, asking: Asking) -> Noti
 
 
 @router.get("/versions")
-def versions(*, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[VersionItem]:
+def versions(*, reading: Reading, cursor: Cursor, limit: PageLimit = 100) -> ItemList[VersionItem]:
     """List the saved versions, the newest first: the newest 20 versions, and all of the last seven days."""
     return item_list(
         lambda most: reading.notification_documents.page(limit=most, before=cursor),

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from monitor_server.api.body_fields import By, Text
 from monitor_server.api.dependencies import Asking, Collector, DryRunReading, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
-from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
+from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
 from monitor_server.api.schemas.rules import AppliedItem, DryRunItem, EpisodeItem, RuleItem, RunRuleItem
 from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.errors import InvalidField, UnknownRule, UnknownRun
@@ -79,7 +79,7 @@ def rules(
     cursor: Cursor,
     project: str | None = None,
     run_id: str | None = None,
-    limit: Limit = 100,
+    limit: PageLimit = 100,
 ) -> ItemList[RuleItem]:
     """List rules, the newest first."""
     if project is not None and not asking.reaches(project):

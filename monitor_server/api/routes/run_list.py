@@ -7,7 +7,7 @@ from pydantic import Field
 
 from monitor_server.access.cursors import hide
 from monitor_server.api.dependencies import Collector, Reading, Serving
-from monitor_server.api.pagination import Cursor, ItemList, Limit
+from monitor_server.api.pagination import Cursor, ItemList, PageLimit
 from monitor_server.api.run_parameters import Closed, GroupedBy, Offset, Sort, Wanted
 from monitor_server.api.schemas import RunGroupItem, RunItem, RunRow, group_item, row_item, run_item
 from monitor_server.errors import InvalidField
@@ -43,7 +43,7 @@ def runs(
         Query(description="Lists the runs of a group together, the groups in the order of `GET /runs/groups`"),
     ] = None,
     offset: Offset = 0,
-    limit: Limit = 100,
+    limit: PageLimit = 100,
 ) -> RunList:
     """List the runs that the key may access, in the order of `sort`, or the newest first.
 
@@ -80,7 +80,7 @@ def groups(
     wanted: Wanted,
     by: GroupedBy,
     cursor: Cursor,
-    limit: Limit = 100,
+    limit: PageLimit = 100,
 ) -> ItemList[RunGroupItem]:
     """Count the runs that the key may access in groups by a common value; the group of the most urgent run is first.
 
@@ -105,7 +105,7 @@ def rows(
     closed: Closed,
     cursor: Cursor,
     offset: Offset = 0,
-    limit: Limit = 100,
+    limit: PageLimit = 100,
 ) -> RunRowList:
     """List the rows of a table of runs in groups: the head of each group, then its runs in the order of `sort`.
 

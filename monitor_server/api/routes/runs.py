@@ -10,7 +10,7 @@ from monitor_server.api.attribution import ResponsePairs
 from monitor_server.api.attribution import response_pairs as find_pairs
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
-from monitor_server.api.pagination import Cursor, ItemList, Limit, StepNumber, item_list
+from monitor_server.api.pagination import Cursor, ItemList, PageLimit, StepNumber, item_list
 from monitor_server.api.routes.series_parts import PATTERN, SeriesCursor, read_part, render_part
 from monitor_server.api.schemas import (
     ActionItem,
@@ -120,7 +120,7 @@ def steps(
     reading: Reading,
     cursor: Cursor,
     from_step: StepNumber = 0,
-    limit: Limit = 100,
+    limit: PageLimit = 100,
 ) -> ItemList[StepItem]:
     """List steps with all their signals, in ascending order."""
     require_run(reading, run_id)
@@ -206,7 +206,7 @@ def phases(run_id: str, reading: Reading) -> ItemList[PhaseItem]:
 
 
 @router.get("/{run_id}/actions", responses=NOT_FOUND)
-def actions(run_id: str, reading: Reading, cursor: Cursor, limit: Limit = 100) -> ItemList[ActionItem]:
+def actions(run_id: str, reading: Reading, cursor: Cursor, limit: PageLimit = 100) -> ItemList[ActionItem]:
     """List the trainer's actions about alerts: taken, only planned in a dry run, or refused; the newest first."""
     require_run(reading, run_id)
     ordinals = reading.attempts.ordinals(run_id)

@@ -11,7 +11,7 @@ from monitor_server.access.audit.entries import record_change
 from monitor_server.api.body_fields import By, ShownName
 from monitor_server.api.dependencies import Asking, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
-from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
+from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import TooManyViews, UnknownView
 from monitor_server.store.repositories import Repositories
@@ -47,7 +47,7 @@ class ViewBody(BaseModel):
 
 
 @router.get("")
-def views(*, reading: Reading, asking: Asking, cursor: Cursor, limit: Limit = 200) -> ItemList[ViewItem]:
+def views(*, reading: Reading, asking: Asking, cursor: Cursor, limit: PageLimit = 200) -> ItemList[ViewItem]:
     """List the saved views that the key may access, the newest first."""
     return item_list(
         lambda most: reading.saved_views.page(limit=most, before=cursor, project=asking.project),

@@ -13,7 +13,7 @@ from monitor_server.alerts.kinds import is_kind, refusal_of_kind
 from monitor_server.api.body_fields import By, Note, Text
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
-from monitor_server.api.pagination import Cursor, ItemList, Limit, item_list
+from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
 from monitor_server.api.schemas import Schema
 from monitor_server.api.use_cases.change_silences import change_silences
 from monitor_server.detection.protocol import Severity
@@ -91,7 +91,7 @@ def silences(
     asking: Asking,
     cursor: Cursor,
     state: Annotated[SilenceState | None, Query()] = None,
-    limit: Limit = 100,
+    limit: PageLimit = 100,
 ) -> ItemList[SilenceItem]:
     """List silences, the newest first."""
     now = collector.clock()

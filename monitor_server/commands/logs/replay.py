@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, CollectorUrl, fetch, fetch_json, fetch_list
-from monitor_server.commands.errors import CommandError, RefusedError
+from monitor_server.commands.errors import CommandError, RequestRefusedError
 from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.patience import patiently
 from monitor_server.commands.terminal import error, printable, say
@@ -121,7 +121,7 @@ def _send(batch: wire.Batch, log: RecordedLog, url: str) -> bytes:
     body, headers = wire.encode(batch), {"Content-Type": wire.MSGPACK}
     try:
         return patiently(lambda: fetch("POST", url, "/ingest", body=body, headers=headers, timeout=ANSWER_SECONDS))
-    except RefusedError as refusal:
+    except RequestRefusedError as refusal:
         if refusal.status not in REFUSES_THIS:
             raise
         raise LogError(f"{log.path} was not sent, or not to its end: {refusal}") from refusal

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.ingest.record_log.known_runs import KnownRun, KnownRuns
 from monitor_server.ingest.record_log.run_entry import enter_run
-from monitor_server.ingest.record_log.sampled_responses import SampledResponses
+from monitor_server.ingest.record_log.sampled_responses import SampledResponseLog
 from monitor_server.ingest.record_log.signal_places import LeftOutCounter, SignalPlaces, without
 from monitor_server.ingest.record_log.step_shapes import StepShapes
 from monitor_server.ingest.validation.records import ValidRecord
@@ -77,7 +77,7 @@ class Log:
         self._clock = clock
         self._known = KnownRuns()
         self._step_shapes = StepShapes()
-        self._responses = SampledResponses(settings)
+        self._responses = SampledResponseLog(settings)
         self._deferred: list[Extension] = []
         self._shared: OrderedDict[str, None] = OrderedDict()
 

@@ -7,7 +7,7 @@ from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from trainer_hooks import wire
 
-__all__ = ["SampledResponses"]
+__all__ = ["SampledResponseLog"]
 
 MAX_CACHED_RUNS = 4_096
 # A batch removes at most this many old responses plus twice the number that it brings, so that their number falls.
@@ -15,7 +15,7 @@ THINNED_AT_ONCE = 250
 THINNING_INTERVAL_STEPS = 32  # thinning after each step would cost more than the few responses that wait
 
 
-class SampledResponses:
+class SampledResponseLog:
     """Appends sampled responses. It keeps in memory the step at which each run was last thinned."""
 
     def __init__(self, settings: Settings) -> None:
