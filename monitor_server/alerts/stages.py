@@ -1,4 +1,4 @@
-"""The life of an alert: its stages, the changes that can happen to it, and the table of the next stages."""
+"""The life of an alert: its stages, the changes that can happen to it, the table of the next stages, and its end."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,8 +6,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from monitor_server.store.repositories.alerts import Alert
+from trainer_hooks.wire import ALERT_KINDS
 
-__all__ = ["NEXT_STAGE", "Change", "Stage", "advance", "next_stage"]
+__all__ = ["NEXT_STAGE", "Change", "Stage", "advance", "is_taken_back", "next_stage"]
 
 
 class Stage(StrEnum):
@@ -146,3 +147,19 @@ def advance(alert: Alert, change: Change, **fields: Any) -> Alert:  # noqa: ANN4
     # For readers that support only three states, `firing` is every state in which the alert is found and not pending.
     state = str(stage) if stage in (Stage.PENDING, Stage.RESOLVED) else "firing"
     return replace(altered, stage=str(stage), state=state)
+
+
+def is_taken_back(alert: Mapping[str, Any]) -> bool:
+    """Return whether an alert ended because its run went back, so that the steps on which it rests no longer count.
+
+    A finding of a detector is never resolved at the step at which it was found, unless the run repeats this step. The
+    clock, rules and the collector's own checks can resolve an alert at that step without a rewind.
+
+    Args:
+        alert: Its ``kind``, ``severity_step``, ``last_step`` (the newest one at which it was found) and
+            ``resolved_step``.
+    """
+    end = alert["resolved_step"]
+    if end is None or end > alert["severity_step"]:
+        return False
+    return bool(end < alert["last_step"]) or alert["kind"] in ALERT_KINDS

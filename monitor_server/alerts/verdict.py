@@ -2,13 +2,14 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import Any
 
 import msgspec
 
 from monitor_server.alerts.liveness import is_clock_kind
+from monitor_server.alerts.stages import is_taken_back
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
@@ -51,8 +52,7 @@ def read_verdict(run: Run, firing: Sequence[Alert], passed: Sequence[Alert] = ()
     attempt does not use. An alert of the clock means that the trainer was silent, and it has sent something now.
     """
     last_step = run.last_step
-    # An alert that ended at or before its opening step ended because a newer attempt went back to an earlier step.
-    passed = [alert for alert in passed if alert.resolved_step is None or alert.resolved_step > alert.opened_step]
+    passed = [alert for alert in passed if not is_taken_back(asdict(alert))]  # by a newer attempt
     alerts, others = (
         [
             _notice(alert)

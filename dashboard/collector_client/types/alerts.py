@@ -40,6 +40,7 @@ class AlertItem(TypedDict, total=False):
     severity_step: int
     last_step: int | None
     resolved_step: int | None
+    is_taken_back: bool
     opened_at: float
     acknowledged_at: float | None
     acknowledged_by: str | None

@@ -126,7 +126,6 @@ def _when(alert: AlertItem) -> str:
     graver = f", {alert['severity']} since {alert['severity_step']:,}"
     raised = graver if alert["severity_step"] > alert["opened_step"] else ""
     if alert["state"] == "resolved":
-        end = alert.get("resolved_step")
-        until = "to" if end is None or end >= alert["opened_step"] else "until the run went back to"
-        return f"step {alert['opened_step']:,} {until} {plain(end)}{phase}{raised}"
+        until = "until the run went back to" if alert.get("is_taken_back") else "to"
+        return f"step {alert['opened_step']:,} {until} {plain(alert.get('resolved_step'))}{phase}{raised}"
     return f"since step {alert['opened_step']:,}{phase}{raised}"

@@ -49,14 +49,9 @@ def _life(alert: AlertItem) -> str:
         note = f" ({alert.note})" if alert.note else ""
         parts.append(f"acknowledged by {alert.acknowledged_by} {_moment(alert.acknowledged_at)}{note}")
     end = f"resolved at step {alert.resolved_step}" if alert.resolved_step is not None else "not resolved"
-    if _is_taken_back(alert):
+    if alert.is_taken_back:
         end = f"resolved as the run went back to step {alert.resolved_step}"
     return ", ".join([*parts, end]) + "."
-
-
-def _is_taken_back(alert: AlertItem) -> bool:
-    """Return whether an alert ended because its run went back to an earlier step."""
-    return alert.resolved_step is not None and alert.resolved_step < alert.opened_step
 
 
 def _forecast(incident: Incident) -> str:
@@ -100,7 +95,7 @@ def _course(incident: Incident) -> str:
 
 
 def _note_on_curves(alert: AlertItem) -> str:
-    if not _is_taken_back(alert):
+    if not alert.is_taken_back:
         return ""
     again = f"The run went back to step {alert.resolved_step}: from there on, the curves are those of the steps"
     return f'<p class="muted">{again} that it made again, and not those on which the alert was found.</p>'

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from monitor_server.action_requests.requesting import RequestableAction, RequestState
-from monitor_server.alerts.stages import Stage
+from monitor_server.alerts.stages import Stage, is_taken_back
 from monitor_server.api.schemas.base import Schema
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.store.encoding.stored_json import read_object, showable
@@ -29,7 +29,10 @@ AlertState = Literal["pending", "firing", "resolved"]
 
 
 class AlertItem(Schema):
-    """One opening of an alert; ``state`` follows from ``stage``."""
+    """One opening of an alert; ``state`` follows from ``stage``.
+
+    ``is_taken_back`` says that it was resolved because the run went back to ``resolved_step``.
+    """
 
     id: str
     run_id: str
@@ -44,6 +47,7 @@ class AlertItem(Schema):
     severity_step: int
     last_step: int
     resolved_step: int | None
+    is_taken_back: bool
     opened_at: float
     acknowledged_at: float | None
     acknowledged_by: str | None
@@ -155,4 +159,4 @@ def alert_item(row: Mapping[str, Any]) -> AlertItem:
     """Make an alert's item from its row in ``Alerts.page``."""
     evidence = row["evidence"]
     spelled = read_object(evidence) if isinstance(evidence, bytes) else showable(spell_non_finite(evidence))
-    return AlertItem.model_validate({**row, "evidence": spelled})
+    return AlertItem.model_validate({**row, "evidence": spelled, "is_taken_back": is_taken_back(row)})

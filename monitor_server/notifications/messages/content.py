@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
+from monitor_server.alerts.stages import is_taken_back
 from monitor_server.attribution.remedies import remedies
 from monitor_server.detection.protocol import Severity
 from monitor_server.text_safety.printable import printable
@@ -201,7 +202,7 @@ def _links(alert: Mapping[str, Any], *, escape: Callable[[str], str], link: Call
 def _steps(alert: Mapping[str, Any]) -> str:
     since = f"since step {alert['opened_step']}"
     if (end := alert["resolved_step"]) is not None:
-        if end < alert["opened_step"]:
+        if alert.get("is_taken_back"):  # a message that an older version has formed does not say it
             return f"{since} until the run went back to step {end}"
         return f"from step {alert['opened_step']} to step {end}"
     if alert["severity_step"] != alert["opened_step"]:
@@ -219,6 +220,7 @@ def _alert_item(row: Mapping[str, Any], public_url: str) -> dict[str, Any]:
     ]  # fmt: skip
     url = f"{public_url}/runs/{quote(row['run_id'], safe='')}/alerts/{quote(row['id'], safe='')}"
     item = {name: row[name] for name in names} | {"summary": printable(row["summary"], longest=LONGEST_SUMMARY)}
+    item["is_taken_back"] = is_taken_back(row)
     return item | {"changes": [], "instead_of": [], "remedies": known[:MAX_REMEDIES], "url": url}
 
 

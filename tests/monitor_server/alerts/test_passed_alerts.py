@@ -46,6 +46,17 @@ def test_an_alert_that_ended_because_the_run_went_back_has_not_passed(live):
     assert "passed" not in live.send(**_steps(2, *[1.0] * 11, attempt=2))
 
 
+@pytest.mark.parametrize("first", [5, 2])
+def test_the_run_went_back_in_the_words_of_every_reader(live, first):
+    """The new attempt repeats the step at which the alert opened, or one before it: receipt, API and report agree."""
+    run_id = live.send(**_steps(0, *[1.0] * 5, NAN))["run_id"]
+    assert "passed" not in live.send(**_steps(first, *[1.0] * 11, attempt=2))
+    (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
+    assert (alert["opened_step"], alert["resolved_step"], alert["is_taken_back"]) == (5, first, True)
+    report = live.pool.request("GET", f"{live.url}/api/v1/alerts/{alert['id']}/incident").data.decode()
+    assert f"resolved as the run went back to step {first}" in report
+
+
 def test_a_restarted_collector_and_a_second_one_say_the_same(start_collector, clock):
     """They read it from the store."""
     first = start_collector(clock=clock)

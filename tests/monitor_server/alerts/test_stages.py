@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor_server.alerts.stages import NEXT_STAGE, Change, Stage, advance, next_stage
+from monitor_server.alerts.stages import NEXT_STAGE, Change, Stage, advance, is_taken_back, next_stage
 from monitor_server.store.repositories.alerts import Alert
 
 # `active` stands for silenced, acknowledged or firing, whichever the silence and the acknowledgement say.
@@ -53,3 +53,27 @@ def test_the_state_says_what_readers_of_three_states_know():
     lost = advance(alert, Change.DATA_LOST)
     assert (lost.stage, lost.state) == ("no_data", "firing")
     assert advance(acknowledged, Change.RESOLVED).state == "resolved"
+
+
+@pytest.mark.parametrize(
+    ("kind", "severity_step", "last_step", "resolved_step", "expected"),
+    [
+        ("death_spiral", 50, 80, None, False),  # it is open
+        ("death_spiral", 50, 80, 81, False),
+        ("death_spiral", 50, 80, 40, True),
+        ("death_spiral", 50, 50, 50, True),  # the run repeated the step at which it was found
+        ("death_spiral", 75, 80, 70, True),  # it became more severe at a step that was repeated
+        ("death_spiral", 50, 80, 70, False),  # step 50 still counts, and at step 70 it was not found
+        ("trainer_lost", 50, 50, 50, False),  # the trainer was heard again, and had made no step yet
+        ("trainer_lost", 50, 50, 40, True),
+        ("rule:kl", 50, 50, 50, False),  # the rule was removed
+        ("rule:kl", 50, 52, 50, True),
+        ("channel_failing:mail", 0, 0, 0, False),  # alerts about the collector are at step 0
+    ],
+)
+def test_an_alert_is_taken_back_if_the_run_repeated_the_step_of_its_severity(
+    kind, severity_step, last_step, resolved_step, expected
+):
+    """The clock, a rule and the collector can end an alert at its step without a rewind; a detector cannot."""
+    steps = {"severity_step": severity_step, "last_step": last_step, "resolved_step": resolved_step}
+    assert is_taken_back({"kind": kind} | steps) is expected

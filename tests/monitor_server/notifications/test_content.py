@@ -45,8 +45,12 @@ def test_every_sentence_ends_with_one_mark(summary, read):
 
 
 def test_an_alert_that_a_rewind_has_ended_says_so():
-    """It ended at a step below its own."""
+    """It ended at a step that the run repeated: below its own step, or at the step at which it became critical."""
     assert "from step 3 to step 9." in text(message("it fell", state="resolved", resolved_step=9))
     assert "since step 3 until the run went back to step 1." in text(
         message("it fell", state="resolved", resolved_step=1)
+    )
+    raised = {"severity": "critical", "severity_step": 8, "last_step": 9}
+    assert "since step 3 until the run went back to step 7." in text(
+        message("it fell", state="resolved", resolved_step=7, **raised)
     )
