@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from monitor_server.detection.base_classes.detector import CALIBRATION
 from monitor_server.detection.expected_ranges import ExpectedRange, RunValues
@@ -115,7 +116,12 @@ class AlarmGate(Stateful):
     """Opens an alarm only beyond the calibrated strength, and keeps it open until its detector ends it.
 
     A finding that may not open becomes a warning, or information. Every finding contains the id of the calibration. The
-    built-in calibration changes no finding, except at steps of which only a share was seen.
+    built-in calibration changes no finding, except at steps of which only a share was seen. An alarm that opened at a
+    step which the run repeats is closed, as its alert is.
+
+    Attributes:
+        batch_class: The class of the run.
+        opened: For each severity, the kinds of the open alarms, each with the step at which it opened.
     """
 
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
@@ -123,15 +129,24 @@ class AlarmGate(Stateful):
         self._is_builtin = calibration.id == CALIBRATION
         self._factors: dict[str | None, dict[Severity, float]] = {}  # by class; None for an unknown class
         self.batch_class = BatchClass()
-        self.opened: dict[str, list[str]] = {Severity.WARNING: [], Severity.CRITICAL: []}
+        self.opened: dict[str, dict[str, int]] = {Severity.WARNING: {}, Severity.CRITICAL: {}}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state; older versions saved the kinds without the steps, and those alarms stay open."""
+        super().load(state)
+        self.opened = {
+            severity: dict(kinds) if isinstance(kinds, Mapping) else dict.fromkeys(kinds, -1)
+            for severity, kinds in self.opened.items()
+        }
 
     def update(self, observation: Observation, findings: Sequence[Finding]) -> list[Finding]:
         """Process one step's findings and return them with the severities that the calibration allows."""
         batch_class = self.batch_class.update(observation)
         if not findings:
             for severity in self.opened:
-                self.opened[severity] = []
+                self.opened[severity] = {}
             return []
+        self._close_repeated(observation.step)
         if batch_class not in self._factors:
             profile = self._calibration.profile(batch_class)
             # A critical finding is an alarm as well: it may not open if a warning may not.
@@ -144,14 +159,20 @@ class AlarmGate(Stateful):
         held = {finding.kind for finding in findings}
         for severity, kinds in self.opened.items():
             if kinds and not held.issuperset(kinds):
-                self.opened[severity] = [kind for kind in kinds if kind in held]
+                self.opened[severity] = {kind: since for kind, since in kinds.items() if kind in held}
         return allowed
+
+    def _close_repeated(self, step: int) -> None:
+        """Close the alarms that opened at a step or after it. There are some only if the run went back to the step."""
+        for severity, kinds in self.opened.items():
+            if any(since >= step for since in kinds.values()):
+                self.opened[severity] = {kind: since for kind, since in kinds.items() if since < step}
 
     def _limit(self, finding: Finding, factors: Mapping[Severity, float]) -> Finding:
         kind, severity, opened = finding.kind, finding.severity, self.opened
         while severity in opened and kind not in opened[severity]:
             if finding.strength > factors[severity]:
-                opened[severity].append(kind)
+                opened[severity][kind] = finding.step
             else:
                 severity = BELOW[severity]
         if severity is finding.severity and self._is_builtin:

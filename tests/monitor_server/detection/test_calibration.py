@@ -109,6 +109,39 @@ def test_an_alarm_that_opened_stays_until_its_detector_lets_go():
     assert severities == ["info", "warning", "warning", "warning"]
 
 
+@pytest.mark.parametrize(("back_to", "expected"), [(30, "info"), (32, "info"), (33, "warning"), (35, "warning")])
+def test_an_alarm_that_opened_at_replaced_rows_asks_for_strength_again(back_to, expected):
+    """It opened at step 32 by strength 5, and is found again with 1.25 at the first row after the rewind."""
+    kind = EngineFactory(Calibration(id="own-test", profiles=dict.fromkeys(CLASSES, Profile(warn=3.0))))
+    engine = kind()
+
+    def severities(first, rows, attempt):
+        rows = [{"ratio/ess_frac": ess, "reward/mean": 0.5} for ess in rows]
+        given = [Observation(step=step, attempt=attempt, signals=row) for step, row in enumerate(rows, first)]
+        found = [finding for row in given for finding in engine.update(row).findings]
+        return [str(finding.severity) for finding in found if finding.kind == "off_policy_blowup"]
+
+    assert severities(0, [0.9] * 30 + [0.4, 0.4, 0.1, 0.4, 0.4], 1)[1:] == ["warning"] * 3
+    engine = kind.from_state(json.loads(json.dumps(engine.state())))
+    assert set(severities(back_to, [0.4] * 6, 2)) == {expected}
+
+
+def test_an_alarm_in_the_state_of_an_older_version_stays_open():
+    """That version saved the kinds of the open alarms without the steps at which they opened."""
+    kind = EngineFactory(Calibration(id="own-test", profiles=dict.fromkeys(CLASSES, Profile(warn=3.0))))
+    engine = kind()
+    rows = [Observation(step=s, signals={"ratio/ess_frac": 0.1 if s == 32 else 0.4}) for s in range(30, 36)]
+    for row in rows[:4]:
+        engine.update(row)
+    state = engine.state()
+    assert state["gate"]["opened"] == {"warning": {"off_policy_blowup": 32}, "critical": {}}
+    state["gate"]["opened"] = {"warning": ["off_policy_blowup"], "critical": []}
+    engine = kind.from_state(state)
+    for row in rows[4:]:
+        (finding,) = (each for each in engine.update(row).findings if each.kind == "off_policy_blowup")
+        assert finding.severity is Severity.WARNING
+
+
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), at=st.integers(1, 59))
 def test_a_calibrated_engine_resumes_bit_for_bit(seed, at):
