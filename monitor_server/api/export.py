@@ -172,7 +172,7 @@ def _run_row(store: Store, run_id: str) -> dict[str, Any] | None:
 
 def _heading(row: Mapping[str, Any]) -> dict[str, Any]:
     fields = {name: row[name] for name in ("project", "source", "capability", "world_size", "ended", "started_at")}
-    fields |= {"thinned": True} if row["steps_thinned_to"] else {}
+    fields |= {"thinned": True} if row["has_thinned_steps"] else {}
     return {"run": row["name"]} | fields | {"config": read_object(row["config"] or b"{}")}
 
 
@@ -211,7 +211,7 @@ def _require_unchanged(
     row = reading.runs.row(run_id)
     if row is None:
         raise UnknownRun.by_id(run_id)
-    if row["steps_thinned_to"] and "thinned" not in heading:
+    if row["has_thinned_steps"] and "thinned" not in heading:
         raise Unavailable(f"the steps of run {run_id} were thinned while it was exported; export it again")
     if not set(attempts) <= reading.attempts.ordinals(run_id).keys():
         raise Unavailable(f"the run {run_id} was reset while it was exported; export it again")

@@ -251,8 +251,10 @@ class Retention:
         if removed:
             Compaction(self._connection).remove_range(run_id, begin, end)
         # A slice of the projector that has read the removed steps is refused, and is computed again.
-        thinned = update(runs).where(runs.c.id == run_id).values(steps_thinned_to=end, revision=runs.c.revision + 1)
-        self._connection.execute(thinned)
+        thinned: dict[str, Any] = {"steps_thinned_to": end, "revision": runs.c.revision + 1}
+        if removed:
+            thinned["has_thinned_steps"] = True
+        self._connection.execute(update(runs).where(runs.c.id == run_id).values(thinned))
         return removed, end <= last
 
     def _lock_run(self, query: Select[Any], run_id: str, silent_since: float | None) -> Row[Any] | None:

@@ -23,7 +23,7 @@ __all__ = ["Extension", "Run", "Runs"]
 # Built once: building these takes SQLAlchemy longer than SQLite takes to answer them, and each batch or tick uses them.
 _LABELS = ("title", "tags", "notes", "archived_at")
 _LISTED = ("search_text", "setting", "tagged_owner", "first_tag", "reward", "reward_change")
-_RETENTION = ("compacted_to", "deleted_at", "records_thinned_to", "steps_thinned_to")
+_RETENTION = ("compacted_to", "deleted_at", "records_thinned_to", "steps_thinned_to", "has_thinned_steps")
 _OF_OTHERS = ("number", "config", *_RETENTION, *_LABELS, *_LISTED)
 _WORKED_ON = [column for column in runs.c if column.name not in _OF_OTHERS]
 _LABELLED = select(runs.c.project, runs.c.name, runs.c.title, runs.c.tags).where(runs.c.id == bindparam("run"))

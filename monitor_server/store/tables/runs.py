@@ -1,6 +1,18 @@
 """Runs, their attempts, the names of their signals, and their phases."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, String, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
 
 from monitor_server.store.tables.columns import metadata, run_key
 
@@ -49,7 +61,8 @@ runs = Table(
     # The columns that `repositories.retention` owns.
     Column("deleted_at", Float),  # when its deletion began; no reader and no writer sees the run any more
     Column("records_thinned_to", BigInteger, nullable=False, server_default="0"),  # position in its log
-    Column("steps_thinned_to", BigInteger, nullable=False, server_default="0"),  # every step below is thinned
+    Column("steps_thinned_to", BigInteger, nullable=False, server_default="0"),  # every step below was considered
+    Column("has_thinned_steps", Boolean, nullable=False, server_default=false()),  # whether any of them was removed
     # The columns that people write.
     Column("title", String),  # shown in place of its name
     Column("tags", LargeBinary),  # JSON, a list of texts

@@ -52,6 +52,11 @@ def _share(total):
     return {"loss": {"type": "moments", "sum": total, "count": 1}}
 
 
+def _runs_to_thin(live, **limits):
+    with live.app.state.collector.store.read() as repositories:
+        return repositories.retention.with_steps(**limits)
+
+
 def _tasks_of_runs(policy, repositories):
     """Return the tasks that concern a run; the audit log and silences have a bound of their own."""
     return [task for task in policy.find_tasks(repositories) if task.run_id]
@@ -249,9 +254,10 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
 
 
 def test_who_reads_the_export_of_a_thinned_run_is_told_so(keeping, database_url, clock, tmp_path):
-    """Its phases and alerts may differ; an earlier export and that of a short run have no such note."""
+    """Its phases and alerts may differ. An earlier export has no such note, nor has that of a run that lost nothing."""
     live = keeping(step_days=1.0, thinned_steps=4, stall_minimum_seconds=1e9)
     short = live.run(run="b", records=[_step(step) for step in range(4)])
+    sparse = live.run(run="c", records=[_step(step) for step in range(0, 40, 10)])
     long = live.run(run="a", records=[_step(step) for step in range(20)])
 
     def notes(run_id):
@@ -268,9 +274,10 @@ def test_who_reads_the_export_of_a_thinned_run_is_told_so(keeping, database_url,
     assert notes(long) == [[], []]
     clock.now += 2 * DAY
     eventually(lambda: count_rows(database_url, long)["steps"] < 20)
+    eventually(lambda: _runs_to_thin(live, silent_since=clock.now, most=4) == [])
     lines, columns = notes(long)
     assert lines == columns
-    assert notes(short) == [[], []]
+    assert notes(short) == notes(sparse) == [[], []]
     assert "retention had thinned the steps of this run" in lines[0]
 
 
