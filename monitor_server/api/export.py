@@ -173,6 +173,7 @@ def _run_row(store: Store, run_id: str) -> dict[str, Any] | None:
 def _heading(row: Mapping[str, Any]) -> dict[str, Any]:
     fields = {name: row[name] for name in ("project", "source", "capability", "world_size", "ended", "started_at")}
     fields |= {"thinned": True} if row["has_thinned_steps"] else {}
+    fields |= {"quarantined": True} if row["quarantined_at"] is not None else {}
     return {"run": row["name"]} | fields | {"config": read_object(row["config"] or b"{}")}
 
 
@@ -185,7 +186,8 @@ def _pages(
     """Yield the steps of a run in the order of detection, with the ordinal of their attempt.
 
     Raises:
-        UnknownRun: If the run is deleted meanwhile; `Unavailable` if one of its attempts is removed, or it is thinned.
+        UnknownRun: If the run is deleted meanwhile.
+        Unavailable: If one of its attempts is removed meanwhile, or it is thinned or quarantined.
     """
     given: dict[tuple[int, int], list[StoredAcknowledgement]] = {}
     with store.read() as reading:
@@ -213,6 +215,8 @@ def _require_unchanged(
         raise UnknownRun.by_id(run_id)
     if row["has_thinned_steps"] and "thinned" not in heading:
         raise Unavailable(f"the steps of run {run_id} were thinned while it was exported; export it again")
+    if row["quarantined_at"] is not None and "quarantined" not in heading:
+        raise Unavailable(f"the run {run_id} was quarantined while it was exported; export it again")
     if not set(attempts) <= reading.attempts.ordinals(run_id).keys():
         raise Unavailable(f"the run {run_id} was reset while it was exported; export it again")
 

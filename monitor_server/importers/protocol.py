@@ -62,6 +62,7 @@ class ReadReport:
         numbered_rows: Rows with an impossible step.
         first_numbered: The first of these rows, counted from 1, and the value in place of its step.
         is_thinned: Whether a collector has removed steps of the run, so that the log lacks steps of the live detection.
+        is_quarantined: Whether a collector could not process the run any more, so that the log lacks its later steps.
     """
 
     bytes_read: int = 0
@@ -72,6 +73,7 @@ class ReadReport:
     numbered_rows: int = 0
     first_numbered: tuple[int, float] | None = None
     is_thinned: bool = False
+    is_quarantined: bool = False
 
     def add_repeated(self, row: int, step: int) -> None:
         """Count a row whose values are ignored, because its step already has other values."""
@@ -87,6 +89,11 @@ class ReadReport:
     def notes(self) -> list[str]:
         """Remarks about the steps for readers of the result, each one sentence."""
         notes = []
+        if self.is_quarantined:
+            notes.append(
+                "the collector could not process this run after its last step here, and exported none of its later "
+                "steps; mend the cause that GET /api/v1/runs/{id} names as quarantine_reason, and export the run again"
+            )
         if self.is_thinned:
             notes.append(
                 "retention had thinned the steps of this run before they were exported: phases and alerts may differ "

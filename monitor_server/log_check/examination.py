@@ -28,7 +28,7 @@ class Outcome(StrEnum):
     QUIET = "quiet"
     """The detectors found nothing in the logged signals."""
     NOT_OBSERVED = "not observed"
-    """No signal was logged that a detector reads."""
+    """No signal was logged that a detector reads, or the log lacks the later steps of the run."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Examination:
             return Outcome.CRITICAL
         if self.warn_step is not None:
             return Outcome.WARNING
-        return Outcome.QUIET if self.observed else Outcome.NOT_OBSERVED
+        return Outcome.QUIET if self.observed and not self.report.is_quarantined else Outcome.NOT_OBSERVED
 
     @property
     def step_range(self) -> tuple[int, int]:

@@ -82,30 +82,31 @@ def run(
     except ValueError as failure:
         error(failure)
         return 2
+    scores: dict[str, RunScore] = {}
     try:
-        scores = {
-            f"{log.path} {log.name}": score_run(
-                observe(log.read(ReadReport()), NameMapping(aliases=log.aliases).signals),
-            )
-            for log in find_logs(runs, passed_over=error)
-        }
+        for log in find_logs(runs, passed_over=error):
+            report, name = ReadReport(), f"{log.path} {log.name}"
+            score = score_run(observe(log.read(report), NameMapping(aliases=log.aliases).signals))
+            if not score.steps:
+                error(f"{name} has no logged step, so no threshold can be calibrated on it; it was left out")
+            elif report.is_quarantined:
+                error(f"{name} lacks the steps that its collector could not process, so it is not known to be healthy")
+            else:
+                scores[name] = score
     except OSError as failure:
         error(failure)
         return 2
-    for name in [name for name, score in scores.items() if not score.steps]:
-        error(f"{name} has no logged step, so no threshold can be calibrated on it; it was left out")
-        del scores[name]
-    report = calibrate(scores, warn=warn, page=page, steps_per_page=budget)
-    say("\n".join(printable(line) for line in report.lines))
-    if report.calibration is None:
+    result = calibrate(scores, warn=warn, page=page, steps_per_page=budget)
+    say("\n".join(printable(line) for line in result.lines))
+    if result.calibration is None:
         return 2
-    content = _content(report.calibration) | {"share_warned": warn, "share_paged": page}
+    content = _content(result.calibration) | {"share_warned": warn, "share_paged": page}
     try:
         write.write_text(json.dumps(content, indent=1) + "\n")
     except OSError as failure:
         error(f"--write must name a file that can be written: {failure}")
         return 2
-    say(f"{report.calibration.id} written to {write}; RLVITALS_CALIBRATION={write} uses it")
+    say(f"{result.calibration.id} written to {write}; RLVITALS_CALIBRATION={write} uses it")
     return 0
 
 

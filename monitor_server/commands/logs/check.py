@@ -166,7 +166,7 @@ def _examine(
                 passed_over.append(f"{log.path} was passed over: {failure}")
                 error(passed_over[-1])
     if not any(each.rows for each in found):
-        problems = "".join(f"; {problem}" for each in found for problem in each.report.problems[:1])
+        problems = "".join(f"; {line}" for each in found for line in [*each.report.problems, *each.report.notes][:1])
         raise LogError(
             f"{logs[0].path} must hold at least one logged step; none was found in it as {logs[0].format}{problems}"
         )

@@ -50,6 +50,12 @@ def _heading(line: bytes) -> dict[str, Any] | None:
     return row if row is not None and EXPORT_KEY in row else None
 
 
+def _take_heading(heading: Mapping[str, Any], report: ReadReport) -> None:
+    """Note which steps of a run its file lacks."""
+    report.is_thinned = heading.get("thinned") is True
+    report.is_quarantined = heading.get("quarantined") is True
+
+
 def _read_lines(path: Path, start: Position, report: ReadReport) -> Iterator[Row]:
     """Yield the steps of the run that begins at a position."""
     for position, line in lines_from(path, report, start):
@@ -57,7 +63,7 @@ def _read_lines(path: Path, start: Position, report: ReadReport) -> Iterator[Row
         if heading is not None:
             if position != start:
                 return
-            report.is_thinned = heading.get("thinned") is True
+            _take_heading(heading, report)
             continue
         place, row = f"line {position.line + 1}", _object(line)
         if row is None:
@@ -88,7 +94,7 @@ class ExportedParquet:
         with _parquet_file(path) as file:
             headings = _headings(file, path)
         for name, heading in headings.items():
-            read = partial(_read_parquet, path, name, heading.get("thinned") is True)
+            read = partial(_read_parquet, path, name, heading)
             yield RecordedLog(name=name, path=path, format=self.name, read=read)
 
 
@@ -106,13 +112,13 @@ def _headings(file: Any, path: Path) -> dict[str, dict[str, Any]]:  # noqa: ANN4
         raise LogError(f"{path} must be a file of `rlvitals export`: its metadata cannot be read") from error
 
 
-def _read_parquet(path: Path, run: str, is_thinned: bool, report: ReadReport) -> Iterator[Row]:  # noqa: FBT001 - bound by `partial`
+def _read_parquet(path: Path, run: str, heading: Mapping[str, Any], report: ReadReport) -> Iterator[Row]:
     import pyarrow as pa  # noqa: PLC0415 - an extra, which has already read the names of the runs
     import pyarrow.compute as pc  # noqa: PLC0415 - an extra
 
     place = 0
     with _parquet_file(path) as file:
-        report.is_thinned = is_thinned
+        _take_heading(heading, report)
         try:
             for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=_groups_with(file.metadata, run)):
                 report.bytes_read += batch.nbytes

@@ -34,6 +34,11 @@ def heading(found: Examination) -> str:
 
 def verdict(found: Examination) -> str:
     """Return the verdict in one or two sentences."""
+    if found.outcome is Outcome.NOT_OBSERVED and found.observed:
+        return (
+            f"No alarm up to step {found.last_step}. The collector could not process the run after that step, so "
+            "nothing can be said about the rest of it."
+        )
     if found.outcome is Outcome.NOT_OBSERVED:
         return "Nothing that a detector reads was logged, so nothing can be said about this run."
     if found.outcome is Outcome.QUIET:

@@ -1,10 +1,16 @@
 """A run that cannot be processed affects no other run, and an alert, a metric and readyz report it."""
 
+import json
+
 import pytest
 import sqlalchemy
 
+from monitor_server.commands.logs.check import EXIT_NOT_OBSERVED
+from monitor_server.commands.main import main
 from monitor_server.ingest.reset import reset_run
-from tests.live import eventually
+from monitor_server.log_check import assert_healthy
+from monitor_server.settings import Settings
+from tests.live import eventually, serving
 from trainer_hooks import wire
 
 SHARD = {"run": "sick", "world_size": 2}
@@ -33,11 +39,11 @@ def database(database_url):
     engine.dispose()
 
 
-def _set_body(database, run_id, body):
-    """Write the bytes of the run's first record."""
+def _set_body(database, run_id, body, *, step=0):
+    """Write the bytes of the record of the first rank at a step."""
     database.execute(
-        sqlalchemy.text("UPDATE records SET body = :body WHERE run_id = :run AND step = 0 AND rank = 0"),
-        {"body": body, "run": run_id},
+        sqlalchemy.text("UPDATE records SET body = :body WHERE run_id = :run AND step = :step AND rank = 0"),
+        {"body": body, "run": run_id, "step": step},
     )
 
 
@@ -105,3 +111,28 @@ def test_a_damaged_pace_is_learned_anew(start_collector, scripted, clock, databa
     live.send(run="r", records=[{"step": 1, "scalars": {"a": 1.0}}])
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1)
     assert _ready(live) == (200, {"status": "ok", "quarantined_runs": 0, "failing_channels": 0})
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_the_export_of_a_quarantined_run_is_never_healthy(start_collector, database, tmp_path, capsys, form):
+    """The file lacks the steps that were not processed: `check` observes nothing, and `calibrate` learns nothing."""
+    rows = [{"step": step, "scalars": {"reward/mean": 0.5}} for step in range(31)]
+    url = database.engine.url.render_as_string(hide_password=False)
+    with serving(Settings(database_url=url, dashboard="", tick_seconds=0.1)) as first:
+        run_id = first.run(run="sick", records=rows[:30])
+        eventually(lambda: first.get(f"/runs/{run_id}")["last_step"] == 29)
+    damage = sqlalchemy.text("UPDATE detector_states SET state = :state WHERE run_id = :run")
+    database.execute(damage, {"state": b"\xc1", "run": run_id})
+    live = start_collector()
+    live.send(run="sick", records=rows[30:])
+    eventually(lambda: live.get(f"/runs/{run_id}")["quarantine_reason"])
+    file = tmp_path / f"run.{form}"
+    file.write_bytes(live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export", fields={"format": form}).data)
+    assert main(["check", str(file), "--json", "--fail-on", "critical"]) == EXIT_NOT_OBSERVED
+    (found,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (found["outcome"], found["last_step"]) == ("not observed", 29)
+    assert "No alarm up to step 29. The collector could not process the run after that step" in found["verdict"]
+    with pytest.raises(AssertionError, match="exported none of its"):
+        assert_healthy(file)
+    main(["calibrate", str(file), "--write", str(tmp_path / "own.json")])
+    assert "it is not known to be healthy" in capsys.readouterr().err
