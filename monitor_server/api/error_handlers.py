@@ -1,6 +1,7 @@
 """Answers every error of a route in one shape: ``{"error": class name, "detail": message}``."""
 
 import logging
+import sys
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -31,6 +32,10 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 NOBODY_LISTENS = 499  # the client has disconnected, so nobody receives the answer; this is not an error
+_UNREADABLE_BODY = (
+    "the body must be JSON text in UTF-8 that is nested at most some hundred deep, and whose integers have at most "
+    f"{sys.get_int_max_str_digits()} digits; the routes and their fields are in docs/api.md"
+)
 _NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed"}
 
 
@@ -72,6 +77,7 @@ def install_error_handlers(app: FastAPI) -> None:
         if not isinstance(error, HTTPException):
             raise error
         details = {
+            400: _UNREADABLE_BODY if isinstance(error.__cause__, ValueError | RecursionError) else str(error.detail),
             404: f"nothing is served at {request.url.path}; see /docs",
             405: f"{request.method} is not served at {request.url.path}; see /docs",
         }
@@ -82,8 +88,7 @@ def install_error_handlers(app: FastAPI) -> None:
     async def invalid_request(_: Request, error: Exception) -> JSONResponse:
         if not isinstance(error, RequestValidationError):
             raise error
-        located = (f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())
-        return _response(422, "InvalidField", "; ".join(located))
+        return _response(422, "InvalidField", "; ".join(map(_located, error.errors())))
 
     async def client_disconnected(_: Request, __: Exception) -> Response:
         return Response(status_code=NOBODY_LISTENS)
@@ -100,6 +105,13 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid_request)
     app.add_exception_handler(ClientDisconnect, client_disconnected)
     app.add_exception_handler(Exception, answer_unexpected)
+
+
+def _located(item: Mapping[str, Any]) -> str:
+    """Return one error of a request with its place: a field, or the character at which the body is no JSON."""
+    if item["type"] == "json_invalid":
+        return f"the body must be JSON, got an error at character {item['loc'][-1]}: {item['ctx']['error']}"
+    return f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}"
 
 
 def _response(status: int, error: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

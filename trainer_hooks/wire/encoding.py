@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -72,11 +73,43 @@ def decode_batch(body: bytes, media_type: str = MSGPACK) -> Batch:
         return _BATCHES.decode(body)
     try:
         loaded = json.loads(body)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise msgspec.DecodeError(f"JSON is malformed: {error}") from error
+    except ValueError as error:
+        raise msgspec.DecodeError(f"JSON is malformed: {_long_number(body) or error}") from error
     if isinstance(loaded, dict) and isinstance(loaded.get("records"), list):
         loaded["records"] = [msgspec.Raw(json.dumps(spell_non_finite(record)).encode()) for record in loaded["records"]]
     return msgspec.convert(loaded, Batch, strict=False)
+
+
+class _LongNumber:
+    """Stands for an integer with more digits than Python reads."""
+
+    def __init__(self, digits: int) -> None:
+        self.digits = digits
+
+
+def _long_number(body: bytes) -> str | None:
+    """Return the refusal of a JSON text for an integer with too many digits, with its place; None without one."""
+    most = sys.get_int_max_str_digits()
+
+    def read(spelled: str) -> int | _LongNumber:
+        digits = len(spelled.lstrip("-"))
+        return 0 if digits <= most else _LongNumber(digits)
+
+    try:
+        waiting: list[tuple[str, Any]] = [("$", json.loads(body, parse_int=read))]
+    except ValueError:
+        return None
+    while waiting:
+        place, node = waiting.pop()
+        if isinstance(node, _LongNumber):
+            return (
+                f"an integer must have at most {most} digits, got one of {node.digits} at {place}; send a smaller one"
+            )
+        items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+        waiting += [(f"{place}.{key}" if isinstance(node, dict) else f"{place}[{key}]", item) for key, item in items]
+    return None
 
 
 def without_config(body: bytes) -> bytes | None:

@@ -25,6 +25,23 @@ PATHS = [
 
 
 @pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (b'{"reason": ', 422, "the body must be JSON, got an error at character 11: Expecting value"),
+        (b'{"ends_at": %s}' % (b"9" * 4_301), 400, "whose integers have at most 4300 digits"),
+        (b"[" * 100_000, 400, "nested at most some hundred deep"),
+        (b'{"reason": "\xff"}', 400, "the body must be JSON text in UTF-8"),
+    ],
+)
+def test_a_body_that_is_no_json_is_refused_with_what_must_hold(collector, body, status, says):
+    """It is refused before any field is read, by words of our own."""
+    headers = {"Content-Type": "application/json"}
+    answer = collector.pool.request("POST", f"{collector.url}/api/v1/silences", body=body, headers=headers)
+    assert answer.status == status
+    assert says in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
     ("method", "path", "status", "error"),
     [
         ("GET", "/api/v1/runs/nobody", 404, "UnknownRun"),

@@ -19,6 +19,7 @@ BODY = json.dumps(GOOD).encode()
 PACKED = zstandard.compress(BODY)
 BOMB = zstandard.compress(bytes(200 * 1024 * 1024))
 NEWER = wire.SCHEMA_VERSION + 1
+LONG_NUMBER = BODY[:-2] + b', {"step": 1, "scalars": {"b": %s}}]}' % (b"9" * 4_301)
 GZIP_BOMB = gzip.compress(bytes(200 * 1024 * 1024), compresslevel=1, mtime=0)
 
 
@@ -32,6 +33,8 @@ def _with(**fields):
         (b"", wire.JSON, None, 400, "MalformedBody", "JSON"),
         (BODY[:-5], wire.JSON, None, 400, "MalformedBody", "JSON"),
         (b"[" * 100_000, wire.JSON, None, 400, "MalformedBody", "JSON"),
+        (LONG_NUMBER, wire.JSON, None, 400, "MalformedBody", "digits, got one of 4301 at $.records[1].scalars.b"),
+        (LONG_NUMBER[:-1], wire.JSON, None, 400, "MalformedBody", "JSON is malformed"),
         (b"[1, 2]", wire.JSON, None, 422, "InvalidField", "object"),
         (msgspec.msgpack.encode(GOOD)[:-3], wire.MSGPACK, None, 400, "MalformedBody", "truncated"),
         (b"\xc1", wire.MSGPACK, None, 400, "MalformedBody", "msgpack"),
