@@ -26,22 +26,23 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None =
     warns: list[int] = []
     pages: list[int] = []
     opened: list[Finding] = []
-    held: set[tuple[str, Severity]] = set()
-    was_warned, was_paged, rows, drift_input = False, False, 0, DriftInput.METRICS
+    held: dict[tuple[str, Severity], int] = {}  # each with the step at which it began
+    rows, drift_input = 0, DriftInput.METRICS
     for observation in steps:
         rows += 1
         assessment = engine.update(observation)
         found = assessment.findings
         drift_input = min(drift_input, assessment.drift_input, key=list(DriftInput).index)
+        # What began at a step that the run repeats is found anew, as its alert opens anew.
+        held = {which: since for which, since in held.items() if since < observation.step}
+        before = {severity for _, severity in held}
         severities = {finding.severity for finding in found}
-        paged, warned = Severity.CRITICAL in severities, bool(severities - {Severity.INFO})
-        if warned and not was_warned:
+        if severities - {Severity.INFO} and not before - {Severity.INFO}:
             warns.append(observation.step)
-        if paged and not was_paged:
+        if Severity.CRITICAL in severities - before:
             pages.append(observation.step)
         opened += [finding for finding in found if (finding.kind, finding.severity) not in held]
-        held = {(finding.kind, finding.severity) for finding in found}
-        was_warned, was_paged = warned, paged
+        held = {(each.kind, each.severity): held.get((each.kind, each.severity), each.step) for each in found}
     return {
         "run": name,
         "warn_step": min(warns, default=None),

@@ -12,7 +12,7 @@ from monitor_server.importers.protocol import ReadReport, RecordedLog
 from monitor_server.importers.steps import observe
 from monitor_server.log_check.traces import Trace
 
-__all__ = ["Examination", "FindingPeriod", "Outcome", "PhaseSpan", "examine"]
+__all__ = ["Examination", "Examiner", "FindingPeriod", "Outcome", "PhaseSpan", "examine"]
 
 MAX_EPISODES = 1000
 # The time between two logged steps is their median over this many; a pause over a night has no effect.
@@ -193,7 +193,8 @@ class Examiner:
         held: dict[str, FindingPeriod] = {}
         for finding in findings:
             episode = self._open.get(finding.kind)
-            if episode is None or finding.severity.rank > episode.finding.severity.rank:
+            is_repeated = episode is not None and episode.finding.step >= step  # the run went back
+            if episode is None or is_repeated or finding.severity.rank > episode.finding.severity.rank:
                 episode = FindingPeriod(finding=finding, last_step=step)
                 if len(self._found.episodes) < MAX_EPISODES:
                     self._found.episodes.append(episode)

@@ -3,12 +3,13 @@
 import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 from monitor_server.durations import HOUR_SECONDS
 
-__all__ = ["Alarms", "JudgedRun", "Measures", "find_worse", "measure", "page_episodes"]
+__all__ = ["Alarms", "CriticalAlert", "JudgedRun", "Measures", "find_worse", "measure", "page_episodes"]
 
 NIGHT_ENDS, NIGHT_BEGINS = 7, 22  # hours of the local day
 
@@ -19,6 +20,36 @@ class Alarms:
 
     pages: Sequence[int]
     is_warned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalAlert:
+    """A critical alert of a collector.
+
+    Attributes:
+        kind: Its kind.
+        opened_step: The step at which it opened.
+        severity_step: The step since which it is critical.
+        end_step: The last step at which it held, or the one at which it was resolved; None while it is open.
+        is_taken_back: Whether it ended because the run went back.
+    """
+
+    kind: str
+    opened_step: int
+    severity_step: int
+    end_step: int | None
+    is_taken_back: bool = False
+
+    @classmethod
+    def of_item(cls, item: Mapping[str, Any]) -> Self:
+        """Build it from an alert of the API; one that a rewind has ended held up to the rewind."""
+        end = item["last_step"] if item["is_taken_back"] else item["resolved_step"]
+        return cls(item["kind"], item["opened_step"], item["severity_step"], end, item["is_taken_back"])
+
+    @property
+    def until(self) -> float:
+        """The end as a number: infinite while it is open."""
+        return math.inf if self.end_step is None else self.end_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +93,46 @@ class Measures:
     gpu_hours: float | None
 
 
-def page_episodes(alerts: Sequence[tuple[int, int | None]]) -> list[int]:
-    """Return the steps at which pages open, from the first and the last step of each critical alert.
+def page_episodes(alerts: Iterable[CriticalAlert]) -> list[int]:
+    """Return the steps at which pages open, from the critical alerts of a run in the order in which they opened.
 
-    A critical alert that begins while another one holds belongs to the same page. None is an alert without an end.
+    A critical alert that begins while another one holds belongs to the same page. After a rewind the steps begin again,
+    and with them the pages: what was found before holds no longer, and an alert that is found again is another page.
 
-    >>> page_episodes([(10, 20), (15, 30), (40, None)])
+    >>> first, second = CriticalAlert("a", 10, 10, 20), CriticalAlert("b", 15, 15, 30)
+    >>> page_episodes([first, second, CriticalAlert("a", 40, 40, None)])
     [10, 40]
     """
     opened: list[int] = []
-    until = -math.inf
-    for begin, end in sorted(alerts, key=lambda alert: alert[0]):
-        if begin > until:
-            opened.append(begin)
-        until = max(until, math.inf if end is None else end)
+    for passage in _passages(alerts):
+        until = -math.inf
+        for alert in sorted(passage, key=lambda alert: alert.severity_step):
+            if alert.severity_step > until:
+                opened.append(alert.severity_step)
+            until = max(until, alert.until)
     return opened
+
+
+def _passages(alerts: Iterable[CriticalAlert]) -> list[list[CriticalAlert]]:
+    """Divide alerts where the run went back between two of them.
+
+    It went back if the steps of the alerts do, if an alert of the same kind held at the step, or if an alert lasts
+    longer than one that a rewind has ended. Two rewinds without any of these signs are one passage.
+    """
+    passages: list[list[CriticalAlert]] = []
+    for alert in alerts:
+        passage = passages[-1] if passages else []
+        goes_back = any(
+            alert.opened_step < each.opened_step
+            or (alert.kind == each.kind and alert.opened_step <= each.until)
+            or (each.is_taken_back and not alert.is_taken_back and alert.until > each.until)
+            for each in passage
+        )
+        if goes_back or not passage:
+            passages.append([alert])
+        else:
+            passage.append(alert)
+    return passages
 
 
 def measure(runs: Sequence[JudgedRun], version: str, *, gpus: float) -> Measures:

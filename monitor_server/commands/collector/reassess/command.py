@@ -12,6 +12,7 @@ from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, download, fetch_items, fetch_json, path_part
 from monitor_server.commands.collector.reassess.alarm_comparison import (
     Alarms,
+    CriticalAlert,
     JudgedRun,
     Measures,
     find_worse,
@@ -83,7 +84,7 @@ def _replay(
     except (LogError, ValueError) as failure:
         raise CommandError(f"the export of run {listed['id']} must be readable, got: {failure}") from failure
     found = backtest(listed["name"], steps, engine=Engine(calibration))
-    critical = [(a["severity_step"], a["resolved_step"]) for a in alerts if a["severity"] == "critical"]
+    critical = [CriticalAlert.of_item(alert) for alert in reversed(alerts) if alert["severity"] == "critical"]
     failed = [judgement["failed_at"] for judgement in judged if judgement["failed_at"] is not None]
     return JudgedRun(
         name=f"{listed['project']}/{listed['name']}",

@@ -3,11 +3,17 @@
 import gzip
 import json
 import math
+from pathlib import Path
+
+import pytest
 
 from monitor_server.commands.main import main
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
+from monitor_server.importers.mapping import NameMapping
+from monitor_server.importers.protocol import Log, ReadReport
 from monitor_server.log_check.backtest import backtest
+from monitor_server.log_check.examination import Examination, Examiner
 
 
 def rows(dies_at=None):
@@ -98,3 +104,19 @@ def test_it_says_what_the_engine_says():
     engine = Engine()
     warned = [o.step for o in run_steps if any(f.severity != "info" for f in engine.update(o).findings)]
     assert backtest("x", run_steps)["warn_step"] == min(warned) == 25
+
+
+@pytest.mark.parametrize(("back_to", "pages"), [(15, [20, 15]), (20, [20, 20]), (21, [20])])
+def test_what_is_found_again_after_a_rewind_is_another_page(back_to, pages):
+    """The gradient is NaN from step 20 on, and at once after the rewind: the collector opens another alert as well."""
+    first = [Observation(step=step, signals={"grad/norm": math.nan if step >= 20 else 1.0}) for step in range(30)]
+    again = [Observation(step=step, attempt=2, signals={"grad/norm": math.nan}) for step in range(back_to, 30)]
+    found = backtest("r", [*first, *again])
+    assert (found["pages"], found["warns"]) == (pages, pages)
+    assert [(finding["kind"], finding["step"]) for finding in found["findings"]] == [("non_finite", at) for at in pages]
+    log = Log(name="r", path=Path("r"), format="rows", read=lambda _: iter(()))
+    examination = Examination(log=log, mapping=NameMapping(), report=ReadReport())
+    examiner = Examiner(examination, Engine())
+    for row in [*first, *again]:
+        examiner.take(row)
+    assert [episode.finding.step for episode in examination.episodes] == pages

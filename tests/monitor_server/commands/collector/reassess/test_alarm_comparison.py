@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from monitor_server.commands.collector.reassess.alarm_comparison import (
     Alarms,
+    CriticalAlert,
     JudgedRun,
     find_worse,
     measure,
@@ -97,6 +98,27 @@ def test_what_has_no_times_is_not_observed():
 
 def test_alerts_that_overlap_are_one_page():
     """A second kind that begins while the first holds, or at the step where it ends, opens no further page."""
-    assert page_episodes([(10, 20), (20, 30), (31, 40)]) == [10, 31]
-    assert page_episodes([(10, None), (50, 60)]) == [10]
+    first, second, third = (CriticalAlert(kind, at, at, at + 10) for kind, at in (("a", 10), ("b", 20), ("c", 31)))
+    assert page_episodes([first, second, third]) == [10, 31]
+    assert page_episodes([CriticalAlert("a", 10, 10, None), CriticalAlert("b", 50, 50, 60)]) == [10]
+    assert page_episodes([CriticalAlert("a", 5, 40, 60), CriticalAlert("b", 20, 20, 30)]) == [20, 40]
     assert page_episodes([]) == []
+
+
+@pytest.mark.parametrize(
+    ("alerts", "pages"),
+    [
+        # The run went back from 120 to 80: what opened at 100 ended there, and the run is paged again at 95.
+        ([("a", 100, 120, True), ("a", 95, 130, False)], [100, 95]),
+        ([("a", 100, 120, True), ("b", 95, 98, False)], [100, 95]),
+        ([("a", 100, 120, True), ("a", 105, 110, False)], [100, 105]),
+        ([("a", 100, 120, True), ("b", 110, None, False)], [100, 110]),
+        # Both are resolved before the run goes back.
+        ([("a", 50, 60, False), ("a", 55, 58, False)], [50, 55]),
+        # Two alerts of one passage are one page, also where the rewind ends both.
+        ([("a", 100, 120, True), ("b", 110, 120, True)], [100]),
+    ],
+)
+def test_a_page_does_not_outlast_a_rewind(alerts, pages):
+    """The steps begin again at the rewind, so a page after it is another one, as its alert and its message are."""
+    assert page_episodes(CriticalAlert(kind, at, at, end, back) for kind, at, end, back in alerts) == pages
