@@ -21,8 +21,7 @@ from monitor_server.store.repositories.responses import StoredResponse
 __all__ = ["Attribution", "ResponsePairs", "attribution", "response_pairs"]
 
 MAX_RESPONSES = 400  # the newest before the alert; these are eight steps of many ranks
-DENSE_STEPS = 2 * ROWS
-SPARSE_STEPS = 50 * DENSE_STEPS  # of a run that records few of its steps
+MAX_ROWS = 2 * ROWS
 
 Ranges = Mapping[int, tuple[int, int]]
 """The first and the last stored step of each attempt."""
@@ -94,19 +93,10 @@ def attribution(reading: Repositories, alert: Alert) -> Attribution:
     found = explain(
         kind=alert.kind,
         opened_step=alert.opened_step,
-        signals=_signals(reading, alert) if then is None else _signals_then(reading, alert, then, ranges),
+        signals=_signals(reading, alert, ranges, up_to_attempt=max(ranges, default=0) if then is None else then),
         responses=[_build_sampled(one) for one in stored],
     )
     return _shape_answer(reading, alert, found, {_id(one): one for one in stored})
-
-
-def _signals(reading: Repositories, alert: Alert) -> dict[str, Signal]:
-    """Read the vital signals up to the alert: two steps for each row, or all steps if those give too few rows."""
-    start = max(0, alert.opened_step - DENSE_STEPS)
-    columns = reading.series.read(alert.run_id, list(VITALS), from_step=start, to_step=alert.opened_step)
-    if start and max(len(column.steps) for column in columns) < ROWS:
-        columns = reading.series.read(alert.run_id, list(VITALS), to_step=alert.opened_step)
-    return {column.signal: (column.steps, column.values) for column in columns}
 
 
 def _replaced_since(reading: Repositories, alert: Alert, ranges: Ranges) -> int | None:
@@ -117,19 +107,20 @@ def _replaced_since(reading: Repositories, alert: Alert, ranges: Ranges) -> int 
     return then
 
 
-def _signals_then(reading: Repositories, alert: Alert, then: int, ranges: Ranges) -> dict[str, Signal]:
-    """Read the vital signals up to the alert from the attempts that there were by then."""
-    names, rows = list(VITALS), dict[int, tuple[float | None, ...]]()
-    for reach in (DENSE_STEPS, SPARSE_STEPS):
-        start = max(0, alert.opened_step - reach)
-        for attempt, (first, last) in sorted(ranges.items()):
-            if attempt <= then and last >= start and first <= alert.opened_step:
-                read = reading.steps.columns(
-                    alert.run_id, attempt, names, from_step=start, to_step=alert.opened_step, limit=reach + 1
-                )
-                rows |= zip(read.steps, zip(*read.values, strict=True), strict=True)
-        if len(rows) >= ROWS or not start:
-            break
+def _signals(reading: Repositories, alert: Alert, ranges: Ranges, *, up_to_attempt: int) -> dict[str, Signal]:
+    """Read the vital signals up to the alert as they were in an attempt: the newest rows of it and of those before it.
+
+    There are two rows for each that an explanation reads, because a signal may be observed at every second one only.
+    """
+    names, rows, last = list(VITALS), dict[int, tuple[float | None, ...]](), alert.opened_step
+    for attempt in sorted((attempt for attempt in ranges if attempt <= up_to_attempt), reverse=True):
+        first = ranges[attempt][0]
+        if first <= last and len(rows) < MAX_ROWS:
+            read = reading.steps.columns(
+                alert.run_id, attempt, names, from_step=first, to_step=last, limit=MAX_ROWS - len(rows), from_end=True
+            )
+            rows |= zip(read.steps, zip(*read.values, strict=True), strict=True)
+            last = first - 1
     return {name: _observed_signal(rows, place) for place, name in enumerate(names)}
 
 

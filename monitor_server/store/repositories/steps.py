@@ -138,15 +138,26 @@ class Steps:
         """Return the lowest and the highest step of each attempt that has some."""
         query = (
             select(steps.c.attempt, func.min(steps.c.step), func.max(steps.c.step))
-            .where(steps.c.run_id == run_id)
+            .where(steps.c.run_id == run_id, is_kept(steps.c.attempt, run_id))
             .group_by(steps.c.attempt)
         )
         return {attempt: (first, last) for attempt, first, last in self._connection.execute(query)}
 
     def columns(
-        self, run_id: str, attempt: int, names: Sequence[str], *, from_step: int, to_step: int, limit: int
+        self,
+        run_id: str,
+        attempt: int,
+        names: Sequence[str],
+        *,
+        from_step: int,
+        to_step: int,
+        limit: int,
+        from_end: bool = False,
     ) -> StepColumns:
-        """Return some signals of the steps of one attempt, in ascending order; only the requested signals are read."""
+        """Return some signals of the steps of one attempt, in ascending order; only the requested signals are read.
+
+        There are at most ``limit`` steps: the first ones, or the last ones if they are read ``from_end``.
+        """
         places = {name: place for place, name in enumerate(self.signals(run_id)) if name in names}
         # One place of the packed row, which is empty if the row ends before it.
         parts = [
@@ -158,10 +169,11 @@ class Steps:
             select(steps.c.step, steps.c.time, *parts)
             .where(steps.c.run_id == run_id, steps.c.attempt == attempt)
             .where(steps.c.step >= from_step, steps.c.step <= to_step)
-            .order_by(steps.c.step)
+            .order_by(steps.c.step.desc() if from_end else steps.c.step)
             .limit(limit)
         )
         rows = self._connection.execute(query).all()
+        rows = rows[::-1] if from_end else rows
         read: list[list[float | None]] = []
         column = 2
         for name in names:

@@ -70,6 +70,21 @@ def test_an_alert_is_explained_as_before_after_the_run_has_gone_back(explained):
     assert after == before
 
 
+@pytest.mark.parametrize("stride", [1, 10, 512])
+def test_the_rows_that_explain_an_alert_do_not_depend_on_the_distance_of_steps(start_collector, scripted, stride):
+    """A trainer may record few of its steps or count samples, and may have gone on in a second attempt."""
+    live = start_collector(engine=scripted)
+    rows = [
+        {"step": stride * row, "scalars": {"page": float(row == 290), "entropy/mean": 0.3 if row < 200 else 0.9}}
+        for row in range(300)
+    ]
+    run_id = live.run(run="sparse", records=rows[:150])
+    live.send(run="sparse", attempt=2, records=rows[150:])
+    (alert,) = eventually(lambda: live.get(f"/runs/{run_id}/alerts")["items"])
+    (moved,) = live.get(f"/alerts/{alert['id']}/attribution")["moved"]
+    assert (moved["signal"], moved["onset"]) == ("entropy/mean", [stride * 200, stride * 201])
+
+
 def test_an_unknown_alert_is_refused(collector):
     """Both routes answer 404."""
     for path in ("alerts/nobody", "alerts/nobody/attribution"):
