@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
+from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.alerts.stages import is_taken_back
 from monitor_server.attribution.remedies import remedies
 from monitor_server.detection.protocol import Severity
+from monitor_server.notifications.messages.first_steps import first_steps
 from monitor_server.text_safety.printable import printable
 
 __all__ = [
@@ -180,12 +182,17 @@ def _lines(
     alert: Mapping[str, Any], *, escape: Callable[[str], str], heading: Callable[[str], str], link: Callable[[str], str]
 ) -> list[str]:
     changes = " and ".join(CHANGES[change] for change in alert["changes"])
+    if alert.get("reopened_from"):
+        changes = changes.replace(CHANGES["opened"], "opened again")
     lines = [heading(escape(f"{harmless(alert['kind'])} ({alert['severity']}) {changes}"))]
-    lines.append(escape(f"Run {harmless(alert['run'])} of project {harmless(alert['project'])}, {_steps(alert)}."))
+    opened = f"Opened at {datetime.fromtimestamp(alert['opened_at'], tz=UTC):%Y-%m-%d %H:%M} UTC."
+    lines.append(
+        escape(f"Run {harmless(alert['run'])} of project {harmless(alert['project'])}, {_steps(alert)}. {opened}")
+    )
     lines.append(escape(sentence(f"Evidence: {harmless(alert['summary'], longest=LONGEST_SUMMARY)}")))
     if alert["state"] == "firing":
         todo = " ".join(f"{each['change']}. {each['how']}" for each in alert["remedies"])
-        lines.append(escape(f"What to do: {todo or 'look at the evidence; no remedy is known for this kind.'}"))
+        lines.append(escape(f"What to do: {todo or first_steps(alert['kind'])}"))
     return [*lines, link(alert["url"]), *_links(alert, escape=escape, link=link)]
 
 
@@ -204,7 +211,11 @@ def _steps(alert: Mapping[str, Any]) -> str:
     if (end := alert["resolved_step"]) is not None:
         if alert.get("is_taken_back"):  # a message that an older version has formed does not say it
             return f"{since} until the run went back to step {end}"
+        if is_clock_kind(alert["kind"]):
+            return f"after step {alert['opened_step']}; it has reached step {end}"
         return f"from step {alert['opened_step']} to step {end}"
+    if is_clock_kind(alert["kind"]):
+        return f"after step {alert['opened_step']}"
     if alert["severity_step"] != alert["opened_step"]:
         return f"{since}, {alert['severity']} since step {alert['severity_step']}"
     return since
@@ -213,7 +224,7 @@ def _steps(alert: Mapping[str, Any]) -> str:
 def _alert_item(row: Mapping[str, Any], public_url: str) -> dict[str, Any]:
     names = (
         "id", "run_id", "run", "project", "kind", "severity", "state", "phase", "opened_step", "severity_step",
-        "last_step", "resolved_step", "opened_at", "summary", "acknowledged_by",
+        "last_step", "resolved_step", "opened_at", "summary", "acknowledged_by", "reopened_from",
     )  # fmt: skip
     known = [
         {"change": remedy.change, "how": remedy.how, "source": remedy.source} for remedy in remedies(row["kind"])

@@ -8,6 +8,7 @@ ROW = {
     "id": "a", "run_id": "r", "run": "r", "project": "p", "kind": "death_spiral", "severity": "warning",
     "state": "firing", "phase": "decay", "opened_step": 3, "severity_step": 3, "last_step": 3, "resolved_step": None,
     "opened_at": 0.0, "acknowledged_by": None, "change": "opened", "instead_of": None,
+    "reopened_from": None,
 }  # fmt: skip
 
 
@@ -54,3 +55,33 @@ def test_an_alert_that_a_rewind_has_ended_says_so():
     assert "since step 3 until the run went back to step 7." in text(
         message("it fell", state="resolved", resolved_step=7, **raised)
     )
+
+
+def test_a_message_states_when_the_alert_opened_and_that_it_was_there_before():
+    """A message may arrive a day late, and an engineer who went back must read that it is the same failure again."""
+    written = text(message("it fell", reopened_from="b", opened_at=1_700_000_000.0))
+    assert "death_spiral (warning) opened again" in written
+    assert "since step 3. Opened at 2023-11-14 22:13 UTC." in written
+    assert "opened again" not in text(message("it fell"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        ("trainer_lost", "What to do: check whether the job ran out of memory"),
+        ("telemetry_stale", "What to do: check whether the trainer lives"),
+        ("monitor_degraded", "What to do: read the traceback in the collector's log"),
+        ("plateau", "What to do: look at the evidence"),
+    ],
+)
+def test_every_message_states_what_to_do_first(kind, first):
+    """A lost trainer and a run that is not processed have no remedy in the training, and something to be done."""
+    assert first in text(message("it is gone", kind=kind))
+
+
+def test_the_steps_of_a_silence_are_those_around_it():
+    """It is found after the last step; the trainer has made 30 steps when the alert is resolved."""
+    silence = {"kind": "telemetry_stale", "opened_step": 103, "severity_step": 103, "last_step": 103}
+    assert "of project p, after step 103." in text(message("no step", **silence))
+    ended = text(message("no step", **silence, state="resolved", resolved_step=133))
+    assert "of project p, after step 103; it has reached step 133." in ended

@@ -1,6 +1,7 @@
 """Grouping loses no alert and doubles none, and keeps to its limits."""
 
 import json
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -44,6 +45,7 @@ def planned(store, append, clock):
 
     class Planned:
         def __init__(self, **grouping):
+            self.run_id = run_id
             self.file = file_of(**grouping)
             self.worker = NotificationWorker(store, lambda: self.file, public_url="http://x", clock=clock)
             self.bodies = []
@@ -60,6 +62,13 @@ def planned(store, append, clock):
                 Router(lambda _: self.file).record(repositories, run, transitions)
             return [transition.alert.id for transition in transitions]
 
+        def change(self, change, alert):
+            with store.write() as repositories:
+                if change == "opened":
+                    repositories.alerts.add(alert)
+                transition = AlertTransition(change=change, alert=alert, at=clock.now)
+                Router(lambda _: self.file).record(repositories, repositories.runs.find(run_id), [transition])
+
         def look(self, *, accepts=True):
             with store.write() as repositories:
                 self.worker.plan(repositories)
@@ -71,6 +80,24 @@ def planned(store, append, clock):
                         repositories.notification_messages.mark_sent(message.id, now=clock.now)
 
     return Planned
+
+
+def test_a_message_is_as_urgent_as_what_has_not_merely_ended(planned, clock):
+    """A critical alert that is over does not wake anybody: the warning that fires is in the title and comes first."""
+    grouped = planned(wait_seconds=0, window_seconds=60)
+    clock.now += 7200
+    over = replace(alert_of(grouped.run_id, "death_spiral", "critical", clock.now), id="over")
+    grouped.change("opened", over)
+    grouped.look()
+    clock.now += 61
+    grouped.change("resolved", over)
+    grouped.change("opened", replace(alert_of(grouped.run_id, "plateau", "warning", clock.now), state="firing"))
+    grouped.look()
+    clock.now += 61
+    first, second = grouped.bodies
+    assert first["title"].startswith("[CRITICAL] death_spiral")
+    assert second["title"].startswith("[WARNING] 2 alerts")
+    assert [alert["kind"] for alert in second["alerts"]] == ["plateau", "death_spiral"]
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -31,11 +31,16 @@ FORMER = "@"
 MESSAGE: Final = notification_messages.c
 IS_OPEN: Final = MESSAGE.sent_at.is_(None) & MESSAGE.given_up_at.is_(None)
 _RANK = case((EVENT.severity == "critical", 2), (EVENT.severity == "warning", 1), else_=0)
+# An alert that only ends does not make a message urgent, unless the message is about nothing else.
+_URGENCY = func.coalesce(func.max(case((EVENT.change != "resolved", _RANK))), func.max(_RANK))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingEvents:
-    """The due events of a channel that no message contains yet; ``rank`` is that of the most severe one."""
+    """The due events of a channel that no message contains yet.
+
+    ``rank`` is that of the most severe one that is not the end of an alert, if there is one.
+    """
 
     channel: str
     since: float
@@ -68,7 +73,7 @@ class NotificationMessages:
         """Return the due events of each channel that has no open message."""
         busy = select(MESSAGE.channel).where(IS_OPEN)
         query = (
-            select(EVENT.channel, func.min(EVENT.due_at), func.max(_RANK), func.count())
+            select(EVENT.channel, func.min(EVENT.due_at), _URGENCY, func.count())
             .where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.not_in(busy))
             .group_by(EVENT.channel)
         )
@@ -143,7 +148,10 @@ class NotificationMessages:
         return found
 
     def details(self, message_id: str) -> list[dict[str, Any]]:
-        """Return the first events of a message with their alerts and runs, the most severe first, then the oldest."""
+        """Return the first events of a message with their alerts and runs.
+
+        The alerts that are open come first, then the most severe ones, then the oldest ones.
+        """
         query = (
             select(
                 EVENT.change, EVENT.instead_of, EVENT.severity.label("event_severity"), alerts,
@@ -152,7 +160,7 @@ class NotificationMessages:
             .join(alerts, (alerts.c.run_id == EVENT.run_id) & (alerts.c.id == EVENT.alert_id))
             .join(runs, runs.c.id == EVENT.run_id)
             .where(EVENT.message_id == message_id)
-            .order_by(_RANK.desc(), EVENT.at, EVENT.alert_id)
+            .order_by(alerts.c.state == "resolved", _RANK.desc(), EVENT.at, EVENT.alert_id)
             .limit(ROWS_READ)
         )  # fmt: skip
         return [row_fields(row) for row in self._connection.execute(query).mappings()]
