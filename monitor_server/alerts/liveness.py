@@ -38,10 +38,10 @@ def is_clock_kind(kind: str) -> bool:
     return kind in (STALE, LOST)
 
 
-def shown_phase(status: str, phase: str) -> Phase:
-    """Return the phase that readers see: a silent run has no known phase, unless it had collapsed."""
-    is_silent = status in ("stalled", "lost") and phase != Phase.COLLAPSED
-    return Phase.UNKNOWN if is_silent or phase not in set(Phase) else Phase(phase)
+def shown_phase(status: str, phase: str, *, is_quarantined: bool) -> Phase:
+    """Return the phase that readers see: a run that is silent or not processed has none, unless it had collapsed."""
+    is_blind = (is_quarantined or status in ("stalled", "lost")) and phase != Phase.COLLAPSED
+    return Phase.UNKNOWN if is_blind or phase not in set(Phase) else Phase(phase)
 
 
 def silent_run_findings(

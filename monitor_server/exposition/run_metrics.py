@@ -67,7 +67,8 @@ class RunMetrics(Collector):
 
     def _add_run(self, families: "_Families", repositories: Repositories, row: Mapping[str, Any]) -> None:
         """Add the metrics that only a live run has."""
-        own, shown = _labels(row), shown_phase(row["status"], row["phase"])
+        own = _labels(row)
+        shown = shown_phase(row["status"], row["phase"], is_quarantined=row["quarantined_at"] is not None)
         for each in Phase:
             families.phase.add_metric([*own, str(each)], float(shown == each))
         if row["last_step"] is None:

@@ -2,6 +2,7 @@
 
 from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
 from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.settings import Deadlines
 from monitor_server.step_processing.events import Event
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.store.repositories import Repositories
@@ -19,7 +20,13 @@ def is_in_quarantine(run: Run, now: float) -> bool:
 
 
 def quarantine(
-    repositories: Repositories, run_id: str, error: Exception, *, now: float, record_transitions: RecordTransitions
+    repositories: Repositories,
+    run_id: str,
+    error: Exception,
+    *,
+    now: float,
+    deadlines: Deadlines,
+    record_transitions: RecordTransitions,
 ) -> list[Event]:
     """Quarantine a run that cannot be projected; its records are stored, and other runs are not affected.
 
@@ -28,6 +35,7 @@ def quarantine(
         run_id: The run.
         error: The reason for which it cannot be projected.
         now: In seconds since the epoch.
+        deadlines: They determine the status of the run.
         record_transitions: Writes the notifications that are due about the alert.
 
     Returns:
@@ -65,4 +73,5 @@ def quarantine(
     record_transitions(repositories, run, context.alerts.transitions)
     context.add_alerts([context.alerts.as_saved(alert) for alert in changed])
     repositories.runs.save_projection(run)
+    context.add_run(repositories, deadlines)
     return context.events

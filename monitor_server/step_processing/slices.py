@@ -181,7 +181,10 @@ class Projection:
 
     def quarantine(self, repositories: Repositories, run_id: str, error: Exception) -> list[Event]:
         """Quarantine a run that cannot be projected, and return the events to publish after the commit."""
-        return quarantine(repositories, run_id, error, now=self._clock(), record_transitions=self._record_transitions)
+        return quarantine(
+            repositories, run_id, error, now=self._clock(), deadlines=self._settings.deadlines,
+            record_transitions=self._record_transitions,
+        )  # fmt: skip
 
     def share(self, store: Store, behind: Sequence[RunBehind], *, is_idle: bool) -> int:
         """Keep the own runs that wait, and take late ones if idle; return their number (`Ownership.share`)."""
@@ -267,7 +270,7 @@ class Projection:
         self._tracker.save(repositories, run, state)
         self._tracker.rules.save(repositories, run, rule_states)
         repositories.runs.save_projection(run)
-        if is_changed:
+        if is_changed or stored.quarantined_at is not None:  # readers see another status or phase
             context.add_run(repositories, deadlines)
         return True
 

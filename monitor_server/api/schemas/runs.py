@@ -217,7 +217,7 @@ def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     first = min((alert["opened_at"] for alert in firing), default=0.0)
     return {
         **row,
-        "phase": shown_phase(row["status"], row["phase"]),
+        "phase": shown_phase(row["status"], row["phase"], is_quarantined=row["quarantined_at"] is not None),
         "attempt": row["ordinal"],
         "alerts": len(firing),
         "alert_counts": {name: sum(alert["severity"] == name for alert in firing) for name in SEVERITIES},

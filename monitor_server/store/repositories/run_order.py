@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, case, func, select
+from sqlalchemy import ColumnElement, and_, case, func, or_, select
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import status_column
@@ -49,8 +49,8 @@ class RunOrder:
 
     def __init__(self, *, now: float, deadlines: Deadlines) -> None:
         self.status = status_column(now, deadlines)
-        is_silent = self.status.in_(("stalled", "lost"))
-        is_known = and_(runs.c.phase.in_(WORST_PHASES), ~and_(is_silent, runs.c.phase != "collapsed"))
+        is_blind = or_(self.status.in_(("stalled", "lost")), runs.c.quarantined_at.is_not(None))
+        is_known = and_(runs.c.phase.in_(WORST_PHASES), ~and_(is_blind, runs.c.phase != "collapsed"))
         self.phase = case((is_known, runs.c.phase), else_="unknown")  # the same as `alerts.liveness.shown_phase`
         self.worst_phase = case({name: place for place, name in enumerate(WORST_PHASES)}, value=self.phase)
 

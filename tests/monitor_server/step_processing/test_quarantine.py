@@ -10,7 +10,7 @@ from monitor_server.commands.main import main
 from monitor_server.ingest.reset import reset_run
 from monitor_server.log_check import assert_healthy
 from monitor_server.settings import Settings
-from tests.live import eventually, serving
+from tests.live import eventually, listening, serving
 from trainer_hooks import wire
 
 SHARD = {"run": "sick", "world_size": 2}
@@ -111,6 +111,33 @@ def test_a_damaged_pace_is_learned_anew(start_collector, scripted, clock, databa
     live.send(run="r", records=[{"step": 1, "scalars": {"a": 1.0}}])
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1)
     assert _ready(live) == (200, {"status": "ok", "quarantined_runs": 0, "failing_channels": 0})
+
+
+def test_the_phase_of_a_quarantined_run_is_not_known(start_collector, database):
+    """No detector sees its steps, so readers are not told that it is healthy; open pages learn it by the stream."""
+    signals = {"entropy/mean": 0.5, "likelihood/correct": -0.4, "reward/mean": 0.5}
+    rows = [{"step": step, "scalars": signals} for step in range(31)]
+    url = database.engine.url.render_as_string(hide_password=False)
+    with serving(Settings(database_url=url, dashboard="", tick_seconds=0.1)) as first:
+        run_id = first.run(run="sick", records=rows[:30])
+        eventually(lambda: first.get(f"/runs/{run_id}")["last_step"] == 29)
+        known = first.get(f"/runs/{run_id}")["phase"]
+    assert known != "unknown"
+    saved = database.execute(sqlalchemy.text("SELECT state FROM detector_states")).scalar_one()
+    damage = sqlalchemy.text("UPDATE detector_states SET state = :state")
+    database.execute(damage, {"state": b"\xc1"})
+    live = start_collector()
+    with listening(live) as events:
+        live.send(run="sick", records=rows[30:])
+        event = next(data for kind, data in events if kind == "run" and data["phase"] == "unknown")
+        assert event["id"] == run_id
+        assert live.get(f"/runs/{run_id}")["phase"] == "unknown"
+        assert [run["id"] for run in live.get("/runs", phase="unknown")["items"]] == [run_id]
+        assert 'phase="unknown",project="default",run="sick"} 1.0' in _metrics(live)
+        database.execute(damage, {"state": saved})
+        writer = live.app.state.collector.writer
+        writer.submit(run_id, lambda repositories: reset_run(repositories, run_id, now=0.0)).result()
+        eventually(lambda: live.get(f"/runs/{run_id}")["phase"] == known)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])

@@ -37,15 +37,16 @@ def test_the_stores_severities_are_detections_the_most_severe_first():
     assert list(SEVERITIES) == list(reversed(Severity))
 
 
+@pytest.mark.parametrize("quarantined_at", [None, NOW])
 @pytest.mark.parametrize("status", HEARD)
-def test_lists_filter_and_group_by_the_phase_that_readers_see(store, status):
+def test_lists_filter_and_group_by_the_phase_that_readers_see(store, status, quarantined_at):
     """The function that answers show, and the expression by which lists are filtered and grouped, agree."""
     last_seen, last_step_at, ended = HEARD[status]
     for phase in (*Phase, "of a later version"):
         project = uuid.uuid4().hex
         run = Run(
             id=project, name="run", project=project, phase=phase,
-            last_seen=last_seen, last_step_at=last_step_at, ended=ended, **COMMON,
+            last_seen=last_seen, last_step_at=last_step_at, ended=ended, quarantined_at=quarantined_at, **COMMON,
         )  # fmt: skip
         assert run_status(run, now=NOW, deadlines=DEADLINES) == status
         with store.write() as repositories:
@@ -54,7 +55,7 @@ def test_lists_filter_and_group_by_the_phase_that_readers_see(store, status):
             (group,) = groups.page(RunFilter(project=project), "phase", now=NOW, deadlines=DEADLINES, limit=9)
             filters = {each: RunFilter(project=project, phase=[each]) for each in Phase}
             listed = [each for each in Phase if views.count(filters[each], now=NOW, deadlines=DEADLINES)]
-        shown = shown_phase(status, phase)
+        shown = shown_phase(status, phase, is_quarantined=quarantined_at is not None)
         assert (group["name"], group["phase"], listed) == (shown, shown, [shown])
 
 
