@@ -1,5 +1,7 @@
 """Runs laid over each other, and where their configurations differ."""
 
+import asyncio
+
 import pytest
 
 from dashboard.components.compare.tables import config_differences, differences, legend, outcomes
@@ -13,6 +15,8 @@ from dashboard.figures.overlay import (
     steps_within,
     style_of,
 )
+from dashboard.pages.compare.comparison import ComparisonChoice, read_comparison
+from tests.live import eventually
 
 OPTIONS = {"align": "step", "smoothing": 0.0, "is_log": False, "is_grouped": False}
 LENGTHS = {"one step": 1, "some": 25, "long": 1000, "short": 20}
@@ -182,3 +186,21 @@ def test_the_outcomes_name_first_warning_and_first_critical_alert(texts):
     found = texts(outcomes([compared("a", [1.0, 3.0, 2.0], phases=DYING)], alerts))
     assert [cell for cell in found if cell.startswith("step ")] == ["step 5", "step 9", "step 2", "step 3"]
     assert {"3", "2"} <= set(found)
+
+
+@pytest.mark.parametrize("align", ["step", "time", "share"])
+def test_a_run_that_went_back_is_compared_as_far_as_it_is_now(start_collector, texts, align):
+    """It collapsed at step 40 and went back to 20: what lies beyond its newest step is neither new nor its length."""
+    live = start_collector()
+    rows = [{"step": s, "time": 1e6 + s, "scalars": {"reward/mean": 0.5 if s < 30 else 0.0}} for s in range(41)]
+    run_id = live.run(run="r", records=rows)
+    again = [{"step": s, "time": 2e6 + s, "scalars": {"reward/mean": 0.75}} for s in range(20, 26)]
+    live.send(run="r", attempt=2, records=again)
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 25)
+    choice = ComparisonChoice([run_id], ["reward/mean"], align, False, False, 0.0, None)
+    found = asyncio.run(read_comparison(live.url, choice))
+    (line,) = overlay_figure("reward/mean", found.runs, **OPTIONS | {"align": align})["data"]
+    assert list(line["x"]) == sorted(line["x"])
+    assert (len(line["x"]), line["y"][-1]) == (26, 0.75)
+    cells = texts(outcomes(found.runs, {}))
+    assert cells.count("0.75") == 2  # the best reward and the newest one
