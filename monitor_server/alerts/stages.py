@@ -8,6 +8,9 @@ from typing import Any, Final
 from monitor_server.store.repositories.alerts import Alert
 from trainer_hooks.wire import ALERT_KINDS
 
+# A run that is quarantined before its first step has this alert at step 0, which it may end by making that step.
+UNPROCESSED: Final = "monitor_degraded"
+
 __all__ = ["NEXT_STAGE", "Change", "Stage", "advance", "is_taken_back", "next_stage"]
 
 
@@ -162,4 +165,4 @@ def is_taken_back(alert: Mapping[str, Any]) -> bool:
     end = alert["resolved_step"]
     if end is None or end > alert["severity_step"]:
         return False
-    return bool(end < alert["last_step"]) or alert["kind"] in ALERT_KINDS
+    return bool(end < alert["last_step"]) or alert["kind"] in ALERT_KINDS - {UNPROCESSED}

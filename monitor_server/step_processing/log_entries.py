@@ -8,7 +8,7 @@ from monitor_server.step_processing.steps.waiting import WaitingSteps
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
 from monitor_server.store.repositories.log.blocks import StoredRecord
 
-__all__ = ["LogEntry", "read_log"]
+__all__ = ["RECORDS_PER_SLICE", "LogEntry", "read_log"]
 
 RECORDS_PER_SLICE = 256
 BYTES_PER_SLICE = 16 * 1024 * 1024
@@ -17,12 +17,15 @@ LogEntry = int | StoredAcknowledgement | list[StoredRecord]
 """The start of an attempt, an acknowledgement, or the records of a batch."""
 
 
-def read_log(context: RunContext, waiting: WaitingSteps) -> Iterator[tuple[int, LogEntry]]:
-    """Yield the entries that follow the run's position, each with the position at which it ends."""
+def read_log(
+    context: RunContext, waiting: WaitingSteps, *, limit: int = RECORDS_PER_SLICE
+) -> Iterator[tuple[int, LogEntry]]:
+    """Yield the entries that follow the run's position, each with the position at which it ends.
+
+    About ``limit`` records are read, and at least one batch if there is one.
+    """
     run, repositories = context.run, context.repositories
-    records, is_end = repositories.records.after(
-        run.id, run.position, limit=RECORDS_PER_SLICE, max_bytes=BYTES_PER_SLICE
-    )
+    records, is_end = repositories.records.after(run.id, run.position, limit=limit, max_bytes=BYTES_PER_SLICE)
     waiting.look_up(records)
     end = run.log_end if is_end else records[-1].batch
     others: dict[int, LogEntry] = {}

@@ -1,7 +1,8 @@
 """The thread that projects: it takes the runs that have new entries in turns, one slice each.
 
 All runs get turns: a run with much to do waits behind the others after each slice. A run that cannot be projected is
-tried once more without any state from memory, and then quarantined, so that other runs are not affected.
+tried again without any state from memory and in the smallest slices, so that every step before the cause is projected.
+If one of these fails as well, the run is quarantined, so that other runs are not affected.
 """
 
 import logging
@@ -18,11 +19,13 @@ from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import Event
+from monitor_server.step_processing.log_entries import RECORDS_PER_SLICE
 from monitor_server.step_processing.quarantine import QUARANTINE_SECONDS
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
 from monitor_server.step_processing.scheduling.known_verdicts import KnownVerdicts
 from monitor_server.step_processing.scheduling.run_queue import RunQueue
 from monitor_server.step_processing.slices import Projection, Slice
+from monitor_server.step_processing.steps.budget import MAX_STEPS_PER_SLICE
 from monitor_server.store.database import Store
 
 __all__ = ["Projector"]
@@ -32,6 +35,8 @@ log = logging.getLogger(__name__)
 # The next tick finds further runs in the store.
 MAX_QUEUED_RUNS = 10_000
 STORE_PAUSE_SECONDS = 0.5
+# A usual slice has no more steps or records than this.
+SMALLEST_SLICES = max(MAX_STEPS_PER_SLICE, RECORDS_PER_SLICE)
 # A later tick means that the projector hangs. A late check after a recent tick means that the database fails.
 LATE_TICK_SECONDS = 30.0
 
@@ -67,7 +72,8 @@ class Projector:
         self._verdicts = KnownVerdicts()
         self._is_behind = False
         self._busy_share = busy_share or BusyShare()
-        self._failures: dict[str, int] = {}
+        # The number of smallest slices that remain of each run whose slice has failed.
+        self._smallest_slices: dict[str, int] = {}
         self._unavailable = FailureLog(says="a slice of a run could not be projected and is tried again", work="slices")
         self._unchecked = FailureLog(
             says="deadlines could not be checked; they are checked at the next tick", work="checks of deadlines"
@@ -198,7 +204,8 @@ class Projector:
     def _project(self, run_id: str) -> None:
         try:
             with self._span("project slice", {"rlvitals.run_id": run_id}):
-                result = self._projection.project(self._store, run_id)
+                is_smallest = run_id in self._smallest_slices
+                result = self._projection.project(self._store, run_id, is_smallest=is_smallest)
         except ProjectedElsewhere as error:
             log.info("%s", error)
             self._projection.forget(run_id)
@@ -214,7 +221,7 @@ class Projector:
             self._projection.forget(run_id)
             self._fail(run_id, error)
         else:
-            self._failures.pop(run_id, None)
+            self._note_success(run_id, has_more=result is not None and result.has_more)
             self._unavailable.note_success()
             self._verdicts.note_owner(run_id, is_elsewhere=result is None)
             if result is not None:
@@ -229,12 +236,16 @@ class Projector:
         else:
             self._verdicts.wake(run_id, result.position)
 
+    def _note_success(self, run_id: str, *, has_more: bool) -> None:
+        left = self._smallest_slices.pop(run_id, 0)
+        if left > 1 and has_more:
+            self._smallest_slices[run_id] = left - 1
+
     def _fail(self, run_id: str, error: Exception) -> None:
-        self._failures[run_id] = self._failures.get(run_id, 0) + 1
-        if self._failures[run_id] == 1:
+        if self._smallest_slices.pop(run_id, None) is None:
+            self._smallest_slices[run_id] = SMALLEST_SLICES
             self.notify([run_id])
             return
-        del self._failures[run_id]
         try:
             with self._store.write() as repositories:
                 events = self._projection.quarantine(repositories, run_id, error)

@@ -21,7 +21,7 @@ from monitor_server.errors import ProjectedElsewhere
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import Event
-from monitor_server.step_processing.log_entries import LogEntry, read_log
+from monitor_server.step_processing.log_entries import RECORDS_PER_SLICE, LogEntry, read_log
 from monitor_server.step_processing.ownership import Ownership
 from monitor_server.step_processing.quarantine import is_in_quarantine, quarantine
 from monitor_server.step_processing.run_context import RunContext
@@ -29,7 +29,7 @@ from monitor_server.step_processing.run_memory.compacted_runs import CompactedRu
 from monitor_server.step_processing.run_memory.passed_alerts import PassedAlerts
 from monitor_server.step_processing.run_memory.signal_positions import SignalPositions
 from monitor_server.step_processing.status_changes import ENDED_STATUSES, change_status
-from monitor_server.step_processing.steps.budget import Budget
+from monitor_server.step_processing.steps.budget import MAX_STEPS_PER_SLICE, Budget
 from monitor_server.step_processing.steps.completion import Completion, step_bounds
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.waiting import WaitingCache, WaitingSteps
@@ -129,8 +129,13 @@ class Projection:
         self._ownership.forget(run_id)
         self._positions.forget(run_id)
 
-    def project(self, store: Store, run_id: str) -> Slice | None:
+    def project(self, store: Store, run_id: str, *, is_smallest: bool = False) -> Slice | None:
         """Project a slice; return None if there is nothing to do, or if another projector owns the run.
+
+        Args:
+            store: The store.
+            run_id: The run.
+            is_smallest: Whether the slice has at most one step, and reads at most one batch.
 
         Raises:
             ProjectedElsewhere: If another projector has projected the run since the snapshot; nothing is written.
@@ -159,7 +164,7 @@ class Projection:
             )
             waiting = self._waiting.take(context)
             self._compacted.compact(context)
-            is_done = self._advance(context, waiting)
+            is_done = self._advance(context, waiting, most=1 if is_smallest else None)
             state = self._tracker.encode(context)
             is_new = self._tick_rules(context, status) or is_new
             rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED_STATUSES)
@@ -194,11 +199,11 @@ class Projection:
         """Release all runs of this projector, so that others can take them."""
         self._ownership.release(repositories)
 
-    def _advance(self, context: RunContext, waiting: WaitingSteps) -> bool:
+    def _advance(self, context: RunContext, waiting: WaitingSteps, *, most: int | None) -> bool:
         """Complete the waiting steps, then read the log; return whether all entries that were read are finished."""
-        budget = Budget(give_way=self._give_way)
+        budget = Budget(give_way=self._give_way, most_steps=most or MAX_STEPS_PER_SLICE)
         is_done = self._completion.complete(context, waiting, budget)
-        entries = read_log(context, waiting) if is_done else iter(())
+        entries = read_log(context, waiting, limit=most or RECORDS_PER_SLICE) if is_done else iter(())
         for position, entry in entries:
             before = context.run.position
             is_applied = self._apply(context, waiting, position, entry, budget)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import thread_time
 from typing import Final
 
-__all__ = ["Budget"]
+__all__ = ["MAX_STEPS_PER_SLICE", "Budget"]
 
 MAX_STEPS_PER_SLICE: Final = 256
 MAX_RECORDS_PER_SLICE: Final = 4_096  # a step of a run with thousands of ranks consists of thousands of records
@@ -15,14 +15,20 @@ class Budget:
     """The work that one slice may do, so that other runs get their turn: at least one step, up to each bound."""
 
     def __init__(
-        self, *, clock: Callable[[], float] = thread_time, give_way: Callable[[], None] = lambda: None
+        self,
+        *,
+        clock: Callable[[], float] = thread_time,
+        give_way: Callable[[], None] = lambda: None,
+        most_steps: int = MAX_STEPS_PER_SLICE,
     ) -> None:
         """Begin a slice.
 
         Args:
             clock: Returns seconds; by default the processor time of the thread, because pauses are not work.
             give_way: Called after each step, to let ingest go first.
+            most_steps: The largest number of steps.
         """
+        self._most_steps = most_steps
         self._clock = clock
         self._give_way = give_way
         self._end = clock() + MAX_SECONDS_PER_SLICE
@@ -38,7 +44,7 @@ class Budget:
     def is_spent(self) -> bool:
         """Whether the slice has to end."""
         return (
-            self._steps >= MAX_STEPS_PER_SLICE
+            self._steps >= self._most_steps
             or self._records >= MAX_RECORDS_PER_SLICE
             or (self._steps > 0 and self._clock() >= self._end)
         )

@@ -68,6 +68,8 @@ def test_the_state_says_what_readers_of_three_states_know():
         ("trainer_lost", 50, 50, 40, True),
         ("rule:kl", 50, 50, 50, False),  # the rule was removed
         ("rule:kl", 50, 52, 50, True),
+        ("monitor_degraded", 0, 0, 0, False),  # quarantined before its first step, which is step 0
+        ("monitor_degraded", 5, 5, 3, True),
         ("channel_failing:mail", 0, 0, 0, False),  # alerts about the collector are at step 0
     ],
 )

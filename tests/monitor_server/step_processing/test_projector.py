@@ -21,11 +21,11 @@ from tests.monitor_server.step_processing.conftest import Between
 
 
 class Broken(Tracker):
-    """Detection that fails outside of a detector on runs named ``broken``."""
+    """Detection that fails outside of a detector on runs named ``broken``, from the step of the signal ``fail`` on."""
 
     def observe(self, context, step):
         """Raise an error, or detect."""
-        if context.run.name == "broken":
+        if context.run.name == "broken" and step.step >= step.signals.get("fail", 0.0):
             raise ArithmeticError("no detection of this run")
         return super().observe(context, step)
 
@@ -123,6 +123,19 @@ def test_a_run_that_cannot_be_projected_is_quarantined_alone(projector, append, 
         assert repositories.runs.find(broken).last_step is None
         assert repositories.runs.find(well).last_step == 1
     assert projector.is_alive
+
+
+def test_the_steps_before_the_one_on_which_detection_fails_are_projected(projector, append, store):
+    """They are in the batch and in the slice that fails."""
+    run_id = append(run="broken", records=[{"step": step, "scalars": {"fail": 20.0}} for step in range(30)])
+    projector.start()
+
+    def find():
+        with store.read() as repositories:
+            return repositories.runs.find(run_id)
+
+    eventually(lambda: find().quarantine_reason)
+    assert find().last_step == 19
 
 
 def test_a_projector_that_is_stopped_has_ended_its_thread(projector, append):

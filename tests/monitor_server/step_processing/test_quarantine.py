@@ -83,6 +83,19 @@ def test_a_run_that_cannot_be_processed_is_quarantined_alone(live, clock, sick):
     assert live.send(run="well", records=[{"step": 1, "scalars": {"warn": 1.0}}])["alerts"][0]["kind"] == "scripted"
 
 
+def test_every_step_before_a_damaged_record_is_shown(start_collector, clock, database):
+    """They were read in one slice with it; detectors see them, and charts and exports have them."""
+    ingest = start_collector(role="ingest", clock=clock)
+    for begin in (0, 30):
+        run_id = ingest.run(run="r", records=[{"step": begin + step, "scalars": {"a": 1.0}} for step in range(30)])
+    _set_body(database, run_id, b"\xc1", step=59)  # a batch is stored under its last step
+    live = start_collector(clock=clock)
+    eventually(lambda: live.get(f"/runs/{run_id}")["quarantine_reason"])
+    assert live.get(f"/runs/{run_id}")["last_step"] == 29
+    (series,) = live.get(f"/runs/{run_id}/series", signals="a")["items"]
+    assert series["steps"] == list(range(30))
+
+
 @pytest.mark.parametrize("by", ["reset", "time"])
 def test_a_quarantined_run_is_tried_again(live, clock, database, sick, by):
     """It is tried after ten minutes or at a reset; if the cause is gone, no step is missing."""
