@@ -11,7 +11,7 @@ from monitor_server.commands.main import main
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.mapping import NameMapping
-from monitor_server.importers.protocol import Log, ReadReport
+from monitor_server.importers.protocol import ReadReport, RecordedLog
 from monitor_server.log_check.backtest import backtest
 from monitor_server.log_check.examination import Examination, Examiner
 
@@ -114,7 +114,7 @@ def test_what_is_found_again_after_a_rewind_is_another_page(back_to, pages):
     found = backtest("r", [*first, *again])
     assert (found["pages"], found["warns"]) == (pages, pages)
     assert [(finding["kind"], finding["step"]) for finding in found["findings"]] == [("non_finite", at) for at in pages]
-    log = Log(name="r", path=Path("r"), format="rows", read=lambda _: iter(()))
+    log = RecordedLog(name="r", path=Path("r"), format="rows", read=lambda _: iter(()))
     examination = Examination(log=log, mapping=NameMapping(), report=ReadReport())
     examiner = Examiner(examination, Engine())
     for row in [*first, *again]:
