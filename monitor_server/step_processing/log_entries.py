@@ -17,15 +17,15 @@ LogEntry = int | StoredAcknowledgement | list[StoredRecord]
 """The start of an attempt, an acknowledgement, or the records of a batch."""
 
 
-def read_log(
-    context: RunContext, waiting: WaitingSteps, *, limit: int = RECORDS_PER_SLICE
-) -> Iterator[tuple[int, LogEntry]]:
+def read_log(context: RunContext, waiting: WaitingSteps, *, limit: int | None = None) -> Iterator[tuple[int, LogEntry]]:
     """Yield the entries that follow the run's position, each with the position at which it ends.
 
-    About ``limit`` records are read, and at least one batch if there is one.
+    About ``limit`` records are read, `RECORDS_PER_SLICE` if left out, and at least one batch if there is one.
     """
     run, repositories = context.run, context.repositories
-    records, is_end = repositories.records.after(run.id, run.position, limit=limit, max_bytes=BYTES_PER_SLICE)
+    records, is_end = repositories.records.after(
+        run.id, run.position, limit=limit or RECORDS_PER_SLICE, max_bytes=BYTES_PER_SLICE
+    )
     waiting.look_up(records)
     end = run.log_end if is_end else records[-1].batch
     others: dict[int, LogEntry] = {}

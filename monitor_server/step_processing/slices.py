@@ -21,7 +21,7 @@ from monitor_server.errors import ProjectedElsewhere
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import Event
-from monitor_server.step_processing.log_entries import RECORDS_PER_SLICE, LogEntry, read_log
+from monitor_server.step_processing.log_entries import LogEntry, read_log
 from monitor_server.step_processing.ownership import Ownership
 from monitor_server.step_processing.quarantine import is_in_quarantine, quarantine
 from monitor_server.step_processing.run_context import RunContext
@@ -29,7 +29,7 @@ from monitor_server.step_processing.run_memory.compacted_runs import CompactedRu
 from monitor_server.step_processing.run_memory.passed_alerts import PassedAlerts
 from monitor_server.step_processing.run_memory.signal_positions import SignalPositions
 from monitor_server.step_processing.status_changes import ENDED_STATUSES, change_status
-from monitor_server.step_processing.steps.budget import MAX_STEPS_PER_SLICE, Budget
+from monitor_server.step_processing.steps.budget import Budget
 from monitor_server.step_processing.steps.completion import Completion, step_bounds
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.waiting import WaitingCache, WaitingSteps
@@ -201,9 +201,9 @@ class Projection:
 
     def _advance(self, context: RunContext, waiting: WaitingSteps, *, most: int | None) -> bool:
         """Complete the waiting steps, then read the log; return whether all entries that were read are finished."""
-        budget = Budget(give_way=self._give_way, most_steps=most or MAX_STEPS_PER_SLICE)
+        budget = Budget(give_way=self._give_way, most_steps=most)
         is_done = self._completion.complete(context, waiting, budget)
-        entries = read_log(context, waiting, limit=most or RECORDS_PER_SLICE) if is_done else iter(())
+        entries = read_log(context, waiting, limit=most) if is_done else iter(())
         for position, entry in entries:
             before = context.run.position
             is_applied = self._apply(context, waiting, position, entry, budget)

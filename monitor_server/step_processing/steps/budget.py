@@ -19,16 +19,16 @@ class Budget:
         *,
         clock: Callable[[], float] = thread_time,
         give_way: Callable[[], None] = lambda: None,
-        most_steps: int = MAX_STEPS_PER_SLICE,
+        most_steps: int | None = None,
     ) -> None:
         """Begin a slice.
 
         Args:
             clock: Returns seconds; by default the processor time of the thread, because pauses are not work.
             give_way: Called after each step, to let ingest go first.
-            most_steps: The largest number of steps.
+            most_steps: The largest number of steps; `MAX_STEPS_PER_SLICE` if left out.
         """
-        self._most_steps = most_steps
+        self._most_steps = most_steps or MAX_STEPS_PER_SLICE
         self._clock = clock
         self._give_way = give_way
         self._end = clock() + MAX_SECONDS_PER_SLICE
