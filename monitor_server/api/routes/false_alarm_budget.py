@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from monitor_server.api.dependencies import Reading, require_run
 from monitor_server.api.error_handlers import NOT_FOUND
 from monitor_server.api.schemas.false_alarm_budget import WarrantyItem
+from monitor_server.api.schemas.saved_detection import decode_part
 from monitor_server.detection.false_alarm_budget import Warranty
 
 __all__ = ["router"]
@@ -34,11 +35,12 @@ _DECODER = msgspec.msgpack.Decoder(_SavedState)
 def warranty(run_id: str, reading: Reading) -> WarrantyItem | None:
     """Return the budget of false pages of this run, and the spent part, after the newest processed step.
 
-    The answer is null if no budget is stated, and before the first step.
+    The answer is null if no budget is stated, before the first step, and if the saved state of detection is damaged.
     """
     require_run(reading, run_id)
     saved = reading.detector_states.load(run_id)
-    budget = None if saved is None else _DECODER.decode(saved.state).page_budget
+    part = None if saved is None else decode_part(_DECODER, saved.state)
+    budget = None if part is None else part.page_budget
     if budget is None:
         return None
     stated = budget.warranty

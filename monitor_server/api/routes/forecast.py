@@ -15,7 +15,8 @@ router = APIRouter(prefix="/runs")
 def forecast(run_id: str, reading: Reading) -> ForecastItem | None:
     """Return the probability of a collapse within the next 10, 25 and 50 recorded steps, and the evidence for it.
 
-    The answer is null before the first step, and once the run has collapsed.
+    The answer is null before the first step, once the run has collapsed, and if the saved state of detection is
+    damaged.
     """
     require_run(reading, run_id)
     saved = reading.detector_states.load(run_id)

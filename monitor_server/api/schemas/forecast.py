@@ -6,6 +6,7 @@ import msgspec
 from pydantic import Field
 
 from monitor_server.api.schemas.base import Schema
+from monitor_server.api.schemas.saved_detection import decode_part
 from monitor_server.detection.forecast.evidence import EVIDENCE
 from monitor_server.detection.forecast.hazard import MODELS
 from monitor_server.detection.protocol import HORIZONS
@@ -60,15 +61,16 @@ _DECODER = msgspec.msgpack.Decoder(_SavedState)
 
 
 def forecast_item(step: int, state: bytes) -> ForecastItem | None:
-    """Read the forecast from the saved state of detection; return None if the state has none.
+    """Read the forecast from the saved state of detection; return None if the state has none, or is damaged.
 
     Args:
         step: The newest step that the detection has processed.
         state: The state after that step, as msgpack.
     """
-    found = _DECODER.decode(state).forecast
-    if found is None:
+    saved = decode_part(_DECODER, state)
+    if saved is None or saved.forecast is None:
         return None
+    found = saved.forecast
     return ForecastItem(
         step=step,
         horizons=[

@@ -145,6 +145,9 @@ def test_the_phase_of_a_quarantined_run_is_not_known(start_collector, database):
         event = next(data for kind, data in events if kind == "run" and data["phase"] == "unknown")
         assert event["id"] == run_id
         assert live.get(f"/runs/{run_id}")["phase"] == "unknown"
+        assert (live.get(f"/runs/{run_id}/forecast"), live.get(f"/runs/{run_id}/warranty")) == (None, None)
+        (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
+        assert live.pool.request("GET", f"{live.url}/api/v1/alerts/{alert['id']}/incident").status == 200
         assert [run["id"] for run in live.get("/runs", phase="unknown")["items"]] == [run_id]
         assert 'phase="unknown",project="default",run="sick"} 1.0' in _metrics(live)
         database.execute(damage, {"state": saved})
