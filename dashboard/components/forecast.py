@@ -17,7 +17,9 @@ WITHOUT_LIKELIHOOD: Final = (
     "happens in the run."
 )
 NO_EVIDENCE: Final = "No evidence raises the probability: these are the base rates."
-NO_FORECAST: Final = "There is no forecast: no step has been processed yet, or the run has collapsed."
+NO_FORECAST: Final = (
+    "There is no forecast: no step has been processed yet, or the run has collapsed or cannot be processed."
+)
 COLLAPSED: Final = "There is no forecast: the run has collapsed."
 
 

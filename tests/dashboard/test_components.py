@@ -170,11 +170,19 @@ def test_the_header_shows_values_that_were_observed_and_dashes_for_the_rest(text
     assert texts(header[5]) == ["warmup", "0 to 4", "healthy", "5 to now"]
 
 
-@pytest.mark.parametrize(("status", "steps"), [("running", "5 to now"), ("finished", "5 to 9"), ("lost", "5 to 9")])
-def test_the_phase_of_a_run_that_sends_nothing_more_ends_with_its_last_step(status, steps, texts):
-    """Only a running run is in a phase now."""
+@pytest.mark.parametrize(
+    ("status", "phase", "steps"),
+    [
+        ("running", "collapsed", "5 to now"),
+        ("finished", "collapsed", "5 to 9"),
+        ("lost", "collapsed", "5 to 9"),
+        ("running", "unknown", "5 to 9"),
+    ],
+)
+def test_the_phase_of_a_run_that_is_not_processed_any_more_ends_with_its_last_step(status, phase, steps, texts):
+    """Only a running run is in a phase now; one that cannot be processed has an unknown phase."""
     phases = [{"phase": "collapsed", "from_step": 5, "to_step": None}]
-    header = run_header(run("a", status=status, last_step=9), phases, {})
+    header = run_header(run("a", status=status, phase=phase, last_step=9), phases, {})
     assert texts(header[5]) == ["collapsed", steps]
 
 

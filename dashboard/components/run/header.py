@@ -38,6 +38,8 @@ def run_header(
     forecast: ForecastItem | None = None,
 ) -> list[Component]:
     """Return the run's name, facts, vital signs, forecast and timeline of phases."""
+    # The phase of a running run is unknown if the run cannot be processed.
+    is_in_a_phase = run["status"] == "running" and run["phase"] != "unknown"
     return [
         html.Nav(
             [
@@ -61,7 +63,7 @@ def run_header(
         html.Dl([html.Div([html.Dt(name), html.Dd(value)]) for name, value in _facts(run)], className="facts"),
         html.Div([_vital(signal, label, series) for signal, label in VITALS], className="vitals"),
         html.Div(forecast_parts(forecast, phase=run["phase"]), id=run_ids.FORECAST, className="forecast"),
-        *_timeline(phases, newest_step="now" if run["status"] == "running" else run.get("last_step")),
+        *_timeline(phases, newest_step="now" if is_in_a_phase else run.get("last_step")),
     ]
 
 
