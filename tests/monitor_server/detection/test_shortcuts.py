@@ -121,7 +121,7 @@ def test_the_departures_of_a_run_look_at_their_baselines_on_different_rows():
             signal.update(value)
         looks.append(sum(signal.values.reads for signal in signals) - before)
     assert sum(looks[100:]) > 300
-    assert max(looks[100:]) <= 5
+    assert max(looks[100:]) < 10  # without turns it is 19; with them it depends on how many were created before
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -201,7 +201,10 @@ def test_a_clock_that_was_days_ahead_holds_nothing_back_once_it_is_right(  # noq
 def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying, receiver, caplog):
     """A container may limit threads: neither this message nor the channel is forgotten."""
 
+    has_answered = threading.Event()
+
     def refuse_and_take_all_threads(_):
+        has_answered.wait(PATIENCE_SECONDS)  # the request that opens the alert needs threads as well
         threading.stack_size(1 << 47)  # so that a new thread needs more memory than there is
         return 500
 
@@ -209,6 +212,7 @@ def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying
     live = notifying(AT_ONCE, ROUTE)
     try:
         step(live, 1, page=1.0)
+        has_answered.set()
         eventually(lambda: "can't start new thread" in caplog.text)
     finally:
         receiver.answer = lambda _: 200
