@@ -37,7 +37,7 @@ demo: $(VENV)/.run ## Watch a real GRPO run rise, degrade and collapse on http:/
 
 # More than two cores: some tests wait for a clock or a cut network.
 WORKERS ?= 4
-test: $(VENV)/.dev ## Run every test that needs no Docker engine (about 22 minutes on two cores)
+test: $(VENV)/.dev ## Run every test that needs no Docker engine (about 20 minutes on two cores)
 	$(BIN)/pytest -m 'not docker' -n $(WORKERS) --dist worksteal
 
 test-durations: $(VENV)/.dev ## The same, and list what takes longest, file by file and test by test

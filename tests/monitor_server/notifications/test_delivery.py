@@ -200,7 +200,6 @@ def test_a_clock_that_was_days_ahead_holds_nothing_back_once_it_is_right(  # noq
 
 def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying, receiver, caplog):
     """A container may limit threads: neither this message nor the channel is forgotten."""
-
     has_answered = threading.Event()
 
     def refuse_and_take_all_threads(_):
