@@ -7,7 +7,10 @@ from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.text_safety.printable import printable
 from trainer_hooks.wire import ALERT_KINDS
 
-__all__ = ["KINDS", "is_kind", "refusal_of_kind"]
+__all__ = ["KINDS", "MONITOR_DEGRADED", "is_kind", "refusal_of_kind"]
+
+MONITOR_DEGRADED: Final = "monitor_degraded"
+"""Detection failed at a step, or the run cannot be processed."""
 
 KINDS: Final = ALERT_KINDS | {STALE, LOST}
 

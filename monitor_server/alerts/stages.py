@@ -5,11 +5,9 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
 
+from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.store.repositories.alerts import Alert
 from trainer_hooks.wire import ALERT_KINDS
-
-# A run that is quarantined before its first step has this alert at step 0, which it may end by making that step.
-UNPROCESSED: Final = "monitor_degraded"
 
 __all__ = ["NEXT_STAGE", "Change", "Stage", "advance", "is_taken_back", "next_stage"]
 
@@ -152,17 +150,19 @@ def advance(alert: Alert, change: Change, **fields: Any) -> Alert:  # noqa: ANN4
     return replace(altered, stage=str(stage), state=state)
 
 
-def is_taken_back(alert: Mapping[str, Any]) -> bool:
+def is_taken_back(*, kind: str, severity_step: int, last_step: int, resolved_step: int | None) -> bool:
     """Return whether an alert ended because its run went back, so that the steps on which it rests no longer count.
 
     A finding of a detector is never resolved at the step at which it was found, unless the run repeats this step. The
-    clock, rules and the collector's own checks can resolve an alert at that step without a rewind.
+    clock, rules and the collector's own checks can resolve an alert at that step without a rewind. So can a run that
+    was quarantined before its first step, by making this step.
 
     Args:
-        alert: Its ``kind``, ``severity_step``, ``last_step`` (the newest one at which it was found) and
-            ``resolved_step``.
+        kind: The kind of the alert.
+        severity_step: The step since which it has its severity.
+        last_step: The newest step at which it was found.
+        resolved_step: The step at which it ended; None while it is open.
     """
-    end = alert["resolved_step"]
-    if end is None or end > alert["severity_step"]:
+    if resolved_step is None or resolved_step > severity_step:
         return False
-    return bool(end < alert["last_step"]) or alert["kind"] in ALERT_KINDS - {UNPROCESSED}
+    return resolved_step < last_step or kind in ALERT_KINDS - {MONITOR_DEGRADED}

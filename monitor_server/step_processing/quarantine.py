@@ -1,5 +1,6 @@
 """Quarantines a run that cannot be projected, so that the other runs continue."""
 
+from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.settings import Deadlines
@@ -11,7 +12,6 @@ from monitor_server.store.repositories.runs import Run
 __all__ = ["QUARANTINE_SECONDS", "is_in_quarantine", "quarantine"]
 
 QUARANTINE_SECONDS = 600.0
-DEGRADED = "monitor_degraded"
 
 
 def is_in_quarantine(run: Run, now: float) -> bool:
@@ -55,7 +55,7 @@ def quarantine(
     )
     step = run.last_step or 0
     finding = Finding(
-        kind=DEGRADED,
+        kind=MONITOR_DEGRADED,
         severity=Severity.CRITICAL,
         step=step,
         score=1.0,
@@ -67,7 +67,7 @@ def quarantine(
         evidence={"error": type(error).__name__, "detail": str(error), "position": run.position},
     )
     changed = context.alerts.reconcile(
-        [finding], phase=run.phase, step=step, now=now, concerns=lambda kind: kind == DEGRADED
+        [finding], phase=run.phase, step=step, now=now, concerns=lambda kind: kind == MONITOR_DEGRADED
     )
     context.alerts.save(repositories, now=now)
     record_transitions(repositories, run, context.alerts.transitions)

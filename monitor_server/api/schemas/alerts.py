@@ -159,4 +159,15 @@ def alert_item(row: Mapping[str, Any]) -> AlertItem:
     """Make an alert's item from its row in ``Alerts.page``."""
     evidence = row["evidence"]
     spelled = read_object(evidence) if isinstance(evidence, bytes) else showable(spell_non_finite(evidence))
-    return AlertItem.model_validate({**row, "evidence": spelled, "is_taken_back": is_taken_back(row)})
+    return AlertItem.model_validate(
+        {
+            **row,
+            "evidence": spelled,
+            "is_taken_back": is_taken_back(
+                kind=row["kind"],
+                severity_step=row["severity_step"],
+                last_step=row["last_step"],
+                resolved_step=row["resolved_step"],
+            ),
+        }
+    )

@@ -231,7 +231,12 @@ def _alert_item(row: Mapping[str, Any], public_url: str) -> dict[str, Any]:
     ]  # fmt: skip
     url = f"{public_url}/runs/{quote(row['run_id'], safe='')}/alerts/{quote(row['id'], safe='')}"
     item = {name: row[name] for name in names} | {"summary": printable(row["summary"], longest=LONGEST_SUMMARY)}
-    item["is_taken_back"] = is_taken_back(row)
+    item["is_taken_back"] = is_taken_back(
+        kind=row["kind"],
+        severity_step=row["severity_step"],
+        last_step=row["last_step"],
+        resolved_step=row["resolved_step"],
+    )
     return item | {"changes": [], "instead_of": [], "remedies": known[:MAX_REMEDIES], "url": url}
 
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.alerts.liveness import LOST, STALE
 
 __all__ = ["first_steps"]
@@ -11,7 +12,7 @@ FIRST_STEPS: Final = {
     "says so). See the runbook GRPOTelemetryStale.",
     LOST: "check whether the job ran out of memory, was preempted or lost its machine, and resume it from its last "
     "checkpoint. If the run is given up, acknowledge the alert. See the runbook GRPOTrainerLost.",
-    "monitor_degraded": "read the traceback in the collector's log: no detector watches this run until it is processed "
+    MONITOR_DEGRADED: "read the traceback in the collector's log: no detector watches this run until it is processed "
     "again. `rlvitals runs --reset ID` tries a run again at once. See the runbook RlvitalsRunQuarantined.",
 }
 

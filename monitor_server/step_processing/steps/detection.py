@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
 from monitor_server.rules.evaluation import RuleTracker
@@ -216,7 +217,7 @@ def _change_of_phase(run_id: str, phase: str, *, step: int, rewinds: bool) -> Ca
 
 def _degraded_assessment(step: int, error: Exception) -> Assessment:
     finding = Finding(
-        kind="monitor_degraded",
+        kind=MONITOR_DEGRADED,
         severity=Severity.WARNING,
         step=step,
         score=1.0,

@@ -78,4 +78,4 @@ def test_an_alert_is_taken_back_if_the_run_repeated_the_step_of_its_severity(
 ):
     """The clock, a rule and the collector can end an alert at its step without a rewind; a detector cannot."""
     steps = {"severity_step": severity_step, "last_step": last_step, "resolved_step": resolved_step}
-    assert is_taken_back({"kind": kind} | steps) is expected
+    assert is_taken_back(kind=kind, **steps) is expected
