@@ -47,12 +47,15 @@ class Config:
     method: MethodName = _option(
         "grpo",
         "what is optimised: grpo; with a penalty on lost likelihood: lld (eq. 4), llds (eq. 5), llds-action (the gate "
-        "of v2), llds-release (the authors' release: that gate, divided by all tokens), llds-ma and llds-ma-action "
-        "(eq. 6: less or no penalty on answers); nthr; ppo, with a critic; placebo, plain "
-        "likelihood where llds has its penalty; kl-cov, stare and acpo, remedies of related work",
+        "of v2), llds-release (the authors' release: that gate, divided by all tokens), llds-release-response (the "
+        "same with the gate of eq. 5), llds-ma and llds-ma-action (eq. 6: less or no penalty on answers); nthr; ppo, "
+        "with a critic; placebo, plain likelihood where llds has its penalty; kl-cov, stare and acpo, remedies of "
+        "related work",
     )
     lambda_: float | None = _option(
-        None, "weight of the penalty, where the method has one (eq. 7); default: 0.1, 0.2 of llds-release, 1 of kl-cov"
+        None,
+        "weight of the penalty, where the method has one (eq. 7); default: 0.1, 0.2 of llds-release and "
+        "llds-release-response, 1 of kl-cov",
     )
     answer_weight: float = _option(0.0, "factor on the penalty of answer tokens under llds-ma; 0 gives eq. 6")
     answer_adaptive: bool = _option(

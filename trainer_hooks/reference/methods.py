@@ -13,6 +13,7 @@ MethodName = Literal[
     "llds",
     "llds-action",
     "llds-release",
+    "llds-release-response",
     "llds-ma",
     "llds-ma-action",
     "nthr",
@@ -69,6 +70,9 @@ METHODS: dict[MethodName, Method] = {
         normaliser=LLDS_PRESETS["release"].normaliser,
         weight=LLDS_PRESETS["release"].coef,
     ),
+    "llds-release-response": Method(
+        gate="response", normaliser=LLDS_PRESETS["release"].normaliser, weight=LLDS_PRESETS["release"].coef
+    ),
     "llds-ma": Method(gate="response", masks_answer=True),
     "llds-ma-action": Method(gate="action", masks_answer=True),
     "nthr": Method(scales_tokens=True),
@@ -78,5 +82,5 @@ METHODS: dict[MethodName, Method] = {
     "stare": Method(scales_surprise=True),
     "acpo": Method(adapts_clip=True),
 }
-"""Vanilla GRPO; with LLD (eq. 4), LLDS with its two gates and as released, LLDS-MA with either gate; with NTHR; PPO;
-the placebo; and three remedies of related work."""
+"""Vanilla GRPO; with LLD (eq. 4), LLDS with its two gates, as released, and as released with the gate by response,
+LLDS-MA with either gate; with NTHR; PPO; the placebo; and three remedies of related work."""

@@ -20,6 +20,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "llds-0.1-action": {"method": "llds-action"},
     "lld-0.1": {"method": "lld"},
     "llds-release": {"method": "llds-release"},
+    "llds-release-response": {"method": "llds-release-response"},
     "llds-ma-0.1": {"method": "llds-ma"},
     "nthr": {"method": "nthr"},
     "ppo": {"method": "ppo"},

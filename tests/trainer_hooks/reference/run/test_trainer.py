@@ -384,9 +384,10 @@ def test_the_command_line_knows_every_setting(capsys):
     assert "must divide" in error
 
 
-def test_llds_release_divides_by_all_tokens_and_weighs_a_fifth(tiny):
-    """The method of the authors' release: λ = 0.2, the gate by action, N the action tokens of the minibatch."""
-    config = replace(tiny, method="llds-release", lr=2e-3)
+@pytest.mark.parametrize(("method", "gate"), [("llds-release", "action"), ("llds-release-response", "response")])
+def test_llds_release_divides_by_all_tokens_and_weighs_a_fifth(tiny, method, gate):
+    """The authors' release: λ = 0.2, the gate by action, N the action tokens of the minibatch; and by response."""
+    config = replace(tiny, method=method, lr=2e-3)
     assert config.llds_weight == 0.2
     trainer = Trainer(config, warm_start(config))
     batch = next(result.batch for result in (trainer.step() for _ in range(20)) if result.batch.advantages.any())
@@ -394,7 +395,7 @@ def test_llds_release_divides_by_all_tokens_and_weighs_a_fifth(tiny):
     rows = part.rows
     arrays = batch.logprobs[rows] - 0.1, batch.old_logprobs[rows], batch.mask[rows], batch.advantages[rows]
     found = policy_losses(batch, part, arrays[0], config=config)["loss/llds"]
-    assert found.item() == pytest.approx(llds_loss(*arrays, gate="action", normaliser="all").item(), rel=1e-6)
+    assert found.item() == pytest.approx(llds_loss(*arrays, gate=gate, normaliser="all").item(), rel=1e-6)
 
 
 def test_the_weight_of_the_answer_adapts_to_the_valid_searches(tiny):

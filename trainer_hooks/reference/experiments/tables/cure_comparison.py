@@ -20,9 +20,9 @@ from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 __all__ = ["CURES", "FAIR_ARMS", "fair_table"]
 
 FAIR_ARMS = (
-    "grpo", "lld-0.1", "llds-0.01", "llds-0.1", "llds-0.1-action", "llds-release", "llds-ma-0.1", "nthr", "kl-0.001",
-    "kl-0.01", "placebo-0.1", "half-lr", "quarter-lr", "clip-higher", "ppo", "kl-cov", "stare", "acpo", "llds-narrow",
-    "llds-wide", "llds-strong",
+    "grpo", "lld-0.1", "llds-0.01", "llds-0.1", "llds-0.1-action", "llds-release", "llds-release-response",
+    "llds-ma-0.1", "nthr", "kl-0.001", "kl-0.01", "placebo-0.1", "half-lr", "quarter-lr", "clip-higher", "ppo",
+    "kl-cov", "stare", "acpo", "llds-narrow", "llds-wide", "llds-strong",
 )  # fmt: skip
 """The arms of the test, controls among them."""
 
