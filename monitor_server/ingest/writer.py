@@ -74,7 +74,7 @@ class Writer:
             store: The database.
             max_waiting: The largest number of jobs that may wait.
             max_waiting_bytes: The largest number of bytes that waiting jobs may hold; a larger job may wait alone.
-            before_commit: Called at the end of each transaction, to write the deferred part of the jobs.
+            before_commit: Called at the end of each transaction, to write the deferred part of the jobs. It may commit.
             on_commit: Called with the runs of a commit that succeeded.
             on_failure: Called with the run of a job that was undone, or None for all runs.
         """

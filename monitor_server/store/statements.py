@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Executable, Table
+from sqlalchemy import Connection, CursorResult, Dialect, Executable, Table
 from sqlalchemy.sql import ClauseElement
 
 __all__ = ["MAX_PARAMETERS", "Insertion", "Statement", "fetch_tuples", "in_parts", "in_ranges"]
@@ -68,10 +68,7 @@ class Insertion:
         """Insert rows."""
         if connection.dialect.name != "sqlite":
             if rows:
-                if self._of_arrays is None:
-                    arrays = ", ".join(f"%b::{kind.compile(connection.dialect)}[]" for kind in self._types)
-                    self._of_arrays = f"{self._into} SELECT * FROM unnest({arrays})"  # noqa: S608 - our names
-                connection.exec_driver_sql(self._of_arrays, tuple(map(list, zip(*rows, strict=True))))
+                connection.exec_driver_sql(self.of_arrays(connection.dialect), self.to_arrays(rows))
             return
         begin = 0
         for size in ROWS_PER_STATEMENT:
@@ -79,6 +76,17 @@ class Insertion:
                 values = tuple(chain.from_iterable(rows[begin : begin + size]))
                 connection.exec_driver_sql(self._of_rows[size], values)
                 begin += size
+
+    def of_arrays(self, dialect: Dialect) -> str:
+        """Return the statement for PostgreSQL that receives each column as an array; a condition may follow it."""
+        if self._of_arrays is None:
+            arrays = ", ".join(f"%b::{kind.compile(dialect)}[]" for kind in self._types)
+            self._of_arrays = f"{self._into} SELECT * FROM unnest({arrays})"  # noqa: S608 - our names
+        return self._of_arrays
+
+    def to_arrays(self, rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
+        """Return the values of that statement, a list for each column."""
+        return tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in self._types)
 
 
 def fetch_tuples(connection: Connection, query: Executable, asked: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:

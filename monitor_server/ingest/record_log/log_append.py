@@ -19,7 +19,8 @@ from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.log.blocks import pack_blocks
-from monitor_server.store.repositories.runs import Extension, Run
+from monitor_server.store.repositories.log.extensions import Extension
+from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
 __all__ = ["Appended", "Log", "LogMoved"]
@@ -100,7 +101,7 @@ class Log:
     def append(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         """Append a batch."""
         appended = self.append_deferred(repositories, valid)
-        self.flush(repositories)
+        self._write_deferred(repositories, ends_transaction=False)
         return appended
 
     def append_deferred(self, repositories: Repositories, valid: ValidBatch) -> Appended:
@@ -112,28 +113,27 @@ class Log:
             appended = None if records is None else self._append_next(repositories, known, valid, records, left_out)
             if appended is not None:
                 return appended
-        self.flush(repositories)
+        self._write_deferred(repositories, ends_transaction=False)
         return self._append_any(repositories, valid)
 
     def flush(self, repositories: Repositories) -> None:
-        """Write the deferred batches, before the commit.
+        """Write the deferred batches as the last work of the transaction.
 
         Raises:
             LogMoved: If the log of one of the runs has moved on. The transaction must not be committed; after `forget`
                 the same batches can be appended again.
         """
+        self._write_deferred(repositories, ends_transaction=True)
+
+    def _write_deferred(self, repositories: Repositories, *, ends_transaction: bool) -> None:
         deferred, self._deferred = self._deferred, []
-        if not deferred:
+        if not deferred or repositories.records.extend(deferred, ends_transaction=ends_transaction):
             return
-        if not repositories.runs.extend_logs(deferred):
-            for extension in deferred:
-                self._shared[extension.run_id] = None
-            while len(self._shared) > MAX_SHARED_RUNS:
-                self._shared.popitem(last=False)
-            raise LogMoved("the end of the log of a run has changed in the meantime")
-        repositories.records.add_to_runs(
-            (extension.run_id, block) for extension in deferred for block in extension.blocks
-        )
+        for extension in deferred:
+            self._shared[extension.run_id] = None
+        while len(self._shared) > MAX_SHARED_RUNS:
+            self._shared.popitem(last=False)
+        raise LogMoved("the end of the log of a run has changed in the meantime")
 
     def _append_next(
         self,
@@ -154,9 +154,7 @@ class Log:
         extension = Extension(run_id=run.id, begin=begin, end=end, now=self._clock(), blocks=blocks)
         if run.id not in self._shared:
             self._deferred.append(extension)
-        elif repositories.runs.extend_logs([extension]):
-            repositories.records.add(run.id, extension.blocks)
-        else:
+        elif not repositories.records.extend([extension]):
             self._known.forget(run.id)
             return None
         run.log_end = end

@@ -47,7 +47,7 @@ STATEMENT_ERRORS = (DataError, IntegrityError, ProgrammingError)
 
 
 class Repositories:
-    """The store's tables by subject. No method of theirs commits."""
+    """The store's tables by subject. No method of theirs commits, except `Records.extend` if its caller allows it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,7 +1,7 @@
 """Runs, in the form that ingest and the projector write."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,13 +12,11 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from monitor_server.errors import DeletionUnderWay
 from monitor_server.store.repositories.listed_columns import reward_columns, text_columns
-from monitor_server.store.repositories.log.blocks import RecordBlock
 from monitor_server.store.repositories.recent_steps import Recent, read_recent
 from monitor_server.store.repositories.row_fields import row_fields
-from monitor_server.store.statements import Statement
 from monitor_server.store.tables import attempts, runs, waiting
 
-__all__ = ["Extension", "Run", "Runs"]
+__all__ = ["Run", "Runs"]
 
 # Built once: building these takes SQLAlchemy longer than SQLite takes to answer them, and each batch or tick uses them.
 _LABELS = ("title", "tags", "notes", "archived_at")
@@ -31,26 +29,6 @@ _FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"), runs.c.deleted_
 _LOCK = _FIND.with_for_update()
 _SAVE = update(runs).where(runs.c.id == bindparam("run"))
 _SAVE_REVISION = _SAVE.where(runs.c.revision == bindparam("seen"), runs.c.deleted_at.is_(None))
-_EXTEND_LOG = Statement(
-    update(runs)
-    .where(runs.c.id == bindparam("run"), runs.c.log_end == bindparam("begin"), runs.c.deleted_at.is_(None))
-    .values(log_end=bindparam("end"), last_seen=bindparam("now"))
-)
-# PostgreSQL: all runs of a commit are updated in one exchange with the server. The rows are locked in the order of
-# their ids, so that two collectors never wait for each other's runs. If another collector has changed a row meanwhile,
-# its current values are compared.
-_EXTEND_LOGS = """
-WITH given AS (
-  SELECT * FROM
-  unnest(%b::varchar[], %b::bigint[], %b::bigint[], %b::double precision[]) AS g(run, log_begin, log_end, at)
-), locked AS (
-  SELECT id FROM runs WHERE id IN (SELECT run FROM given) ORDER BY id COLLATE "C" FOR NO KEY UPDATE
-)
-UPDATE runs SET log_end = given.log_end, last_seen = given.at
-FROM given JOIN locked ON locked.id = given.run
-WHERE runs.id = given.run AND runs.log_end = given.log_begin AND runs.deleted_at IS NULL
-"""
-
 _INGEST_COLUMNS = (
     "source",
     "capability",
@@ -129,17 +107,6 @@ class Run:
         self.last_step_at = max(self.last_step_at, stored.last_step_at)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
-    """Records after a position of a run's log, and the time of their arrival."""
-
-    run_id: str
-    begin: int
-    end: int
-    now: float
-    blocks: Sequence[RecordBlock]
-
-
 class Runs:
     """Reads and writes runs."""
 
@@ -174,20 +141,6 @@ class Runs:
     def save_ingest(self, run: Run) -> None:
         """Write the columns that ingest owns."""
         self._connection.execute(_SAVE, {name: getattr(run, name) for name in _INGEST_COLUMNS} | {"run": run.id})
-
-    def extend_logs(self, extensions: Sequence[Extension]) -> bool:
-        """Move the ends of the logs of runs, and lock the runs; return False if a log ends at another place."""
-        rows = [{"run": each.run_id, "begin": each.begin, "end": each.end, "now": each.now} for each in extensions]
-        if self._connection.dialect.name == "sqlite":
-            return _EXTEND_LOG.execute_many(self._connection, rows) == len(rows)
-        joined: dict[str, tuple[int, int, float]] = {}
-        for each in extensions:
-            begin, end, _ = joined.get(each.run_id, (each.begin, each.begin, 0.0))
-            if each.begin != end:
-                return False
-            joined[each.run_id] = (begin, each.end, each.now)
-        columns = [list(joined), *map(list, zip(*joined.values(), strict=True))]
-        return self._connection.exec_driver_sql(_EXTEND_LOGS, tuple(columns)).rowcount == len(joined)
 
     def last_step(self, run_id: str) -> int | None:
         """Return the newest projected step of a run, or None."""

@@ -13,6 +13,7 @@ from monitor_server.store.repositories.log.blocks import (
     block_records,
     block_steps,
 )
+from monitor_server.store.repositories.log.extensions import INSERT_BLOCKS, Extension, extend_logs
 from monitor_server.store.repositories.log.step_records import (
     BLOCK_COLUMNS,
     HIGH,
@@ -22,7 +23,7 @@ from monitor_server.store.repositories.log.step_records import (
     read_steps,
 )
 from monitor_server.store.repositories.removed_attempts import is_kept
-from monitor_server.store.statements import Insertion, in_ranges
+from monitor_server.store.statements import in_ranges
 from monitor_server.store.tables import records
 
 __all__ = ["Records"]
@@ -62,7 +63,6 @@ _UP_TO = (
     .order_by(records.c.position)
 )
 _LAST_SEQ = select(func.max(records.c.seq)).where(*_OF_RANK)
-_ADD = Insertion(records, columns=["run_id", *RecordBlock._fields])
 _RANKS = blocks_of_steps(records.c.rank, records.c.entries, records.c.seq, records.c.step, func.length(records.c.body))
 END = 2**62
 # Sequence numbers at most this far apart are looked up together: a statement costs as much as reading that many rows.
@@ -91,13 +91,12 @@ class Records:
         return -1 if last is None else int(last)
 
     def add(self, run_id: str, new: Iterable[RecordBlock]) -> None:
-        """Append blocks of new records."""
-        self.add_to_runs((run_id, block) for block in new)
+        """Append blocks of new records to a run that is locked; the caller writes the end of its log."""
+        INSERT_BLOCKS.execute(self._connection, [(run_id, *block) for block in new])
 
-    def add_to_runs(self, new: Iterable[tuple[str, RecordBlock]]) -> None:
-        """Append blocks of new records of several runs."""
-        rows = [(run_id, *block) for run_id, block in new]
-        _ADD.execute(self._connection, rows)
+    def extend(self, extensions: Sequence[Extension], *, ends_transaction: bool = False) -> bool:
+        """Append records to the ends of the logs of runs, as `extend_logs` describes."""
+        return extend_logs(self._connection, extensions, ends_transaction=ends_transaction)
 
     def of_steps(
         self, run_id: str, attempt: int, steps: Collection[int], *, bounds: StepBounds, up_to: int = END

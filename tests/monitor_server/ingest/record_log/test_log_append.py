@@ -1,6 +1,7 @@
 """Appending to a run's log, directly on a store: batches of one commit together, and a log that others extend too."""
 
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -74,6 +75,42 @@ def test_a_log_that_another_collector_has_extended_is_read_anew(store, clock, cr
     _append(store, other, _batch(clock, 1, rank=1))
     assert _append(store, here, _batch(clock, 2)) == [(1, 0)]  # known as a run that others extend: no refusal
     assert _stored(store) == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)]
+
+
+def test_if_one_log_has_moved_no_other_log_of_the_commit_is_extended(store, clock, create_log):
+    """On PostgreSQL the statement that finds it is a transaction of its own, so nothing is undone after it."""
+    here, other = create_log(), create_log()
+    _append(store, here, _batch(clock, 0), _batch(clock, 0, run="other"))
+    _append(store, other, _batch(clock, 1, run="other"))
+    with pytest.raises(LogMoved):
+        _append(store, here, _batch(clock, 1), _batch(clock, 2, run="other"))
+    assert _stored(store) == [(0, 0)]
+    assert _stored(store, "other") == [(0, 0), (0, 1)]
+
+
+def test_deferred_batches_are_undone_with_what_precedes_them_in_the_transaction(store, clock, create_log):
+    """The first batch begins its run, which is written at once."""
+    log = create_log()
+    _append(store, log, _batch(clock, 0))
+    with suppress(LookupError), store.write() as repositories:
+        for batch in (_batch(clock, 0, run="other"), _batch(clock, 1)):
+            log.append_deferred(repositories, batch)
+        log.flush(repositories)
+        raise LookupError
+    assert _stored(store) == [(0, 0)]
+    with store.read() as repositories:
+        assert repositories.runs.find(wire.run_id("default", "other")) is None
+
+
+def test_a_batch_without_records_is_a_sign_of_life(store, clock, create_log):
+    """It continues its run as any other batch, alone in its commit."""
+    log = create_log()
+    _append(store, log, _batch(clock, 0))
+    clock.now += 60
+    assert _append(store, log, _batch(clock)) == [(0, 0)]
+    assert _stored(store) == [(0, 0)]
+    with store.read() as repositories:
+        assert repositories.runs.find(wire.run_id("default", "r")).last_seen == clock.now
 
 
 def test_an_end_behind_deferred_records_stands_behind_them_in_the_log(store, clock, create_log):
