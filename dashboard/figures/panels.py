@@ -10,7 +10,7 @@ from typing import Final
 from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.theme import PRIMARY, SECONDARY
 
-__all__ = ["PANELS", "SUMMED_SIGNAL", "Line", "Panel", "signals_of"]
+__all__ = ["PANELS", "SUMMED_SIGNAL", "Line", "SignalPanel", "signals_of"]
 
 SUMMED_SIGNAL: Final = "entropy/paired_delta"
 
@@ -30,7 +30,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class SignalPanel:
     """One row of the figure: its lines, their unit, and the capability level that makes them observed.
 
     ``code`` is the line of a training script that sends them.
@@ -50,7 +50,7 @@ class Panel:
 
 
 PANELS: Final = (
-    Panel(
+    SignalPanel(
         title="Likelihood",
         unit="nats/token",
         level="L2",
@@ -61,7 +61,7 @@ PANELS: Final = (
             Line(signal="likelihood/incorrect", label="incorrect", colour=SECONDARY),
         ),
     ),
-    Panel(
+    SignalPanel(
         title="Reward",
         unit="",
         level="L1",
@@ -72,7 +72,7 @@ PANELS: Final = (
             Line(signal="reward/correct_frac", label="share correct", colour=SECONDARY, is_dotted=True),
         ),
     ),
-    Panel(
+    SignalPanel(
         title="Gradient norm",
         unit="log",
         level="L1",
@@ -81,7 +81,7 @@ PANELS: Final = (
         lines=(Line(signal="grad/norm", label="before clipping"),),
         is_log=True,
     ),
-    Panel(
+    SignalPanel(
         title="Entropy",
         unit="nats/token",
         level="L3",
@@ -89,7 +89,7 @@ PANELS: Final = (
         code="Rollouts(..., entropies=entropies)",
         lines=(Line(signal="entropy/mean", label="mean"),),
     ),
-    Panel(
+    SignalPanel(
         title="Paired entropy change",
         unit="nats",
         level="L4",
@@ -97,7 +97,7 @@ PANELS: Final = (
         code="log_step(step, paired=paired)",
         lines=(Line(signal=SUMMED_SIGNAL, label="running sum", is_sum=True),),
     ),
-    Panel(
+    SignalPanel(
         title="Likelihood ratio",
         unit="log",
         level="L3",
@@ -112,6 +112,6 @@ PANELS: Final = (
 )
 
 
-def signals_of(panels: tuple[Panel, ...]) -> list[str]:
+def signals_of(panels: tuple[SignalPanel, ...]) -> list[str]:
     """Return the names of all signals that the panels draw, in order."""
     return [line.signal for panel in panels for line in panel.lines]

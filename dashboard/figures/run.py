@@ -14,10 +14,10 @@ from dashboard.figures.expected import expected_area
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.marks.alerts import alert_lines, alert_trace, gravest
 from dashboard.figures.marks.events import mark_lines, mark_trace
-from dashboard.figures.panels import PANELS, Line, Panel
+from dashboard.figures.panels import PANELS, Line, SignalPanel
 from dashboard.theme import LIGHT
 
-__all__ = ["Row", "rows_of", "run_figure"]
+__all__ = ["PanelRow", "rows_of", "run_figure"]
 
 PANEL_PIXELS: Final = 124
 MISSING_PIXELS: Final = 58
@@ -34,10 +34,10 @@ Figure = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PanelRow:
     """The place of a panel, as fractions of the plot's height, and its y axis (None if it was not observed)."""
 
-    panel: Panel
+    panel: SignalPanel
     bottom: float
     top: float
     axis: str | None
@@ -49,7 +49,7 @@ def run_figure(
     phases: Sequence[PhaseItem],
     alerts: Sequence[AlertItem],
     marks: Sequence[MarkItem] = (),
-    panels: Sequence[Panel] = PANELS,
+    panels: Sequence[SignalPanel] = PANELS,
     expected: Mapping[str, ExpectedRangeItem] | None = None,
     smoothing: float = 0.0,
 ) -> Figure:
@@ -105,7 +105,7 @@ def run_figure(
     }
 
 
-def _traces(line: Line, series: SeriesItem, row: Row, smoothing: float) -> list[Figure]:
+def _traces(line: Line, series: SeriesItem, row: PanelRow, smoothing: float) -> list[Figure]:
     """Return the traces of a line; a running sum is smooth already."""
     is_log = row.panel.is_log
     drawn, marks = signal_traces(line, series, axis=str(row.axis), is_log=is_log)
@@ -124,7 +124,7 @@ def _traces(line: Line, series: SeriesItem, row: Row, smoothing: float) -> list[
 
 
 def _expected_areas(
-    rows: Sequence[Row], series: Mapping[str, SeriesItem], expected: Mapping[str, ExpectedRangeItem]
+    rows: Sequence[PanelRow], series: Mapping[str, SeriesItem], expected: Mapping[str, ExpectedRangeItem]
 ) -> Iterator[Figure]:
     """Yield the ranges of the values of healthy runs; a running sum has no range."""
     for row in rows:
@@ -146,8 +146,8 @@ def _head_pixels(marks: Sequence[MarkItem]) -> int:
 
 
 def rows_of(
-    panels: Sequence[Panel], series: Mapping[str, SeriesItem], marks: Sequence[MarkItem] = ()
-) -> tuple[list[Row], int]:
+    panels: Sequence[SignalPanel], series: Mapping[str, SeriesItem], marks: Sequence[MarkItem] = ()
+) -> tuple[list[PanelRow], int]:
     """Stack the panels below the strip; a panel that was not observed takes less room.
 
     Returns:
@@ -160,7 +160,7 @@ def rows_of(
     for panel, pixels in zip(panels, heights, strict=True):
         top += TITLE_PIXELS
         axis = f"y{next(axes)}" if panel.is_observed(series) else None
-        rows.append(Row(panel, 1 - (top + pixels) / plot, 1 - top / plot, axis))
+        rows.append(PanelRow(panel, 1 - (top + pixels) / plot, 1 - top / plot, axis))
         top += pixels
     return rows, plot + MARGIN["t"] + MARGIN["b"]
 
@@ -189,17 +189,17 @@ def _step_axis(first: int, last: int) -> Figure:
     }
 
 
-def _value_axis(row: Row, series: Mapping[str, SeriesItem]) -> Figure:
+def _value_axis(row: PanelRow, series: Mapping[str, SeriesItem]) -> Figure:
     is_log = row.panel.is_log
     dtick = log_dtick(_values(row, series)) if is_log else None
     return {**value_axis(is_log=is_log, dtick=dtick, ticks=5), "domain": [row.bottom, row.top], "anchor": "x"}
 
 
-def _values(row: Row, series: Mapping[str, SeriesItem]) -> Iterator[float]:
+def _values(row: PanelRow, series: Mapping[str, SeriesItem]) -> Iterator[float]:
     return (value for line in row.panel.lines if line.signal in series for value in series[line.signal]["values"])
 
 
-def _notes(row: Row, series: Mapping[str, SeriesItem]) -> list[Figure]:
+def _notes(row: PanelRow, series: Mapping[str, SeriesItem]) -> list[Figure]:
     """Return the panel's title, which is also its legend, and the data that an unobserved panel needs."""
     faint = LIGHT["faint"]
     seen = [line for line in row.panel.lines if line.signal in series]
@@ -233,11 +233,11 @@ def _notes(row: Row, series: Mapping[str, SeriesItem]) -> list[Figure]:
     return [title, missing]
 
 
-def _code(panel: Panel) -> str:
+def _code(panel: SignalPanel) -> str:
     return f'<span style="font-family:monospace;font-size:10.5px">{escape(panel.code, quote=False)}</span>'
 
 
-def _missing_box(row: Row) -> Figure:
+def _missing_box(row: PanelRow) -> Figure:
     return {
         "type": "rect",
         "name": "not-observed",

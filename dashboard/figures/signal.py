@@ -11,7 +11,7 @@ from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.averages import with_average
 from dashboard.figures.curves.lines import log_dtick, signal_traces
 from dashboard.figures.curves.outliers import inner_range, whole_range
-from dashboard.figures.curves.panel_view import View
+from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.token_axis import TokenAxis
 from dashboard.figures.expected import expected_area
 from dashboard.figures.layout import AXIS, base_layout, value_axis
@@ -59,7 +59,7 @@ def merge(coarse: SeriesItem, fine: SeriesItem) -> SeriesItem:
 def signal_figure(
     series: SeriesItem,
     *,
-    view: View,
+    view: PanelView,
     phases: Sequence[PhaseItem],
     alerts: Sequence[AlertItem],
     marks: Sequence[MarkItem] = (),
@@ -107,7 +107,7 @@ def signal_figure(
     return {"data": traces, "layout": layout}
 
 
-def _traces(series: SeriesItem, where: list[float], view: View) -> list[Figure]:
+def _traces(series: SeriesItem, where: list[float], view: PanelView) -> list[Figure]:
     line = Line(signal=series["signal"], label=series["signal"])
     drawn, marks = signal_traces(line, series, axis="y", is_log=view.is_log)
     drawn |= {"x": where, "meta": {"role": "line", "signal": series["signal"], "last_step": series["steps"][-1]}}
@@ -127,7 +127,7 @@ def _traces(series: SeriesItem, where: list[float], view: View) -> list[Figure]:
     return [raw, marks, average]
 
 
-def _move(shapes: Sequence[Figure], series: SeriesItem, where: list[float], view: View) -> list[Figure]:
+def _move(shapes: Sequence[Figure], series: SeriesItem, where: list[float], view: PanelView) -> list[Figure]:
     """Place shapes that are stated in steps on the axis of the panel."""
     if where == series["steps"] and view.axis != "log":
         return list(shapes)
@@ -135,7 +135,7 @@ def _move(shapes: Sequence[Figure], series: SeriesItem, where: list[float], view
     return [{**shape, "x0": place(float(str(shape["x0"]))), "x1": place(float(str(shape["x1"])))} for shape in shapes]
 
 
-def _placing(series: SeriesItem, where: list[float], view: View) -> Callable[[float], float]:
+def _placing(series: SeriesItem, where: list[float], view: PanelView) -> Callable[[float], float]:
     """Return the function that returns the position of a step on the axis of the panel.
 
     A logarithmic axis has no place for step 0; a shape that begins at step 0 begins at the first step that has a place.
@@ -148,7 +148,7 @@ def _placing(series: SeriesItem, where: list[float], view: View) -> Callable[[fl
     return lambda step: where[min(bisect_left(series["steps"], step), len(where) - 1)]
 
 
-def _layout(view: View, shapes: list[Figure], *, dtick: str | None) -> Figure:
+def _layout(view: PanelView, shapes: list[Figure], *, dtick: str | None) -> Figure:
     return {
         **base_layout(MARGIN),
         "dragmode": "zoom",
@@ -165,7 +165,7 @@ def _layout(view: View, shapes: list[Figure], *, dtick: str | None) -> Figure:
     }
 
 
-def _range(view: View) -> list[float]:
+def _range(view: PanelView) -> list[float]:
     """Return the ends of the zoom as Plotly states them: times in milliseconds, a logarithmic axis in exponents."""
     ends = view.zoom or (0.0, 1.0)
     if view.axis == "log":
@@ -173,12 +173,12 @@ def _range(view: View) -> list[float]:
     return [end * _per_unit(view) for end in ends]
 
 
-def _per_unit(view: View) -> float:
+def _per_unit(view: PanelView) -> float:
     """Return the length of one unit of the zoom in Plotly's units of the axis."""
     return 1000.0 if view.axis == "time" else 1.0
 
 
-def _in_view(values: Sequence[float], where: Sequence[float], view: View) -> list[float]:
+def _in_view(values: Sequence[float], where: Sequence[float], view: PanelView) -> list[float]:
     """Return the values in the interval that is zoomed to."""
     low, high = (end * _per_unit(view) for end in view.zoom) if view.zoom else (-math.inf, math.inf)
     return [value for value, place in zip(values, where, strict=True) if low <= place <= high]
@@ -191,7 +191,7 @@ def _with_range(layout: Figure, ends: tuple[float, float] | None) -> Figure:
     return {"yaxis": {**cast("Figure", layout["yaxis"]), "range": list(ends), "autorange": False}}
 
 
-def _clip(layout: Figure, seen: Sequence[float], view: View) -> Figure:
+def _clip(layout: Figure, seen: Sequence[float], view: PanelView) -> Figure:
     """Return the changes of the layout that leave out outliers: the value axis, and the number of points beyond it."""
     found = inner_range(seen, is_log=view.is_log)
     if found is None:

@@ -31,7 +31,7 @@ GONE: Final = "It is gone: its run was deleted, or a backup was restored."
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _AlertPageData:
     """The data that the page shows.
 
     ``run`` has its present state. ``rules`` holds the rule that opened the alert, if a rule did and still concerns the
@@ -185,7 +185,7 @@ def _register_forms(app: Dash, api_url: str) -> None:
     )(silence)
 
 
-async def _read(api_url: str, alert_id: str) -> _Read:
+async def _read(api_url: str, alert_id: str) -> _AlertPageData:
     async with ApiClient(api_url) as api:
         alert, attribution, history = await asyncio.gather(
             api.alerts.get(alert_id), api.alerts.attribution(alert_id), api.alerts.history(alert_id)
@@ -198,4 +198,4 @@ async def _read(api_url: str, alert_id: str) -> _Read:
         )
         about = [action for action in actions if action["alert_id"] == alert_id]
         judgement = judgements.get(alert_id)
-        return _Read(alert, attribution, history, forecast, run, of_alert, judgement, about)
+        return _AlertPageData(alert, attribution, history, forecast, run, of_alert, judgement, about)

@@ -35,7 +35,7 @@ RecordTransitions = Callable[[Repositories, Run, Sequence[AlertTransition]], Non
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _UnsavedChange:
     """A change that is not written yet."""
 
     change: Change
@@ -64,7 +64,7 @@ class Lifecycle:
         self._open_alerts = {alert.kind: alert for alert in alerts.open(run_id)}
         self._unsaved: dict[str, Alert] = {}
         self._opened: dict[str, Alert] = {}
-        self._changes: dict[str, list[_Step]] = {}
+        self._changes: dict[str, list[_UnsavedChange]] = {}
         self._saved: dict[str, Alert] = {}
         self.transitions: list[AlertTransition] = []
 
@@ -206,7 +206,7 @@ class Lifecycle:
 
     def _advance(self, alert: Alert, change: Change, entry: HistoryEntry) -> Alert:
         changed = advance(alert, change)
-        self._changes.setdefault(alert.id, []).append(_Step(change, entry))
+        self._changes.setdefault(alert.id, []).append(_UnsavedChange(change, entry))
         self._keep(changed)
         return changed
 

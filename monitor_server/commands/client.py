@@ -16,7 +16,7 @@ from monitor_server.commands.errors import CommandError, RequestRefusedError
 __all__ = [
     "BEGINNING_BYTES",
     "DEFAULT_URL",
-    "Answer",
+    "CollectorAnswer",
     "CollectorUrl",
     "authorization",
     "download",
@@ -52,7 +52,7 @@ def url_of_environment() -> str | None:
     return _without_slash(os.environ.get(URL_VARIABLE, "")) or None
 
 
-class Answer(dict[str, Any]):
+class CollectorAnswer(dict[str, Any]):
     """An object of an answer; a missing field is an error of the collector, and not of the command."""
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401 - never returns
@@ -87,7 +87,7 @@ def fetch_json(
     *,
     is_nullable: bool = False,
     **options: Any,  # noqa: ANN401 - urllib3's own
-) -> Answer:
+) -> CollectorAnswer:
     """Return a collector's answer in JSON; the other arguments are those of `fetch`.
 
     Args:
@@ -102,12 +102,12 @@ def fetch_json(
     """
     body = fetch(method, url, path, **options)
     try:
-        answer = json.loads(body, object_hook=Answer)
+        answer = json.loads(body, object_hook=CollectorAnswer)
     except (ValueError, RecursionError):
         answer = body
     if answer is None and is_nullable:
-        return Answer()
-    if not isinstance(answer, Answer):
+        return CollectorAnswer()
+    if not isinstance(answer, CollectorAnswer):
         beginning = body[:BEGINNING_BYTES].decode(errors="replace")
         raise CommandError(
             f"{url}/api/v1{path} must answer with a JSON object, got {beginning!r}; "
@@ -116,12 +116,12 @@ def fetch_json(
     return answer
 
 
-def fetch_list(url: str, path: str, fields: Mapping[str, str] | None = None) -> list[Answer]:
+def fetch_list(url: str, path: str, fields: Mapping[str, str] | None = None) -> list[CollectorAnswer]:
     """Return the items of one part of a list of a collector; arguments and errors are those of `fetch`."""
     return _items(url, path, fetch_json("GET", url, path, fields=dict(fields or {})))
 
 
-def fetch_items(url: str, path: str) -> Iterator[Answer]:
+def fetch_items(url: str, path: str) -> Iterator[CollectorAnswer]:
     """Yield the items of all parts of a list of a collector; arguments and errors are those of `fetch`."""
     fields = {"limit": "100"}
     while True:
@@ -132,9 +132,9 @@ def fetch_items(url: str, path: str) -> Iterator[Answer]:
         fields["cursor"] = part["next"]
 
 
-def _items(url: str, path: str, part: Answer) -> list[Answer]:
+def _items(url: str, path: str, part: CollectorAnswer) -> list[CollectorAnswer]:
     items = part["items"]
-    if not isinstance(items, list) or not all(isinstance(item, Answer) for item in items):
+    if not isinstance(items, list) or not all(isinstance(item, CollectorAnswer) for item in items):
         raise CommandError(
             f"{url}/api/v1{path} must answer with a list of JSON objects; give the address of a collector as --url"
         )

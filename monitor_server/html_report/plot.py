@@ -8,7 +8,7 @@ from monitor_server.detection.protocol import Phase
 from monitor_server.html_report.elements import text
 from monitor_server.plot_scale import share_of_range
 
-__all__ = ["Curve", "PhaseInterval", "StepAxis", "phase_legend", "plot", "timeline"]
+__all__ = ["PhaseInterval", "ReportCurve", "StepAxis", "phase_legend", "plot", "timeline"]
 
 # The dashboard's colours of phases and severities (dashboard/theme.py), which differ in lightness as well as hue.
 PHASES = {
@@ -62,7 +62,7 @@ class StepAxis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class ReportCurve:
     """A signal: the smallest and the largest finite value of each of n neighbourhoods of steps.
 
     Attributes:
@@ -105,7 +105,7 @@ def timeline(axis: StepAxis, phases: Sequence[PhaseInterval]) -> str:
     )
 
 
-def plot(axis: StepAxis, curve: Curve, phases: Sequence[PhaseInterval], alarms: Iterable[int]) -> str:
+def plot(axis: StepAxis, curve: ReportCurve, phases: Sequence[PhaseInterval], alarms: Iterable[int]) -> str:
     """Return a figure of a signal over its steps, with its phases behind it and a line at each step of ``alarms``."""
     low, high = min(curve.lows, default=0.0), max(curve.highs, default=0.0)
 

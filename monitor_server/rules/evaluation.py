@@ -28,7 +28,7 @@ _STATES = msgspec.msgpack.Decoder(list[MachineState])
 
 
 @dataclass(slots=True)
-class _Tracked:
+class _TrackedRules:
     machines: list[Machine]
     rules_revision: int
     revision: int
@@ -45,7 +45,7 @@ class RuleTracker:
     def __init__(self, known: KnownRules | None = None, *, max_runs: int = 512) -> None:
         self.known = known or KnownRules()
         self._max_runs = max_runs
-        self._tracked: dict[str, _Tracked] = {}
+        self._tracked: dict[str, _TrackedRules] = {}
 
     @property
     def runs_in_memory(self) -> int:
@@ -138,7 +138,7 @@ class RuleTracker:
             tracked.due_at = saved.due_at
             tracked.is_stored, tracked.is_changed = bool(saved.state), False
 
-    def _track(self, repositories: Repositories, run: Run) -> _Tracked | None:
+    def _track(self, repositories: Repositories, run: Run) -> _TrackedRules | None:
         """Return the current rules of a run; None if there never was a rule."""
         current = self.known.current
         if not current.revision:
@@ -158,7 +158,7 @@ class RuleTracker:
                 if state.rule_id in known and known[state.rule_id].version == state.version
             ]
             begins_anew = saved is not None and not states
-            tracked = _Tracked(
+            tracked = _TrackedRules(
                 machines,
                 rules_revision=saved.rules_revision if saved is not None and states else NO_REVISION,
                 revision=run.revision,

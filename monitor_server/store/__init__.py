@@ -1,1 +1,1 @@
-"""The store: the only package that uses SQL. Its methods never commit; `Store.write` does."""
+"""The store: the only package that uses SQL. Only `Store.write` and `Records.extend` commit."""

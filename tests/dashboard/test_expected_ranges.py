@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dashboard.figures.curves.panel_view import View
+from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.expected import expected_area
 from dashboard.figures.run import run_figure
 from dashboard.figures.signal import signal_figure
@@ -24,14 +24,14 @@ def path_of(figure):
 
 def test_the_area_follows_the_intervals_up_to_the_last_step():
     """The upper edge forth, the lower edge back; the second interval ends at the run's last step."""
-    figure = signal_figure(reward([0.0] * 5 + [1.0] * 6), view=View(), phases=[], alerts=[], expected=EXPECTED)
+    figure = signal_figure(reward([0.0] * 5 + [1.0] * 6), view=PanelView(), phases=[], alerts=[], expected=EXPECTED)
     assert path_of(figure) == "M0,0.6L8,0.6L8,0.7L10,0.7L10,0.3L8,0.3L8,0.2L0,0.2Z"
 
 
 def test_a_wide_range_does_not_make_the_curve_small():
     """The area ends 0.6 of the curve's extent beyond it, which on a logarithmic axis is a factor."""
     wide = {**EXPECTED, "low": [-100.0, -100.0], "high": [100.0, 100.0]}
-    figure = signal_figure(reward([0.0, 1.0]), view=View(), phases=[], alerts=[], expected=wide)
+    figure = signal_figure(reward([0.0, 1.0]), view=PanelView(), phases=[], alerts=[], expected=wide)
     assert path_of(figure) == "M0,1.6L1,1.6L1,-0.6L0,-0.6Z"
     wide = {**EXPECTED, "low": [1e-9, 1.0], "high": [1e9, 1.0]}
     (area,) = expected_area(wide, values=[1.0, 100.0], last_step=1, colour="#000", is_log=True)
@@ -42,7 +42,7 @@ def test_a_wide_range_does_not_make_the_curve_small():
 def test_the_area_is_placed_in_time():
     """Dates of a path have an underscore, because a blank would end them."""
     timed = reward([0.0, 1.0]) | {"times": [1.7e9, 1.7e9 + 60]}
-    figure = signal_figure(timed, view=View(axis="time"), phases=[], alerts=[], expected=EXPECTED)
+    figure = signal_figure(timed, view=PanelView(axis="time"), phases=[], alerts=[], expected=EXPECTED)
     assert path_of(figure).startswith("M2023-11-14_22:13:20.000000,0.6L2023-11-14_22:14:20.000000,0.6L")
 
 

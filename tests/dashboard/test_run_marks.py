@@ -1,6 +1,6 @@
 """The events of a run, as marks on its charts."""
 
-from dashboard.figures.curves.panel_view import View
+from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.marks.events import mark_lines, mark_trace
 from dashboard.figures.panels import PANELS
 from dashboard.figures.run import rows_of, run_figure
@@ -52,7 +52,7 @@ def test_the_run_figure_has_a_row_for_marks_only_where_there_are_some():
 
 def test_marks_of_a_panel_are_placed_in_time_as_well():
     """Step 2 is at 30 s; the line of the signal stays the first trace, which the browser extends."""
-    figure = signal_figure(TIMED, view=View(axis="time"), phases=[], alerts=[], marks=[mark("attempt", 2)])
+    figure = signal_figure(TIMED, view=PanelView(axis="time"), phases=[], alerts=[], marks=[mark("attempt", 2)])
     assert [trace["meta"]["role"] for trace in figure["data"]] == ["line", "marks", "events"]
     assert figure["data"][-1]["x"] == [30000.0]
     assert [shape["x0"] for shape in figure["layout"]["shapes"] if shape["name"] == "mark"] == [30000.0]

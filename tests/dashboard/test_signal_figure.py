@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.components.run.workspace import groups_of
 from dashboard.figures.curves.outliers import inner_range
-from dashboard.figures.curves.panel_view import View
+from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.smoothing import smooth, smoothing_unit
 from dashboard.figures.signal import merge, signal_figure
 
@@ -38,9 +38,9 @@ def test_the_unit_is_a_step_of_a_short_curve_and_a_thousandth_of_a_long_one():
 
 def test_a_panel_has_raw_values_and_the_average_over_them():
     """Without smoothing there is only the line with its marks."""
-    plain = signal_figure(series(range(3), [1.0, 2.0, math.nan]), view=View(), phases=[], alerts=[])
+    plain = signal_figure(series(range(3), [1.0, 2.0, math.nan]), view=PanelView(), phases=[], alerts=[])
     assert [trace["meta"]["role"] for trace in plain["data"]] == ["line", "marks"]
-    averaged = signal_figure(series(range(3), [1.0, 2.0, 3.0]), view=View(smoothing=0.5), phases=[], alerts=[])
+    averaged = signal_figure(series(range(3), [1.0, 2.0, 3.0]), view=PanelView(smoothing=0.5), phases=[], alerts=[])
     assert [trace["meta"]["role"] for trace in averaged["data"]] == ["line", "marks", "average"]
 
 
@@ -48,7 +48,7 @@ def test_phases_and_alerts_are_placed_in_time_as_well():
     """A phase from step 2 on begins at the time of step 2."""
     phases = [{"phase": "healthy", "from_step": 0, "to_step": 1}, {"phase": "decay", "from_step": 2, "to_step": None}]
     timed = series(range(4), [1.0] * 4, times=[10.0, 20.0, 30.0, 40.0])
-    figure = signal_figure(timed, view=View(axis="time"), phases=phases, alerts=[])
+    figure = signal_figure(timed, view=PanelView(axis="time"), phases=phases, alerts=[])
     assert figure["data"][0]["x"] == [10000.0, 20000.0, 30000.0, 40000.0]
     assert {shape["x0"] for shape in figure["layout"]["shapes"]} == {10000.0, 30000.0}
 
@@ -67,24 +67,24 @@ def test_finer_points_replace_those_of_their_interval():
     [
         (
             {"smoothing": 2, "axis": "time", "scale": "log", "zoom": [1, 5]},
-            View(smoothing=0.999, axis="time", is_log=True, zoom=(1, 5)),
+            PanelView(smoothing=0.999, axis="time", is_log=True, zoom=(1, 5)),
         ),
-        ({"smoothing": "much", "axis": 3, "scale": None, "zoom": [5, 1]}, View()),
-        ({"zoom": ["a", 1]}, View()),
+        ({"smoothing": "much", "axis": 3, "scale": None, "zoom": [5, 1]}, PanelView()),
+        ({"zoom": ["a", 1]}, PanelView()),
     ],
     ids=["used", "unusable", "half a zoom"],
 )
 def test_what_cannot_be_used_has_no_effect(asked, view):
     """The browser's wishes are read with care."""
-    assert View.read(asked) == view
+    assert PanelView.read(asked) == view
 
 
 def test_a_zoom_in_time_is_an_interval_of_steps():
     """The steps around both ends."""
     timed = series(range(4), [1.0] * 4, times=[10.0, 20.0, 30.0, 40.0])
-    assert View(axis="time", zoom=(21.0, 29.0)).steps_in(timed) == (1, 2)
-    assert View(zoom=(1.5, 2.5)).steps_in(timed) == (1, 3)
-    assert View().steps_in(timed) is None
+    assert PanelView(axis="time", zoom=(21.0, 29.0)).steps_in(timed) == (1, 2)
+    assert PanelView(zoom=(1.5, 2.5)).steps_in(timed) == (1, 3)
+    assert PanelView().steps_in(timed) is None
 
 
 def test_signals_are_grouped_by_the_first_part_of_their_names():
@@ -96,7 +96,7 @@ def test_a_logarithmic_axis_of_steps_begins_at_the_first_step_that_has_a_place_o
     """A phase and an attempt that begin at step 0 begin at step 2; the ends of a zoom are exponents of ten."""
     phases = [{"phase": "healthy", "from_step": 0, "to_step": None}]
     marks = [{"step": 0, "kind": "attempt", "text": "attempt 1", "by": None, "at": 0.0}]
-    view = View(axis="log", zoom=(10.0, 100.0))
+    view = PanelView(axis="log", zoom=(10.0, 100.0))
     figure = signal_figure(series([0, 2, 100], [1.0] * 3), view=view, phases=phases, alerts=[], marks=marks)
     assert {shape["x0"] for shape in figure["layout"]["shapes"]} == {2.0}
     assert figure["layout"]["xaxis"]["type"] == "log"
@@ -106,11 +106,14 @@ def test_a_logarithmic_axis_of_steps_begins_at_the_first_step_that_has_a_place_o
 @pytest.mark.parametrize(
     ("view", "ends"),
     [
-        (View(zoom=(2, 4)), (0.02 - 0.0012, 0.04 + 0.0012)),  # 6 % of 0.02 at either end
-        (View(zoom=(2, 4), is_log=True), (math.log10(0.02) - 0.018, math.log10(0.04) + 0.018)),  # of log10 2 = 0.301
-        (View(axis="time", zoom=(120, 240)), (0.02 - 0.0012, 0.04 + 0.0012)),
-        (View(zoom=(2, 9)), None),
-        (View(), None),
+        (PanelView(zoom=(2, 4)), (0.02 - 0.0012, 0.04 + 0.0012)),  # 6 % of 0.02 at either end
+        (
+            PanelView(zoom=(2, 4), is_log=True),
+            (math.log10(0.02) - 0.018, math.log10(0.04) + 0.018),
+        ),  # of log10 2 = 0.301
+        (PanelView(axis="time", zoom=(120, 240)), (0.02 - 0.0012, 0.04 + 0.0012)),
+        (PanelView(zoom=(2, 9)), None),
+        (PanelView(), None),
     ],
     ids=["steps", "logarithm", "time", "to the last step", "all"],
 )
@@ -125,14 +128,14 @@ def test_the_values_of_a_zoom_fill_the_panel(view, ends):
 def test_outliers_are_left_out_and_counted():
     """Of 99 values between 0 and 1 and one of 1,000, the axis shows the 99 and states that one is outside."""
     values = [step / 98 for step in range(99)] + [1000.0]
-    clipped = View(is_clipped=True)
+    clipped = PanelView(is_clipped=True)
     layout = signal_figure(series(range(100), values), view=clipped, phases=[], alerts=[])["layout"]
     low, high = layout["yaxis"]["range"]
     assert (low, high) == pytest.approx((0.0, 1.0), abs=0.1)
     assert layout["annotations"][0]["text"] == "1 point outside"
-    shown = signal_figure(series(range(100), values), view=View(), phases=[], alerts=[])["layout"]
+    shown = signal_figure(series(range(100), values), view=PanelView(), phases=[], alerts=[])["layout"]
     assert "range" not in shown["yaxis"]
-    zoomed = View(is_clipped=True, zoom=(0.0, 50.0))
+    zoomed = PanelView(is_clipped=True, zoom=(0.0, 50.0))
     layout = signal_figure(series(range(100), values), view=zoomed, phases=[], alerts=[])["layout"]
     assert layout["yaxis"].get("range", [0, 0])[1] < 0.6
 

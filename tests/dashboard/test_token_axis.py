@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dashboard.figures.curves.panel_view import View
+from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
 from dashboard.figures.signal import signal_figure
 
@@ -47,7 +47,7 @@ def test_steps_between_are_placed_evenly_and_found_again():
 def test_curve_and_zoom_follow_the_tokens():
     """The points stand at their tokens, and a zoom in tokens is an interval of steps."""
     axis = TokenAxis("num_tokens", [0, 10], [0.0, 1000.0], is_total=True)
-    view = View(axis="tokens", zoom=(200.0, 400.0))
+    view = PanelView(axis="tokens", zoom=(200.0, 400.0))
     series = counted("a", [1.0, 2.0])
     figure = signal_figure(series, view=view, phases=[], alerts=[], tokens=axis)
     assert figure["data"][0]["x"] == [0.0, 100.0]

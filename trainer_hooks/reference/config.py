@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from trainer_hooks.reference.command_line import parser_of
-from trainer_hooks.reference.methods import METHODS, Method, MethodName
+from trainer_hooks.reference.methods import METHODS, LossMethod, MethodName
 from trainer_hooks.reference.presets import PRESETS
 
 __all__ = ["Config", "OldLogprobs", "OnAcceleration", "Precision", "ProbeOptimiser"]
@@ -248,7 +248,7 @@ class Config:
             raise ValueError("questions need exactly one search tool, corpus or retriever, and a tool needs questions")
 
     @property
-    def optimises(self) -> Method:
+    def optimises(self) -> LossMethod:
         """The terms that the method adds to the clipped objective."""
         return METHODS[self.method]
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from trainer_hooks.losses import LLDS_PRESETS, Gate, Normaliser
 
-__all__ = ["METHODS", "Method", "MethodName"]
+__all__ = ["METHODS", "LossMethod", "MethodName"]
 
 MethodName = Literal[
     "grpo",
@@ -26,7 +26,7 @@ MethodName = Literal[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
+class LossMethod:
     """The terms of the loss beside the clipped objective.
 
     Attributes:
@@ -60,27 +60,27 @@ class Method:
         return self.gate is not None or self.is_placebo or self.holds_covariance
 
 
-METHODS: dict[MethodName, Method] = {
-    "grpo": Method(),
-    "lld": Method(gate="none"),
-    "llds": Method(gate="response"),
-    "llds-action": Method(gate="action"),
-    "llds-release": Method(
+METHODS: dict[MethodName, LossMethod] = {
+    "grpo": LossMethod(),
+    "lld": LossMethod(gate="none"),
+    "llds": LossMethod(gate="response"),
+    "llds-action": LossMethod(gate="action"),
+    "llds-release": LossMethod(
         gate=LLDS_PRESETS["release"].gate,
         normaliser=LLDS_PRESETS["release"].normaliser,
         weight=LLDS_PRESETS["release"].coef,
     ),
-    "llds-release-response": Method(
+    "llds-release-response": LossMethod(
         gate="response", normaliser=LLDS_PRESETS["release"].normaliser, weight=LLDS_PRESETS["release"].coef
     ),
-    "llds-ma": Method(gate="response", masks_answer=True),
-    "llds-ma-action": Method(gate="action", masks_answer=True),
-    "nthr": Method(scales_tokens=True),
-    "ppo": Method(has_critic=True),
-    "placebo": Method(is_placebo=True),
-    "kl-cov": Method(holds_covariance=True, weight=1.0),
-    "stare": Method(scales_surprise=True),
-    "acpo": Method(adapts_clip=True),
+    "llds-ma": LossMethod(gate="response", masks_answer=True),
+    "llds-ma-action": LossMethod(gate="action", masks_answer=True),
+    "nthr": LossMethod(scales_tokens=True),
+    "ppo": LossMethod(has_critic=True),
+    "placebo": LossMethod(is_placebo=True),
+    "kl-cov": LossMethod(holds_covariance=True, weight=1.0),
+    "stare": LossMethod(scales_surprise=True),
+    "acpo": LossMethod(adapts_clip=True),
 }
 """Vanilla GRPO; with LLD (eq. 4), LLDS with its two gates, as released, and as released with the gate by response,
 LLDS-MA with either gate; with NTHR; PPO; the placebo; and three remedies of related work."""

@@ -9,14 +9,14 @@ from typing import Final, Literal, Self
 from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.figures.curves.token_axis import TokenAxis
 
-__all__ = ["View"]
+__all__ = ["PanelView"]
 
 Axis = Literal["step", "log", "time", "tokens"]
 AXES: Final[dict[object, Axis]] = {"log": "log", "time": "time", "tokens": "tokens"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class PanelView:
     """How the panels are drawn.
 
     Args:

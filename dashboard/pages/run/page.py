@@ -39,7 +39,7 @@ from dashboard.components.run.workspace import (
     zoom_of,
 )
 from dashboard.components.small_elements import save_buttons
-from dashboard.figures.curves.panel_view import View
+from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
 from dashboard.figures.run import rows_of, run_figure
@@ -52,7 +52,7 @@ from dashboard.pages.run.zoomed_series import read_zoomed
 
 __all__ = ["read_run", "register", "run_page"]
 
-WHOLE: Final = View()
+WHOLE: Final = PanelView()
 HINT: Final = (
     "Drag to zoom the steps, double-click to see all. Click a step to reach its responses. Smoothing is set below."
 )
@@ -67,7 +67,7 @@ GRAPH_CONFIG: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _RunPageData:
     """All data of a run that the page shows."""
 
     run: RunDetail
@@ -81,7 +81,7 @@ class _Read:
     rules: list[RunRuleItem]
     judgements: dict[str, JudgementItem]
     warranty: WarrantyItem | None
-    view: View
+    view: PanelView
 
     def header(self) -> list[Component]:
         return run_header(self.run, self.phases, self.series, self.forecast)
@@ -126,7 +126,7 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
     asked = dict(parse_qsl(query))
     view = view_of(asked)
     try:
-        read = await read_run(api_url, run_id, view=View.read(view))
+        read = await read_run(api_url, run_id, view=PanelView.read(view))
     except NotFoundError:
         return message(
             "No such run", f"No run has the id {run_id}. It may have been deleted, or the address is mistyped."
@@ -189,7 +189,7 @@ def register(app: Dash, api_url: str) -> None:
 
     async def refresh(_changed: object, live: dict[str, Any], view: Mapping[str, object] | None) -> tuple[object, ...]:
         try:
-            read = await read_run(api_url, live["run"], view=View.read(view if isinstance(view, dict) else {}))
+            read = await read_run(api_url, live["run"], view=PanelView.read(view if isinstance(view, dict) else {}))
         except NotFoundError:
             return gone_header(str(live.get("title", ""))), *(no_update,) * 7
         except ApiError:
@@ -204,7 +204,7 @@ def register(app: Dash, api_url: str) -> None:
         if not isinstance(view, dict) or "run" not in live:
             return no_update
         try:
-            read = await read_run(api_url, live["run"], view=View.read(view))
+            read = await read_run(api_url, live["run"], view=PanelView.read(view))
         except ApiError:
             return no_update
         return {"figure": read.figure(), "view": view, "live": read.live()}
@@ -258,7 +258,7 @@ def _explain_expected(expected: Mapping[str, ExpectedRangeItem]) -> str:
     return f"Shaded: the range of 90 % of the values of {runs} or more healthy runs."
 
 
-async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view: View = WHOLE) -> _Read:
+async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view: PanelView = WHOLE) -> _RunPageData:
     """Read the data that the page shows.
 
     Args:
@@ -288,10 +288,10 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view:
         )
     run, series, summed, expected = drawn
     sums = {name: _sum_points(held, points, view) for name, held in summed.items()}
-    return _Read(run, series | sums, expected, *happened, *judged, view)
+    return _RunPageData(run, series | sums, expected, *happened, *judged, view)
 
 
-def _sum_points(series: SeriesItem, points: int, view: View) -> SeriesItem:
+def _sum_points(series: SeriesItem, points: int, view: PanelView) -> SeriesItem:
     """Return the running sum of a signal, with more points in the zoomed interval."""
     whole, steps = running_sum(series, max_points=points), view.steps_in(series)
     return whole if steps is None else merge(whole, running_sum(series, max_points=2 * points, within=steps))

@@ -15,7 +15,7 @@ from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.collector_client.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.components.small_elements import spell
 from dashboard.components.values import csv_cell
-from dashboard.figures.curves.panel_view import View
+from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
 from dashboard.figures.signal import signal_figure
 from dashboard.ids import frame as frame_ids
@@ -36,7 +36,7 @@ def register(app: Dash, api_url: str) -> None:
         if not wanted or "run" not in live:
             return no_update
         signals = cast("list[str]", wanted["signals"])[:MAX_PANELS]
-        view = View.read(wanted)
+        view = PanelView.read(wanted)
         try:
             async with ApiClient(api_url) as api:
                 tokens = await _read_tokens(api, live["run"]) if view.axis == "tokens" else None
@@ -109,7 +109,7 @@ async def _read_tokens(api: ApiClient, run_id: str) -> TokenAxis | None:
 
 def _panel(  # noqa: PLR0917 - what the API returns
     series: SeriesItem | None,
-    view: View,
+    view: PanelView,
     phases: list[PhaseItem],
     alerts: list[AlertItem],
     marks: list[MarkItem],

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.types.runs import SeriesItem
-from dashboard.figures.curves.panel_view import View
+from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.token_axis import TokenAxis
 from dashboard.figures.signal import merge
 
@@ -12,7 +12,12 @@ __all__ = ["read_zoomed"]
 
 
 async def read_zoomed(  # noqa: PLR0917 - what is read, and how
-    api: ApiClient, run_id: str, signals: Sequence[str], view: View, max_points: int, tokens: TokenAxis | None = None
+    api: ApiClient,
+    run_id: str,
+    signals: Sequence[str],
+    view: PanelView,
+    max_points: int,
+    tokens: TokenAxis | None = None,
 ) -> dict[str, SeriesItem]:
     """Read the signals that were observed, by name.
 

@@ -8,7 +8,7 @@ from monitor_server.api.incident_report.attribution_sections import explanation_
 from monitor_server.api.incident_report.content import Incident
 from monitor_server.api.schemas import AlertItem, PhaseItem, RunDetail
 from monitor_server.html_report.elements import chip, document, text
-from monitor_server.html_report.plot import Curve, PhaseInterval, StepAxis, phase_legend, plot, timeline
+from monitor_server.html_report.plot import PhaseInterval, ReportCurve, StepAxis, phase_legend, plot, timeline
 from monitor_server.log_check.traces import Trace
 
 __all__ = ["page"]
@@ -106,11 +106,11 @@ def _last_step(phase: PhaseItem, run: RunDetail) -> int:
     return max(phase.from_step, run.last_step or 0) if phase.to_step is None else phase.to_step
 
 
-def _curve(name: str, steps: Iterable[int], values: Iterable[float]) -> Curve:
+def _curve(name: str, steps: Iterable[int], values: Iterable[float]) -> ReportCurve:
     trace = Trace()
     for step, value in zip(steps, values, strict=True):
         trace.add(step, value)
-    return Curve(name=name, steps=trace.steps, lows=trace.lows, highs=trace.highs, non_finite=trace.non_finite)
+    return ReportCurve(name=name, steps=trace.steps, lows=trace.lows, highs=trace.highs, non_finite=trace.non_finite)
 
 
 def _evidence(alert: AlertItem) -> str:

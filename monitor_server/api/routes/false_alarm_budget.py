@@ -22,13 +22,13 @@ class _SavedBudget(msgspec.Struct, frozen=True):
     warranty: Warranty
 
 
-class _SavedState(msgspec.Struct, frozen=True):
+class _SavedBudgetState(msgspec.Struct, frozen=True):
     """The part of a saved engine state with the ledger; without a stated budget there is none."""
 
     page_budget: _SavedBudget | None = None
 
 
-_DECODER = msgspec.msgpack.Decoder(_SavedState)
+_DECODER = msgspec.msgpack.Decoder(_SavedBudgetState)
 
 
 @router.get("/{run_id}/warranty", responses=NOT_FOUND)

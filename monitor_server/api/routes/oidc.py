@@ -30,7 +30,7 @@ REDIRECTS = {303: {"description": "Redirect to the next page"}} | NOT_FOUND
 LONGEST_TEXT = 4_000
 
 
-class Answer(BaseModel):
+class ProviderAnswer(BaseModel):
     """The provider's parameters in the address to which it sends the browser back; there may be further ones."""
 
     state: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
@@ -70,7 +70,7 @@ async def begin(
 
 
 @router.get("/oidc/callback", response_class=RedirectResponse, status_code=303, responses=REDIRECTS)
-async def finish(request: Request, collector: Serving, asked: Annotated[Answer, Query()]) -> Response:
+async def finish(request: Request, collector: Serving, asked: Annotated[ProviderAnswer, Query()]) -> Response:
     """Receive the browser from the provider, sign it in and open the page from which it came."""
     oidc = _require(collector.oidc)
     oidc.limits.count(client_address(request))
@@ -126,7 +126,7 @@ def _cookie_path(*, secure: bool) -> str:
     return "/" if secure else COOKIE_PATH  # a cookie whose name begins with __Host- must have the path /
 
 
-def _use_pending(oidc: OidcSignIn, answer: Answer, cookie: str | None) -> PendingSignIn:
+def _use_pending(oidc: OidcSignIn, answer: ProviderAnswer, cookie: str | None) -> PendingSignIn:
     """Return the sign-in of this browser to which an answer belongs, and use it up.
 
     Raises:

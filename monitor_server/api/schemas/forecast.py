@@ -51,13 +51,13 @@ class _SavedForecast(msgspec.Struct, frozen=True):
     model: str
 
 
-class _SavedState(msgspec.Struct, frozen=True):
+class _SavedForecastState(msgspec.Struct, frozen=True):
     """The part of a saved engine state with the forecast; states of older versions have none."""
 
     forecast: _SavedForecast | None = None
 
 
-_DECODER = msgspec.msgpack.Decoder(_SavedState)
+_DECODER = msgspec.msgpack.Decoder(_SavedForecastState)
 
 
 def forecast_item(step: int, state: bytes) -> ForecastItem | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import urllib3
 
-from monitor_server.commands.client import DEFAULT_URL, Answer, authorization
+from monitor_server.commands.client import DEFAULT_URL, CollectorAnswer, authorization
 from monitor_server.commands.doctor.database_findings import check_clock, check_disk
 from monitor_server.commands.doctor.findings import DoctorFinding, Level
 from monitor_server.commands.errors import CommandError
@@ -147,15 +147,15 @@ def _not_shown(code: int) -> DoctorFinding:
     )
 
 
-def _get(url: str, path: str) -> tuple[int, Answer]:
+def _get(url: str, path: str) -> tuple[int, CollectorAnswer]:
     address = url + path
     answer = urllib3.request(
         "GET", address, headers=authorization(), retries=False, timeout=TIMEOUT_SECONDS, preload_content=False
     )
     try:
-        body = json.loads(answer.read(LONGEST_ANSWER_BYTES) or b"null", object_hook=Answer)
+        body = json.loads(answer.read(LONGEST_ANSWER_BYTES) or b"null", object_hook=CollectorAnswer)
     except (ValueError, RecursionError):
         body = None
     finally:
         answer.close()
-    return answer.status, body if isinstance(body, Answer) else Answer()
+    return answer.status, body if isinstance(body, CollectorAnswer) else CollectorAnswer()

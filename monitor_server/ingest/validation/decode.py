@@ -48,7 +48,7 @@ SMALL_BATCH_RECORDS = 64
 SMALL_BATCH_COMMAS = 2_000  # in JSON: its records cannot be counted before they are decoded
 
 
-class _Parts(msgspec.Struct):
+class _RawBatch(msgspec.Struct):
     """The fields of `wire.Batch`, still raw."""
 
     schema_version: msgspec.Raw = _ABSENT
@@ -64,7 +64,7 @@ class _Parts(msgspec.Struct):
     records: msgspec.Raw = _ABSENT
 
 
-_PARTS = msgspec.msgpack.Decoder(_Parts)
+_PARTS = msgspec.msgpack.Decoder(_RawBatch)
 
 
 class Heading(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

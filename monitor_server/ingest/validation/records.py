@@ -47,7 +47,7 @@ SMALL_RECORD_BYTES = 64 * 1024
 _ABSENT = msgspec.Raw()
 
 
-class _Parts(msgspec.Struct):
+class _RawRecord(msgspec.Struct):
     """The fields of `wire.Record`, still raw."""
 
     scalars: msgspec.Raw = _ABSENT
@@ -61,7 +61,7 @@ class _Parts(msgspec.Struct):
     policy_version: msgspec.Raw = _ABSENT
 
 
-_PARTS = msgspec.msgpack.Decoder(_Parts)
+_PARTS = msgspec.msgpack.Decoder(_RawRecord)
 
 
 class ValidRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +161,7 @@ class RecordReader:
             refused_responses=len(sent) - len(responses),
         )
 
-    def _measure(self, raw: msgspec.Raw) -> _Parts:
+    def _measure(self, raw: msgspec.Raw) -> _RawRecord:
         """Refuse a record that has too much of anything, by the counts and the bytes of its raw parts."""
         parts = _PARTS.decode(raw)
         fields = 0
@@ -181,7 +181,7 @@ class RecordReader:
             raise InvalidRecord("a record must have each of its fields once, and no other field")
         return parts
 
-    def _check_counts(self, parts: _Parts) -> None:
+    def _check_counts(self, parts: _RawRecord) -> None:
         for signals in (parts.scalars, parts.summaries):
             check_signal_count(header_count(memoryview(signals)))
         check_action_count(header_count(memoryview(parts.actions)))
@@ -268,7 +268,7 @@ def _decode_plain(raw: msgspec.Raw) -> wire.Record | None:
     return record if record.data_version is None and wire.encode(record) == bytes(raw) else None
 
 
-def _check_each_signal_once(record: wire.Record, parts: _Parts) -> None:
+def _check_each_signal_once(record: wire.Record, parts: _RawRecord) -> None:
     """Refuse a map that has a name twice, because only the last of the two values would be stored."""
     for field, raw, signals in (
         ("scalars", parts.scalars, record.scalars),

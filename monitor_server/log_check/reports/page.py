@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from monitor_server.html_report.elements import chip, document, mark_code, text
-from monitor_server.html_report.plot import Curve, PhaseInterval, StepAxis, phase_legend, plot, timeline
+from monitor_server.html_report.plot import PhaseInterval, ReportCurve, StepAxis, phase_legend, plot, timeline
 from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Examination, FindingPeriod
 from monitor_server.log_check.reports.document import spell_non_finite
@@ -84,8 +84,8 @@ def _plots(found: Examination) -> str:
     return f'<h2>Signals</h2><div class="plots">{drawn}</div>' if drawn else ""
 
 
-def _curve(name: str, trace: Trace) -> Curve:
-    return Curve(name=name, steps=trace.steps, lows=trace.lows, highs=trace.highs, non_finite=trace.non_finite)
+def _curve(name: str, trace: Trace) -> ReportCurve:
+    return ReportCurve(name=name, steps=trace.steps, lows=trace.lows, highs=trace.highs, non_finite=trace.non_finite)
 
 
 def _findings(episodes: Sequence[FindingPeriod]) -> str:

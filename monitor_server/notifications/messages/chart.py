@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from monitor_server.attribution.vitals import VITALS
-from monitor_server.notifications.messages.png_drawing import Curve, can_draw, draw
+from monitor_server.notifications.messages.png_drawing import PictureCurve, can_draw, draw
 from monitor_server.store.database import Store
 from monitor_server.store.downsampling import downsample
 from monitor_server.store.encoding.stored_json import read_object
@@ -43,7 +43,7 @@ def draw_picture(store: Store, message: Mapping[str, Any]) -> bytes | None:
         return None
 
 
-def _read_curves(store: Store, alert: Mapping[str, Any]) -> list[Curve]:
+def _read_curves(store: Store, alert: Mapping[str, Any]) -> list[PictureCurve]:
     """Read up to 4 signals, from 300 steps before the alert to its newest step."""
     first, last = max(0, alert["opened_step"] - STEPS_BEFORE), max(alert["opened_step"], alert["last_step"])
     with store.read() as repositories:
@@ -54,4 +54,4 @@ def _read_curves(store: Store, alert: Mapping[str, Any]) -> list[Curve]:
         names = [name for name in dict.fromkeys(wanted) if name in known][:MAX_CURVES]
         columns = repositories.series.read(alert["run_id"], names, from_step=first, to_step=last, max_points=MAX_POINTS)
         thin = [downsample(column, max_points=MAX_POINTS) for column in columns]
-    return [Curve(name=each.signal, steps=each.steps, values=each.values) for each in thin if len(each.steps)]
+    return [PictureCurve(name=each.signal, steps=each.steps, values=each.values) for each in thin if len(each.steps)]

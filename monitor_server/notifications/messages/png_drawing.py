@@ -14,7 +14,7 @@ from monitor_server.text_safety.printable import printable
 if TYPE_CHECKING:
     from PIL import ImageDraw
 
-__all__ = ["Curve", "can_draw", "draw"]
+__all__ = ["PictureCurve", "can_draw", "draw"]
 
 WIDTH, PANEL, TOP, BOTTOM = 720, 120, 40, 30  # pixels
 LEFT, RIGHT = 78, 14
@@ -23,7 +23,7 @@ INK, FAINT, LINE, ALERT, PAPER = "#1a1d21", "#667085", "#2563eb", "#c2410c", "#f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class PictureCurve:
     """One signal: ascending steps, shape [n], and their values, shape [n], which may include non-finite ones."""
 
     name: str
@@ -36,7 +36,7 @@ def can_draw() -> bool:
     return importlib.util.find_spec("PIL") is not None
 
 
-def draw(title: str, curves: Sequence[Curve], *, at: int) -> bytes:
+def draw(title: str, curves: Sequence[PictureCurve], *, at: int) -> bytes:
     """Draw curves over one axis of steps, with a line at a step.
 
     Args:
@@ -67,7 +67,9 @@ def draw(title: str, curves: Sequence[Curve], *, at: int) -> bytes:
     return written.getvalue()
 
 
-def _draw_panel(canvas: "ImageDraw.ImageDraw", curve: Curve, *, top: int, first: int, last: int, at: int) -> None:
+def _draw_panel(
+    canvas: "ImageDraw.ImageDraw", curve: PictureCurve, *, top: int, first: int, last: int, at: int
+) -> None:
     upper, lower = top + GAP, top + PANEL - 8
     known = np.isfinite(curve.values)
     steps, values = curve.steps[known], curve.values[known]

@@ -53,7 +53,7 @@ class DetectionEngineFactory(Protocol):
 
 
 @dataclass(slots=True)
-class _Tracked:
+class _TrackedEngine:
     engine: DetectionEngine
     seen: tuple[int, int] | None  # attempt and step
     revision: int
@@ -84,7 +84,7 @@ class Tracker:
         self._engine = engine
         self._max_runs = max_runs
         self._on_seconds = on_seconds
-        self._tracked: dict[str, _Tracked] = {}
+        self._tracked: dict[str, _TrackedEngine] = {}
 
     @property
     def runs_in_memory(self) -> int:
@@ -154,7 +154,7 @@ class Tracker:
             repositories.detector_states.save(run.id, saved, first=not tracked.is_stored)
             tracked.is_stored, tracked.is_changed = True, False
 
-    def _observe(self, context: RunContext, tracked: _Tracked, step: Step) -> list[Alert]:
+    def _observe(self, context: RunContext, tracked: _TrackedEngine, step: Step) -> list[Alert]:
         run, last = context.run, tracked.seen
         assessment = self._detect(run, tracked.engine, step)
         tracked.seen, tracked.is_changed = (step.attempt, step.step), True
@@ -190,16 +190,16 @@ class Tracker:
         finally:
             self._on_seconds(perf_counter() - begin)
 
-    def _track(self, context: RunContext) -> _Tracked:
+    def _track(self, context: RunContext) -> _TrackedEngine:
         run = context.run
         tracked = self._tracked.pop(run.id, None)
         if tracked is None or tracked.revision != run.revision:
             saved = context.repositories.detector_states.load(run.id)
             if saved is None:
-                tracked = _Tracked(self._engine(), None, run.revision, is_stored=False)
+                tracked = _TrackedEngine(self._engine(), None, run.revision, is_stored=False)
             else:
                 engine = self._engine.from_state(msgspec.msgpack.decode(saved.state))
-                tracked = _Tracked(engine, (saved.attempt, saved.step), run.revision, is_stored=True)
+                tracked = _TrackedEngine(engine, (saved.attempt, saved.step), run.revision, is_stored=True)
         self._tracked[run.id] = tracked  # the newest entry is last, and the first entry is dropped
         if len(self._tracked) > self._max_runs:
             del self._tracked[next(iter(self._tracked))]

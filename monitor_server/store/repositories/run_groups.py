@@ -36,7 +36,7 @@ class GroupedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _GroupPlace:
     """The place of a group's rows: its head, and its runs up to, but not including, ``end``."""
 
     name: str
@@ -112,7 +112,7 @@ class RunGroups:
 
     def _places(
         self, wanted: RunFilter, by: str, order: RunOrder, *, rows: range, closed: Collection[str]
-    ) -> tuple[list[_Place], int, int]:
+    ) -> tuple[list[_GroupPlace], int, int]:
         """Return the places of the groups that some rows show, the number of rows, and the number of matching runs."""
         columns = (_name(order, by).label("name"), order.urgency.label("urgency"), runs.c.number)
         each = self._matching(select(*columns), wanted, order).subquery()
@@ -128,7 +128,7 @@ class RunGroups:
         found = self._connection.execute(query).all()
         if not found:
             return [], 0, 0
-        places = [_Place(row.name, int(row.head), int(row.end)) for row in found]
+        places = [_GroupPlace(row.name, int(row.head), int(row.end)) for row in found]
         return places, int(found[-1].row_count), int(found[-1].run_count)
 
     def _numbers(

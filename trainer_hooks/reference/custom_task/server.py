@@ -20,11 +20,11 @@ class _Found(msgspec.Struct):
     score: float | None = None
 
 
-class _Answer(msgspec.Struct):
+class _SearchAnswer(msgspec.Struct):
     result: list[list[_Found]]
 
 
-_ANSWERS = msgspec.json.Decoder(_Answer)
+_ANSWERS = msgspec.json.Decoder(_SearchAnswer)
 
 
 class RetrievalServer:

@@ -42,7 +42,7 @@ _COUNTRY_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class _Person:
+class _NamesakePerson:
     name: str
     profession: str
     city: str
@@ -96,17 +96,17 @@ def write_corpus_and_questions(folder: Path) -> tuple[Path, Path]:
     )
 
 
-def _people(draw: random.Random) -> list[_Person]:
+def _people(draw: random.Random) -> list[_NamesakePerson]:
     people = []
     for given, family in itertools.product(GIVEN, FAMILY):
         professions, cities, employers = (draw.sample(pool, 2) for pool in (PROFESSIONS, CITIES, EMPLOYERS))
         years = draw.sample(_YEARS, 2)
         facts = zip(professions, cities, years, employers, strict=True)
-        people += [_Person(f"{given} {family}", *each) for each in facts]
+        people += [_NamesakePerson(f"{given} {family}", *each) for each in facts]
     return people
 
 
-def _question(person: _Person, country: dict[str, str], draw: random.Random) -> tuple[str, str]:
+def _question(person: _NamesakePerson, country: dict[str, str], draw: random.Random) -> tuple[str, str]:
     if draw.random() < _COUNTRY_SHARE:
         return f"In which country was the {person.profession} {person.name} born?", country[person.city]
     return draw.choice(list(person.answers_by_question().items()))

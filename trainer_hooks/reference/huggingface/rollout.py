@@ -22,7 +22,7 @@ _MIN_GENERATING = 0.5
 
 
 @dataclass(slots=True)
-class _Row:
+class _SampledResponse:
     """One response while it is sampled."""
 
     episode: Episode
@@ -114,7 +114,7 @@ def play(
     return _rollout(rows, is_policy=is_policy)
 
 
-def _settle(decoder: Decoder, environment: Environment, alive: list[_Row]) -> list[_Row]:
+def _settle(decoder: Decoder, environment: Environment, alive: list[_SampledResponse]) -> list[_SampledResponse]:
     """Ask the tool if enough rows wait for it, drop finished rows if there are many, and return the others."""
     if sum(row.is_generating for row in alive) <= _MIN_GENERATING * len(alive):
         waiting = [row for row in alive if row.is_waiting]
@@ -129,17 +129,17 @@ def _settle(decoder: Decoder, environment: Environment, alive: list[_Row]) -> li
     return [alive[index] for index in kept]
 
 
-def _row(episode: Episode, context: int) -> _Row:
+def _row(episode: Episode, context: int) -> _SampledResponse:
     prompt = list(episode.prompt)
     if not 0 < len(prompt) < context:
         raise ValueError(
             f"a prompt must have at least 1 token and leave room to answer in {context}, got {len(prompt)} tokens; "
             "raise --context or leave the question out"
         )
-    return _Row(episode, context, prompt, [False] * len(prompt))
+    return _SampledResponse(episode, context, prompt, [False] * len(prompt))
 
 
-def _read_prompts(decoder: Decoder, rows: list[_Row]) -> Tensor:
+def _read_prompts(decoder: Decoder, rows: list[_SampledResponse]) -> Tensor:
     """Feed each different prompt once, however many responses begin with it."""
     numbers: dict[tuple[int, ...], int] = {}
     of_row = [numbers.setdefault(tuple(row.tokens), len(numbers)) for row in rows]
@@ -158,7 +158,7 @@ def _read(decoder: Decoder, unread: Sequence[Sequence[int]]) -> Tensor:
     return hidden[torch.arange(len(counts), device=device), last]
 
 
-def _rollout(rows: list[_Row], *, is_policy: bool) -> Rollout:
+def _rollout(rows: list[_SampledResponse], *, is_policy: bool) -> Rollout:
     used = max(len(row.tokens) for row in rows)
     # Through numpy, which reads lists five times as fast as torch.
     tokens = torch.from_numpy(np.array([row.tokens + [0] * (used - len(row.tokens)) for row in rows]))
@@ -173,7 +173,7 @@ def _rollout(rows: list[_Row], *, is_policy: bool) -> Rollout:
     )
 
 
-def _scores(rows: list[_Row], width: int) -> Tensor:
+def _scores(rows: list[_SampledResponse], width: int) -> Tensor:
     scores = torch.zeros(len(rows), width)
     for number, row in enumerate(rows):
         scores[number, list(row.scores)] = torch.tensor(list(row.scores.values()), dtype=torch.float32)

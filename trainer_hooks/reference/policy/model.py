@@ -15,11 +15,11 @@ from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 from trainer_hooks.reference.policy.rollout import sample
 from trainer_hooks.reference.protocols import Environment, Episode, Policy, Rollout
 
-__all__ = ["Cache", "PolicyModel", "Shape"]
+__all__ = ["Cache", "ModelShape", "PolicyModel"]
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """Size of the model."""
 
     vocabulary: int
@@ -32,7 +32,7 @@ class Shape:
 class Cache:
     """Keys, values and the last two embeddings of a batch that is decoded one token at a time."""
 
-    def __init__(self, shape: Shape, batch: int, device: torch.device | None = None) -> None:
+    def __init__(self, shape: ModelShape, batch: int, device: torch.device | None = None) -> None:
         size = (batch, shape.heads, shape.positions, shape.width // shape.heads)
         self.keys = [torch.zeros(size, device=device) for _ in range(shape.layers)]
         self.values = [torch.zeros(size, device=device) for _ in range(shape.layers)]
@@ -56,7 +56,7 @@ class Cache:
 class Block(nn.Module):
     """Pre-norm attention and feed-forward."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: ModelShape) -> None:
         super().__init__()
         self.heads = shape.heads
         self.norm_attention = nn.LayerNorm(shape.width)
@@ -86,7 +86,7 @@ class Block(nn.Module):
 class PolicyModel(Policy):
     """The policy: embeddings with two taps into the past, blocks, output tied to the embeddings."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: ModelShape) -> None:
         super().__init__()
         self.shape = shape
         self.embed = nn.Embedding(shape.vocabulary, shape.width)

@@ -10,7 +10,7 @@ from trainer_hooks.reference.builtin_task.demonstrations import Flaws, demonstra
 from trainer_hooks.reference.builtin_task.environment import vocabulary_of
 from trainer_hooks.reference.builtin_task.facts import Facts
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.policy.model import PolicyModel, Shape
+from trainer_hooks.reference.policy.model import ModelShape, PolicyModel
 from trainer_hooks.reference.policy.supervised_training import (
     cached_weights,
     read_or_train,
@@ -25,9 +25,9 @@ _VERSION = 3
 """Increased with each change to the environment, the model or this module that makes cached warm starts stale."""
 
 
-def shape_of(config: Config) -> Shape:
+def shape_of(config: Config) -> ModelShape:
     """Return the model size of a configuration."""
-    return Shape(len(vocabulary_of(config)), config.context, config.width, config.layers, config.heads)
+    return ModelShape(len(vocabulary_of(config)), config.context, config.width, config.layers, config.heads)
 
 
 def warm_start(config: Config, *, report: Callable[[str], None] = lambda _: None) -> PolicyModel:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trainer_hooks.losses import acpo_clip, grpo_loss, kl_cov_penalty, likelihood_loss, llds_loss
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.methods import Method
+from trainer_hooks.reference.methods import LossMethod
 from trainer_hooks.reference.updates.batch import Minibatch, TrainingBatch
 
 __all__ = ["clipped_loss", "k3_divergence", "policy_losses"]
@@ -61,7 +61,7 @@ def policy_losses(batch: TrainingBatch, part: Minibatch, logprobs: Tensor, *, co
         config: The method, with the gate of its penalty (eq. 5 where it has none), and ε of eq. 1.
     """
     rows = part.rows
-    method: Method = config.optimises
+    method: LossMethod = config.optimises
     old, mask = batch.old_logprobs[rows], batch.mask[rows]
     losses = {
         "loss/policy": clipped_loss(batch, part, logprobs, config=config),

@@ -97,7 +97,7 @@ class StoredStep:
     end: int
 
 
-class _Place(NamedTuple):
+class _RecordPlace(NamedTuple):
     """The place of a record: its position and length, and those of its block."""
 
     position: int
@@ -110,7 +110,7 @@ class _Place(NamedTuple):
 class _FoundStep:
     """The first records of a step, and the number of its records."""
 
-    places: list[_Place] = field(default_factory=list)
+    places: list[_RecordPlace] = field(default_factory=list)
     count: int = 0
 
 
@@ -129,7 +129,7 @@ def read_steps(
         bounds: The bounds on the merge of each step.
         up_to: The last position of the log that is read.
     """
-    together: dict[int, tuple[list[_Place], int]] = {}
+    together: dict[int, tuple[list[_RecordPlace], int]] = {}
     size = 0
     for some in in_ranges(steps, gap=SPAN):
         asked = {"run": run_id, "attempt": attempt, "up_to": up_to}
@@ -168,14 +168,14 @@ def _find(
             if of_step is not None:
                 of_step.count += 1
                 if of_step.count <= limit:
-                    of_step.places.append(_Place(position, length, block, block_length))
+                    of_step.places.append(_RecordPlace(position, length, block, block_length))
     for step, of_step in found.items():
         if of_step.count:
             yield step, of_step
 
 
 def _read(
-    connection: Connection, run_id: str, wanted: Mapping[int, tuple[list[_Place], int]]
+    connection: Connection, run_id: str, wanted: Mapping[int, tuple[list[_RecordPlace], int]]
 ) -> Iterator[tuple[int, StoredStep]]:
     """Yield steps, given the places of their records and the number of records that are left out."""
     found: dict[int, list[StoredRecord]] = {step: [] for step in wanted}

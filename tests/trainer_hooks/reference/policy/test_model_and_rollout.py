@@ -8,7 +8,7 @@ import torch
 from trainer_hooks.reference.builtin_task.environment import FactsEnvironment, vocabulary_of
 from trainer_hooks.reference.builtin_task.episode import FactsEpisode
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
-from trainer_hooks.reference.policy.model import Cache, PolicyModel, Shape
+from trainer_hooks.reference.policy.model import Cache, ModelShape, PolicyModel
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.updates.batch import answer_tokens, prepare
 
@@ -22,7 +22,7 @@ def rollout_of(config, model, *, seed=0, rows=24):
 def test_decoding_with_the_cache_equals_the_full_forward():
     """One token at a time or all at once, with rows dropped on the way: the same logits to 1e-5."""
     torch.manual_seed(0)
-    model = PolicyModel(Shape(vocabulary=30, positions=24, width=32, layers=2, heads=4)).eval()
+    model = PolicyModel(ModelShape(vocabulary=30, positions=24, width=32, layers=2, heads=4)).eval()
     tokens = torch.randint(0, 30, (6, 24))
     with torch.no_grad():
         full = model.logits(model.hidden_states(tokens))
@@ -82,7 +82,7 @@ def test_tokens_are_sampled_from_the_policy_at_temperature_one(tiny):
     """Frequencies of 4,000 first tokens match the model's probabilities within four standard errors."""
     torch.manual_seed(0)
     environment = FactsEnvironment(replace(tiny, entities=4))
-    model = PolicyModel(Shape(len(environment.facts.vocabulary), positions=6, width=16, layers=1, heads=2)).eval()
+    model = PolicyModel(ModelShape(len(environment.facts.vocabulary), positions=6, width=16, layers=1, heads=2)).eval()
     question = next(question for question in environment.questions if len(question.prompt) == 5)
     episodes = [environment.episode(question) for _ in range(4000)]
     rollout = model.sample(environment, episodes, generator=torch.Generator().manual_seed(0))
@@ -96,7 +96,7 @@ def test_tokens_are_sampled_from_the_policy_at_temperature_one(tiny):
 def test_a_context_that_is_too_short_cuts_the_episode_and_says_so(tiny):
     """A model with room for the prompt and three tokens marks every response as truncated."""
     torch.manual_seed(0)
-    model = PolicyModel(Shape(len(vocabulary_of(tiny)), positions=8, width=16, layers=1, heads=2)).eval()
+    model = PolicyModel(ModelShape(len(vocabulary_of(tiny)), positions=8, width=16, layers=1, heads=2)).eval()
     rollout = rollout_of(tiny, model, rows=4)
     assert rollout.tokens.shape[1] <= 8
     assert rollout.truncated.any()

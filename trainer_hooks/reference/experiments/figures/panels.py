@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
 from trainer_hooks.reference.experiments.run_recording import Row
 
-__all__ = ["COLOURS", "Panel", "Runs", "product", "running_sum", "signal", "steps_figure"]
+__all__ = ["COLOURS", "FigurePanel", "Runs", "product", "running_sum", "signal", "steps_figure"]
 
 Runs = Mapping[str, Mapping[int, Sequence[Row]]]
 """Rows of recorded runs by arm and seed."""
@@ -26,7 +26,7 @@ MOST_GAP, ALL_GAPS = 0.11, 0.33  # between lines of panels, as a share of the he
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class FigurePanel:
     """One quantity over steps.
 
     Attributes:
@@ -57,7 +57,7 @@ def product(one: str, other: str) -> Callable[[Sequence[Row]], list[float]]:
     return lambda rows: smooth([a * b for a, b in zip(series(rows, one), series(rows, other), strict=True)])
 
 
-def steps_figure(title: str, panels: Sequence[Panel]) -> go.Figure:
+def steps_figure(title: str, panels: Sequence[FigurePanel]) -> go.Figure:
     """Draw the panels: thin lines are seeds, the thick line is their median up to the end of the shortest run.
 
     An arm has the same colour in every panel, and one entry of the legend.
@@ -99,7 +99,7 @@ def apply_layout(figure: go.Figure, title: str, *, height: int) -> go.Figure:
     return figure
 
 
-def _seeds(arm: str, panels: Sequence[Panel]) -> str:
+def _seeds(arm: str, panels: Sequence[FigurePanel]) -> str:
     """Word the number of an arm's seeds, which may differ between panels."""
     counts = [len(panel.runs[arm]) for panel in panels if arm in panel.runs]
     if min(counts) < max(counts):
@@ -108,7 +108,7 @@ def _seeds(arm: str, panels: Sequence[Panel]) -> str:
 
 
 def _arm(
-    arm: str, seeds: Mapping[int, Sequence[Row]], panel: Panel, colour: str, *, name: str | None
+    arm: str, seeds: Mapping[int, Sequence[Row]], panel: FigurePanel, colour: str, *, name: str | None
 ) -> list[go.Scatter]:
     """Build an arm's lines in a panel; ``name`` is its entry of the legend, None where it has one already."""
     drawn, lines = [], []

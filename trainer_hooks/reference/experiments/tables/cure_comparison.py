@@ -40,7 +40,7 @@ LEAST_SEEDS, LEAST_SHARE = 5, 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _ComparedRun:
     """A run's mean reward over the first steps, and its life: to its collapse, or over the steps recorded."""
 
     reward: float
@@ -48,7 +48,7 @@ class _Run:
     has_collapsed: bool
 
     @classmethod
-    def of(cls, rows: Sequence[Row]) -> "_Run":
+    def of(cls, rows: Sequence[Row]) -> "_ComparedRun":
         rewards = series(rows, "reward/mean")
         collapse = collapse_step(rewards)
         return cls(fmean(rewards[:FIRST_STEPS]), collapse or len(rows), collapse is not None)
@@ -61,8 +61,8 @@ def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:
     rows, met, missing = [], [], []
 
     @cache  # most arms are compared with the same one
-    def read(arm: str) -> dict[int, _Run]:
-        return {seed: _Run.of(rows) for seed, rows in read_runs(folder, arm).items()}
+    def read(arm: str) -> dict[int, _ComparedRun]:
+        return {seed: _ComparedRun.of(rows) for seed, rows in read_runs(folder, arm).items()}
 
     for arm in arms:
         runs, uncured = read(arm), read(UNCURED.get(arm, "grpo"))
@@ -81,7 +81,7 @@ def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:
     return "\n".join(lines)
 
 
-def _row(arm: str, runs: dict[int, _Run], uncured: dict[int, _Run]) -> tuple[list[str], bool]:
+def _row(arm: str, runs: dict[int, _ComparedRun], uncured: dict[int, _ComparedRun]) -> tuple[list[str], bool]:
     """Format an arm's row, and return whether it meets the bar."""
     target = LIFE_FACTOR * median(run.life for run in uncured.values())
     # Of two seeds with the same life, the one that collapsed comes first, because the other run lived longer.
