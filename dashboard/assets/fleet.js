@@ -293,7 +293,8 @@
     const isNumber = (name) => typeof step.signals[name] === "number";
     const appended = (values, name) => [...values, isNumber(name) ? step.signals[name] : null].slice(-SPARKLINE_POINTS);
     if (isNumber(data.signal)) data.reward = step.signals[data.signal];
-    if (data.signal in step.signals) data.sparkline = appended(data.sparkline, data.signal);
+    const isNew = step.step !== row.data.step; // the row may have been read with the step before the step arrived
+    if (isNew && data.signal in step.signals) data.sparkline = appended(data.sparkline, data.signal);
     window.rlvitals.curves.append(step, appended);
     row.updateData(data);
     return data.phase !== step.phase;

@@ -8,19 +8,21 @@
   const HEADING = "Newest rewards";
 
   let signal = ""; // empty: the rewards, which the rows hold
-  let curves = new Map(); // id of a run -> newest values of the signal
+  let curves = new Map(); // id of a run -> the newest values of the signal, and the step of the last one
+  const pushed = new Map(); // id of a run -> the newest step that has arrived with the signal since the curve was read
   const asked = new Set(); // ids of the runs whose values are read, or were
   let timer = null;
 
   const grid = () => window.dash_ag_grid && document.getElementById("fleet-grid") && window.dash_ag_grid.getApi("fleet-grid");
 
   /* Gives the curve of a row; empty until that of a chosen signal is read. */
-  const of = (row) => (signal ? { signal, values: curves.get(row.id) || [] } : { signal: row.signal, values: row.sparkline });
+  const of = (row) => (signal ? { signal, values: curves.has(row.id) ? curves.get(row.id).values : [] } : { signal: row.signal, values: row.sparkline });
 
   function choose(next) {
     if ((next || "") === signal) return;
     signal = next || "";
     curves = new Map();
+    pushed.clear();
     draw();
     readAgain();
   }
@@ -62,9 +64,11 @@
   function fleetCurvesRead(read) {
     const api = grid();
     if (!api || !read || read.signal !== signal) return window.dash_clientside.no_update;
-    for (const [id, values] of Object.entries(read.curves)) {
-      if (values === null) asked.delete(id); // it could not be read, and is asked for when the rows are looked at again
-      else curves.set(id, values);
+    for (const [id, curve] of Object.entries(read.curves)) {
+      if (curve === null) asked.delete(id); // it could not be read, and is asked for when the rows are looked at again
+      else curves.set(id, curve);
+      if (curve !== null && pushed.get(id) > curve.step) readOneAgain(id); // it was read before that step
+      pushed.delete(id);
     }
     draw();
     return window.dash_clientside.no_update;
@@ -75,11 +79,24 @@
     lookSoon();
   }
 
+  /* A step may arrive twice, or after it was read. Behind an older step the run went back, or newer values were read
+     before this step arrived: the curve is read again. */
   function append(step, appended) {
-    const values = curves.get(step.run_id);
-    if (!values || !(signal in step.signals)) return;
-    curves.set(step.run_id, appended(values, signal));
+    if (!(signal in step.signals)) return;
+    pushed.set(step.run_id, step.step);
+    const curve = curves.get(step.run_id);
+    if (!curve || step.step === curve.step) return;
+    if (step.step < curve.step) {
+      readOneAgain(step.run_id);
+      return;
+    }
+    curves.set(step.run_id, { values: appended(curve.values, signal), step: step.step });
     draw([grid().getRowNode(step.run_id)]);
+  }
+
+  function readOneAgain(id) {
+    asked.delete(id);
+    lookSoon();
   }
 
   function draw(rowNodes) {

@@ -330,6 +330,42 @@ def test_the_small_curves_are_those_of_a_signal_that_is_chosen(start_collector, 
     expect(visit.page.get_by_role("columnheader", name="Newest rewards")).to_have_count(1)
 
 
+@pytest.mark.parametrize("query", ["", "?curve=own"], ids=["the rewards", "a chosen signal"])
+def test_a_step_that_arrives_twice_or_late_is_in_the_small_curve_once(start_collector, visit, query):
+    """A step may be in the rows, or in the values that were read, when the stream brings it."""
+    fleet = start_collector(dashboard="dashboard.app:attach")
+    records = [{"step": step, "scalars": {"reward/mean": float(step), "own": float(step)}} for step in range(5)]
+    run_id = fleet.run(run="one", records=records)
+    open_fleet(fleet, visit, query)
+    read = visit.page.locator(".sparkline[data-sparkline='[0,1,2,3,4]']")
+    expect(read).to_have_count(1)
+
+    def push(step):
+        values = {"reward/mean": step, "own": step}
+        pushed = {"run_id": run_id, "attempt": 1, "step": step, "phase": "healthy", "signals": values}
+        visit.page.evaluate("(step) => { window.rlvitals.pushFleetStep(step); }", pushed)
+
+    push(4)
+    expect(read).to_have_count(1)
+    push(5)
+    push(5)
+    expect(visit.page.locator(".sparkline[data-sparkline='[0,1,2,3,4,5]']")).to_have_count(1)
+
+
+def test_a_run_that_goes_back_has_its_small_curve_read_again(start_collector, visit):
+    """A step before the newest one shows it; the steps that are not repeated yet keep their values."""
+    fleet = start_collector(dashboard="dashboard.app:attach")
+
+    def send(steps, value, **fields):
+        fleet.run(run="one", records=[{"step": step, "scalars": {"own": value}} for step in steps], **fields)
+
+    send(range(5), 1.0)
+    open_fleet(fleet, visit, "?curve=own")
+    expect(visit.page.locator(".sparkline[data-sparkline='[1,1,1,1,1]']")).to_have_count(1)
+    send([2], 7.0, attempt=2)
+    expect(visit.page.locator(".sparkline[data-sparkline='[1,1,7,1,1]']")).to_have_count(1)
+
+
 def test_the_wall_has_no_controls(fleet, visit):
     """Escape brings them back."""
     open_fleet(fleet, visit)

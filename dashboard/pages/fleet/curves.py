@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final, TypedDict, cast
 
 from dash import ClientsideFunction, Dash, Input, Output, no_update
 
@@ -16,6 +16,13 @@ __all__ = ["register"]
 MAX_RUNS: Final = 60  # of one request; the browser asks for the others next
 AT_ONCE: Final = 8  # requests to the collector
 STEPS: Final = 2000  # that are read, which is enough for the newest values of a trainer that logs every fiftieth step
+
+
+class _Curve(TypedDict):
+    """The newest values of a signal, and the step of the last one; -1 before the first."""
+
+    values: list[float | None]
+    step: int
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -42,15 +49,15 @@ def register(app: Dash, api_url: str) -> None:
     )
 
 
-async def _read(
-    api: ApiClient, turns: asyncio.Semaphore, signal: str, run_id: str, last: int
-) -> list[float | None] | None:
-    """Return the newest values of a run; empty if the signal was not observed, None if the run cannot be read."""
+async def _read(api: ApiClient, turns: asyncio.Semaphore, signal: str, run_id: str, last: int) -> _Curve | None:
+    """Return the curve of a run; empty if the signal was not observed, None if the run cannot be read."""
     async with turns:
         try:
             found = await api.runs.series(run_id, [signal], steps=(max(0, last - STEPS), 2**53))
         except NotFoundError:
-            return []
+            found = {}
         except ApiError:
             return None
-    return thin(found[signal]["values"]) if signal in found else []
+    if signal not in found or not found[signal]["steps"]:
+        return _Curve(values=[], step=-1)
+    return _Curve(values=thin(found[signal]["values"]), step=found[signal]["steps"][-1])

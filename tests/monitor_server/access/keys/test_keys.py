@@ -36,7 +36,7 @@ def test_a_key_is_shown_once_and_stored_as_a_hash(guarded, database_url):
     assert re.fullmatch(r"rlv_[\w-]{43}", made["key"])
     engine = create_engine(database_url)
     with engine.connect() as connection:
-        rows = connection.execute(text("SELECT * FROM api_keys")).mappings().all()
+        rows = connection.execute(text("SELECT * FROM api_keys ORDER BY number")).mappings().all()
     engine.dispose()
     assert [bytes(row["hash"]) for row in rows] == [hash_key(admin), hashlib.sha256(made["key"].encode()).digest()]
     assert not [row for row in rows if made["key"].removeprefix("rlv_") in str(dict(row))]
