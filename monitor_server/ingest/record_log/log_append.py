@@ -154,9 +154,12 @@ class Log:
         extension = Extension(run_id=run.id, begin=begin, end=end, now=self._clock(), blocks=blocks)
         if run.id not in self._shared:
             self._deferred.append(extension)
-        elif not repositories.records.extend([extension]):
-            self._known.forget(run.id)
-            return None
+        else:
+            # The runs before this one are locked first: collectors that lock in different orders wait for each other.
+            self._write_deferred(repositories, ends_transaction=False)
+            if not repositories.records.extend([extension]):
+                self._known.forget(run.id)
+                return None
         run.log_end = end
         refused_responses = self._responses.append(repositories, run.id, batch, new)
         if valid.records:

@@ -17,7 +17,7 @@ def create_log(clock):
     return lambda: Log(settings=Settings(), clock=clock)
 
 
-def _batch(clock, *steps, run="r", rank=0, **fields):
+def create_batch(clock, *steps, run="r", rank=0, **fields):
     records = [{"step": step, "scalars": {"a": 1.0}} for step in steps]
     body = {"schema_version": wire.SCHEMA_VERSION, "run": run, "rank": rank, "world_size": 2, "records": records}
     return read_batch(
@@ -25,7 +25,7 @@ def _batch(clock, *steps, run="r", rank=0, **fields):
     )
 
 
-def _append(store, log, *batches):
+def append(store, log, *batches):
     with store.write() as repositories:
         appended = [log.append_deferred(repositories, batch) for batch in batches]
         log.flush(repositories)
@@ -47,9 +47,14 @@ def _stored(store, run="r"):
 def test_batches_of_one_commit_follow_each_other_in_each_log(store, clock, create_log):
     """Two runs have two batches each: each second batch only continues the first one of its run."""
     log = create_log()
-    _append(store, log, _batch(clock, 0), _batch(clock, 0, run="other"))
-    batches = [_batch(clock, 1, 2), _batch(clock, 3), _batch(clock, 1, run="other"), _batch(clock, 2, run="other")]
-    assert _append(store, log, *batches) == [(2, 0), (1, 0), (1, 0), (1, 0)]
+    append(store, log, create_batch(clock, 0), create_batch(clock, 0, run="other"))
+    batches = [
+        create_batch(clock, 1, 2),
+        create_batch(clock, 3),
+        create_batch(clock, 1, run="other"),
+        create_batch(clock, 2, run="other"),
+    ]
+    assert append(store, log, *batches) == [(2, 0), (1, 0), (1, 0), (1, 0)]
     assert _stored(store) == [(0, step) for step in range(4)]
     assert _stored(store, "other") == [(0, step) for step in range(3)]
 
@@ -57,33 +62,33 @@ def test_batches_of_one_commit_follow_each_other_in_each_log(store, clock, creat
 def test_a_batch_that_is_sent_again_in_the_same_commit_is_stored_once(store, clock, create_log):
     """The first of the two may still be deferred when the second one comes."""
     log = create_log()
-    _append(store, log, _batch(clock, 0))
-    assert _append(store, log, _batch(clock, 1, 2), _batch(clock, 1, 2)) == [(2, 0), (0, 2)]
+    append(store, log, create_batch(clock, 0))
+    assert append(store, log, create_batch(clock, 1, 2), create_batch(clock, 1, 2)) == [(2, 0), (0, 2)]
     assert _stored(store) == [(0, 0), (0, 1), (0, 2)]
 
 
 def test_a_log_that_another_collector_has_extended_is_read_anew(store, clock, create_log):
     """The deferred batches are refused as a whole, and then appended behind the records of the other collector."""
     here, other = create_log(), create_log()
-    _append(store, here, _batch(clock, 0))
-    _append(store, other, _batch(clock, 0, rank=1))
+    append(store, here, create_batch(clock, 0))
+    append(store, other, create_batch(clock, 0, rank=1))
     with pytest.raises(LogMoved):
-        _append(store, here, _batch(clock, 1))
+        append(store, here, create_batch(clock, 1))
     here.forget()
-    assert _append(store, here, _batch(clock, 1)) == [(1, 0)]
+    assert append(store, here, create_batch(clock, 1)) == [(1, 0)]
     other.forget()
-    _append(store, other, _batch(clock, 1, rank=1))
-    assert _append(store, here, _batch(clock, 2)) == [(1, 0)]  # known as a run that others extend: no refusal
+    append(store, other, create_batch(clock, 1, rank=1))
+    assert append(store, here, create_batch(clock, 2)) == [(1, 0)]  # known as a run that others extend: no refusal
     assert _stored(store) == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)]
 
 
 def test_if_one_log_has_moved_no_other_log_of_the_commit_is_extended(store, clock, create_log):
     """On PostgreSQL the statement that finds it is a transaction of its own, so nothing is undone after it."""
     here, other = create_log(), create_log()
-    _append(store, here, _batch(clock, 0), _batch(clock, 0, run="other"))
-    _append(store, other, _batch(clock, 1, run="other"))
+    append(store, here, create_batch(clock, 0), create_batch(clock, 0, run="other"))
+    append(store, other, create_batch(clock, 1, run="other"))
     with pytest.raises(LogMoved):
-        _append(store, here, _batch(clock, 1), _batch(clock, 2, run="other"))
+        append(store, here, create_batch(clock, 1), create_batch(clock, 2, run="other"))
     assert _stored(store) == [(0, 0)]
     assert _stored(store, "other") == [(0, 0), (0, 1)]
 
@@ -91,9 +96,9 @@ def test_if_one_log_has_moved_no_other_log_of_the_commit_is_extended(store, cloc
 def test_deferred_batches_are_undone_with_what_precedes_them_in_the_transaction(store, clock, create_log):
     """The first batch begins its run, which is written at once."""
     log = create_log()
-    _append(store, log, _batch(clock, 0))
+    append(store, log, create_batch(clock, 0))
     with suppress(LookupError), store.write() as repositories:
-        for batch in (_batch(clock, 0, run="other"), _batch(clock, 1)):
+        for batch in (create_batch(clock, 0, run="other"), create_batch(clock, 1)):
             log.append_deferred(repositories, batch)
         log.flush(repositories)
         raise LookupError
@@ -105,9 +110,9 @@ def test_deferred_batches_are_undone_with_what_precedes_them_in_the_transaction(
 def test_a_batch_without_records_is_a_sign_of_life(store, clock, create_log):
     """It continues its run as any other batch, alone in its commit."""
     log = create_log()
-    _append(store, log, _batch(clock, 0))
+    append(store, log, create_batch(clock, 0))
     clock.now += 60
-    assert _append(store, log, _batch(clock)) == [(0, 0)]
+    assert append(store, log, create_batch(clock)) == [(0, 0)]
     assert _stored(store) == [(0, 0)]
     with store.read() as repositories:
         assert repositories.runs.find(wire.run_id("default", "r")).last_seen == clock.now
@@ -116,8 +121,8 @@ def test_a_batch_without_records_is_a_sign_of_life(store, clock, create_log):
 def test_an_end_behind_deferred_records_stands_behind_them_in_the_log(store, clock, create_log):
     """The batch that ends a run is no mere continuation, and comes in its turn."""
     log = create_log()
-    _append(store, log, _batch(clock, 0))
-    assert _append(store, log, _batch(clock, 1), _batch(clock, 2, end="finished")) == [(1, 0), (1, 0)]
+    append(store, log, create_batch(clock, 0))
+    assert append(store, log, create_batch(clock, 1), create_batch(clock, 2, end="finished")) == [(1, 0), (1, 0)]
     with store.read() as repositories:
         run = repositories.runs.find(wire.run_id("default", "r"))
         found, _ = repositories.records.after(run.id, 0, limit=10, max_bytes=1_000_000)
@@ -130,8 +135,8 @@ def test_what_another_collector_has_stored_of_a_rank_is_not_stored_again_after_a
 ):
     """That batch reads the end of the log again, so the sent records of each rank up to there must be read too."""
     here, other = create_log(), create_log()
-    _append(store, here, _batch(clock, 0))
-    _append(store, other, _batch(clock, 1, 2))
-    _append(store, here, _batch(clock, 0, rank=1))
-    assert _append(store, here, _batch(clock, 1, 3)) == [(1, 1)]
+    append(store, here, create_batch(clock, 0))
+    append(store, other, create_batch(clock, 1, 2))
+    append(store, here, create_batch(clock, 0, rank=1))
+    assert append(store, here, create_batch(clock, 1, 3)) == [(1, 1)]
     assert _stored(store) == [(0, 0), (0, 1), (0, 2), (1, 0), (0, 3)]

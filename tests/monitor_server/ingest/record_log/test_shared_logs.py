@@ -1,0 +1,98 @@
+"""Collectors of one PostgreSQL database that extend the same logs at once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from monitor_server.errors import Unavailable
+from monitor_server.ingest.record_log.log_append import Log, LogMoved
+from monitor_server.settings import Settings
+from monitor_server.store.database import Store
+from tests.monitor_server.ingest.record_log.test_log_append import append, create_batch
+from tests.postgres import create_database
+from trainer_hooks import wire
+
+COMMITS = 20
+RUNS = sorted("abc", key=lambda name: wire.run_id("default", name))
+
+
+@pytest.fixture
+def stores(postgres):
+    """Four collectors' connections to one database."""
+    url = create_database(postgres)
+    stores = [Store.open(url) for _ in range(4)]
+    yield stores
+    for store in stores:
+        store.close()
+
+
+def _append_as_the_writer_does(store, log, batches):
+    """Append batches in one commit; if a log has moved, again after its state was read anew."""
+    while True:
+        try:
+            return append(store, log, *batches)
+        except LogMoved:
+            log.forget()
+
+
+def test_ranks_of_some_runs_that_send_to_three_collectors_are_stored_once_each_and_without_a_gap(stores, clock):
+    """Meanwhile a projector changes the rows of the runs, as it does at each slice."""
+    has_ended = threading.Event()
+
+    def collect(rank):
+        log = Log(settings=Settings(), clock=clock)
+        for commit in range(COMMITS):
+            names = [name for name in RUNS if (commit + rank + ord(name)) % 3]
+            steps = range(3 * commit, 3 * commit + 3)
+            batches = [create_batch(clock, *steps, run=name, rank=rank, world_size=3) for name in names]
+            _append_as_the_writer_does(stores[rank], log, batches)
+
+    def project():
+        while not has_ended.wait(0.002):
+            for name in RUNS:
+                with stores[3].write() as repositories:
+                    run = repositories.runs.find(wire.run_id("default", name))
+                    if run is not None:
+                        repositories.runs.save_projection(run)
+
+    with ThreadPoolExecutor() as pool:
+        projector = pool.submit(project)
+        try:
+            for collector in [pool.submit(collect, rank) for rank in range(3)]:
+                collector.result()
+        finally:
+            has_ended.set()
+        projector.result()
+    for name in RUNS:
+        run_id = wire.run_id("default", name)
+        with stores[0].read() as repositories:
+            found, is_all = repositories.records.after(run_id, 0, limit=10_000, max_bytes=10_000_000)
+            end = repositories.runs.find(run_id).log_end
+        assert is_all
+        positions = [record.position for record in found]
+        assert positions == list(range(end - len(found) + 1, end + 1))
+        sent = {(rank, step) for rank in range(3) for step in range(3 * COMMITS) if (step // 3 + rank + ord(name)) % 3}
+        assert sorted((record.rank, record.step) for record in found) == sorted(sent)
+
+
+def test_the_runs_of_a_commit_are_locked_in_the_order_of_its_batches(stores, clock):
+    """Also where another collector extends the log of the second one: two orders would be a deadlock."""
+    first, second = RUNS[:2]
+    here, other = Log(settings=Settings(), clock=clock), Log(settings=Settings(), clock=clock)
+    append(stores[0], here, create_batch(clock, 0, run=first), create_batch(clock, 0, run=second))
+    append(stores[1], other, create_batch(clock, 0, run=second, rank=1))
+    _append_as_the_writer_does(stores[0], here, [create_batch(clock, 1, run=second)])
+    append(stores[0], here, create_batch(clock, 1, run=first), create_batch(clock, 2, run=second))
+
+    def lock_first():
+        with stores[1].write() as others:
+            others.limit_lock_waits(0.05)
+            others.runs.lock(wire.run_id("default", first))
+
+    with stores[0].write() as repositories:
+        here.append_deferred(repositories, create_batch(clock, 2, run=first))
+        here.append_deferred(repositories, create_batch(clock, 3, run=second))
+        with pytest.raises(Unavailable, match="lock"):
+            lock_first()
+        here.flush(repositories)
