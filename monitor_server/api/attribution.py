@@ -8,7 +8,7 @@ from monitor_server.access.cursors import hide
 from monitor_server.api.pagination import MAX_NUMBERS
 from monitor_server.api.schemas import ResponseItem, Schema, response_item, response_numbers
 from monitor_server.attribution.action_likelihoods import ActionChange
-from monitor_server.attribution.displaced import DisplacedToken, Measure, SampledAction, displaced_responses
+from monitor_server.attribution.displaced import Measure, SampledAction, Token, displaced_responses
 from monitor_server.attribution.explain import Explanation, NotObserved, explain
 from monitor_server.attribution.onsets import ROWS, Moved, Signal
 from monitor_server.attribution.resemblance import Resembling, closest
@@ -45,7 +45,7 @@ class Attribution(Schema):
     sampled_actions: list[SampledAction]
     measure: Measure | None
     displaced: list[str]
-    tokens: list[DisplacedToken]
+    tokens: list[Token]
     resembling: list[Resembling]
     responses: list[ResponseItem]
     remedies: list[RemedyItem]

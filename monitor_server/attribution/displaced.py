@@ -10,7 +10,7 @@ import numpy as np
 
 from monitor_server.attribution.sampled_responses import Sampled
 
-__all__ = ["DisplacedToken", "Measure", "SampledAction", "displaced_responses", "sampled_actions", "tokens"]
+__all__ = ["Measure", "SampledAction", "Token", "displaced_responses", "sampled_actions", "tokens"]
 
 LARGEST = 1e100  # sums of larger numbers overflow; such a number is not a measurement
 
@@ -18,7 +18,7 @@ Measure = Literal["displacement", "likelihood"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DisplacedToken:
+class Token:
     """A token id over all displaced responses: its part of their fall.
 
     Attributes:
@@ -62,7 +62,7 @@ def displaced_responses(responses: Sequence[Sampled], *, most: int) -> tuple[Mea
     return ("likelihood" if responses else None), sorted(known, key=lambda r: r.mean_logprob)[:most]
 
 
-def tokens(responses: Sequence[Sampled], *, most: int) -> list[DisplacedToken]:
+def tokens(responses: Sequence[Sampled], *, most: int) -> list[Token]:
     """Return the token ids that fell furthest, summed over these responses."""
     falls: defaultdict[int, list[float]] = defaultdict(list)
     texts: dict[int, str] = {}
@@ -78,7 +78,7 @@ def tokens(responses: Sequence[Sampled], *, most: int) -> list[DisplacedToken]:
     whole = sum(map(sum, falls.values()))
     ranked = sorted(falls.items(), key=lambda item: sum(item[1]))[:most]
     return [
-        DisplacedToken(token_id=number, text=texts.get(number), count=len(own), fall=sum(own), share=sum(own) / whole)
+        Token(token_id=number, text=texts.get(number), count=len(own), fall=sum(own), share=sum(own) / whole)
         for number, own in ranked
     ]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from monitor_server.attribution.action_likelihoods import ActionChange, action_changes, crossing
 from monitor_server.attribution.displaced import (
-    DisplacedToken,
     Measure,
     SampledAction,
+    Token,
     displaced_responses,
     sampled_actions,
     tokens,
@@ -70,7 +70,7 @@ class Explanation:
     sampled_actions: list[SampledAction]
     measure: Measure | None
     displaced: list[Sampled]
-    tokens: list[DisplacedToken]
+    tokens: list[Token]
     resembling: list[Resembling]
     remedies: list[Remedy]
     not_observed: list[NotObserved]
