@@ -16,7 +16,7 @@
   const grid = () => window.dash_ag_grid && document.getElementById("fleet-grid") && window.dash_ag_grid.getApi("fleet-grid");
 
   /* Gives the curve of a row; empty until that of a chosen signal is read. */
-  const of = (row) => (signal ? { signal, values: curves.has(row.id) ? curves.get(row.id).values : [] } : { signal: row.signal, values: row.sparkline });
+  const of = (row) => (signal ? { signal, values: curves.get(row.id)?.values || [] } : { signal: row.signal, values: row.sparkline });
 
   function choose(next) {
     if ((next || "") === signal) return;
@@ -66,8 +66,10 @@
     if (!api || !read || read.signal !== signal) return window.dash_clientside.no_update;
     for (const [id, curve] of Object.entries(read.curves)) {
       if (curve === null) asked.delete(id); // it could not be read, and is asked for when the rows are looked at again
-      else curves.set(id, curve);
-      if (curve !== null && pushed.get(id) > curve.step) readOneAgain(id); // it was read before that step
+      else {
+        curves.set(id, curve);
+        if (pushed.get(id) > curve.step) readOneAgain(id); // it was read before that step
+      }
       pushed.delete(id);
     }
     draw();
@@ -86,12 +88,11 @@
     pushed.set(step.run_id, step.step);
     const curve = curves.get(step.run_id);
     if (!curve || step.step === curve.step) return;
-    if (step.step < curve.step) {
-      readOneAgain(step.run_id);
-      return;
+    if (step.step < curve.step) readOneAgain(step.run_id);
+    else {
+      curves.set(step.run_id, { values: appended(curve.values, signal), step: step.step });
+      draw([grid().getRowNode(step.run_id)]);
     }
-    curves.set(step.run_id, { values: appended(curve.values, signal), step: step.step });
-    draw([grid().getRowNode(step.run_id)]);
   }
 
   function readOneAgain(id) {
