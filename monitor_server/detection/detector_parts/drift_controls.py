@@ -1,5 +1,6 @@
 """Controls of a drift: the changes of response length and searches, and the displacement, since it began."""
 
+from monitor_server.detection.detector_parts.accelerating_displacement import AcceleratingDisplacement
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.state import Stateful
 from monitor_server.detection.statistics.streaming import Ema
@@ -30,6 +31,7 @@ class DriftControls(Stateful):
         self.unobserved = {"length": 0, "searches": 0}
         self.displacement = 0.0
         self.displacements = 0  # rows with the displacement since the drift began
+        self.acceleration = AcceleratingDisplacement()
 
     def update(self, observation: Observation) -> None:
         """Process one step."""
@@ -47,6 +49,7 @@ class DriftControls(Stateful):
         if cross is not None:
             self.displacement += cross
             self.displacements += 1
+            self.acceleration.update(cross)
 
     def mark(self) -> None:
         """Record the present levels as the reference, because there is no drift now."""
@@ -59,6 +62,7 @@ class DriftControls(Stateful):
         """Discard the levels, because they changed their meaning."""
         self.averages, self.before = {name: Ema(ALPHA) for name in self.averages}, {}
         self.displacement, self.displacements = 0.0, 0
+        self.acceleration.restart()
 
     def take_back(self, rows: int, left: int) -> None:
         """Forget the levels, and the displacement so far; the reference stays."""
@@ -70,12 +74,17 @@ class DriftControls(Stateful):
 
         Returns:
             ``length_change`` and ``searches_change``, relative (0.1 is a tenth more), and ``displacement_sum`` in nats
-            per token; "not observed" if the signal is missing, or was missing when the drift began.
+            per token; "not observed" if the signal is missing, or was missing when the drift began. From the newest
+            complete block of ten rows, ``displacement_rate`` in nats per token per step, and ``accelerating_blocks``,
+            the number of consecutive blocks in which it was at most 0 and fell.
         """
+        rate = self.acceleration.newest
         return {
             "length_change": self._change("length"),
             "searches_change": self._change("searches"),
             "displacement_sum": self.displacement if self.displacements else NOT_OBSERVED,
+            "displacement_rate": NOT_OBSERVED if rate is None else rate,
+            "accelerating_blocks": NOT_OBSERVED if rate is None else self.acceleration.blocks,
         }
 
     def _change(self, name: str) -> float | str:

@@ -35,6 +35,8 @@ def test_where_length_and_searches_stay_put_the_evidence_has_no_change(detector)
     rows = evidence["displacement_sum"] / -0.002
     assert rows == pytest.approx(round(rows))
     assert 40 <= round(rows) <= 61
+    assert evidence["displacement_rate"] == pytest.approx(-0.002)
+    assert evidence["accelerating_blocks"] >= 1
 
 
 @pytest.mark.parametrize("detector", [PairedDrift, LikelihoodDrift])
@@ -57,6 +59,8 @@ def test_changes_are_those_of_the_averages_worked_by_hand():
         "length_change": pytest.approx(1 / 9),
         "searches_change": "not observed",
         "displacement_sum": -0.5,
+        "displacement_rate": "not observed",
+        "accelerating_blocks": "not observed",
     }
     restored = DriftControls.from_state(controls.state())
     assert restored.evidence() == controls.evidence()
