@@ -16,7 +16,7 @@ import torch
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, REGIMES
-from trainer_hooks.reference.experiments.healthy_runs import healthy_table
+from trainer_hooks.reference.experiments.healthy_runs import HEALTHY, healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
 from trainer_hooks.reference.experiments.namesake_questions import write_corpus_and_questions
 from trainer_hooks.reference.experiments.planned_runs import (
@@ -193,18 +193,18 @@ def _rescue(given: argparse.Namespace) -> str:
 
 def _evidence(given: argparse.Namespace) -> str:
     """Print the tables about the mechanism from recorded runs; nothing is trained."""
-    folder = _runs(given)
+    folder, arms = _runs(given), given.arms or ["grpo"]
     tables = {
-        "GWHES (eq. 9) at the probes, by thirds of the way to the collapse": gwhes_table(folder, ["grpo"]),
-        "GWHES by action": gwhes_action_table(folder, ["grpo", *PROBE_ARMS]),
-        "GWHES of the first action by group": first_action_table(folder, ["grpo"]),
-        "Falls by the sign of GWHES": fall_by_gwhes_table(folder, ["grpo"]),
-        "Displacement by question (Fig. 3)": question_table(folder, ["grpo"]),
-        "Accelerating displacement (Def. 5.1)": acceleration_table(folder, ["grpo"]),
-        "The gradient norm at the first fall of the reward (Fig. 7)": drop_table(folder, ["grpo"]),
+        "GWHES (eq. 9) at the probes, by thirds of the way to the collapse": gwhes_table(folder, arms),
+        "GWHES by action": gwhes_action_table(folder, given.arms or ["grpo", *PROBE_ARMS]),
+        "GWHES of the first action by group": first_action_table(folder, arms),
+        "Falls by the sign of GWHES": fall_by_gwhes_table(folder, arms),
+        "Displacement by question (Fig. 3)": question_table(folder, arms),
+        "Accelerating displacement (Def. 5.1)": acceleration_table(folder, arms),
+        "The gradient norm at the first fall of the reward (Fig. 7)": drop_table(folder, arms),
         "Held-out reward beside the paper's (Tables 1 and 2)": paper_table(folder),
-        "Held-out reward": eval_table(folder, ARMS),
-        "Valid searches a response (Fig. 9)": searches_table(folder, ARMS),
+        "Held-out reward": eval_table(folder, given.arms or ARMS),
+        "Valid searches a response (Fig. 9)": searches_table(folder, given.arms or ARMS),
     }
     recorded = {title: text for title, text in tables.items() if text.count("\n") > 1}
     return "\n\n".join(f"{title}:\n\n{text}" for title, text in recorded.items())
@@ -213,7 +213,9 @@ def _evidence(given: argparse.Namespace) -> str:
 _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "evidence": _evidence,
     "fair": lambda given: fair_table(_runs(given)),
-    "healthy": lambda given: healthy_table(given.out / "healthy"),
+    "healthy": lambda given: "\n\n".join(
+        [healthy_table(given.out / "healthy"), acceleration_table(given.out / "healthy", HEALTHY)]
+    ),
     "healthy-cost": lambda given: healthy_cost_table(given.out / "healthy-cost", CURES),
     "pilot": lambda given: "\n\n".join(
         write(_runs(given), ARMS | PROBE_ARMS) for write in (pilot_table, common_steps_table)

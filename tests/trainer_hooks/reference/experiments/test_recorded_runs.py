@@ -8,9 +8,10 @@ import pytest
 
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
+from trainer_hooks.reference.experiments.__main__ import main
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS as CATALOGUE
-from trainer_hooks.reference.experiments.healthy_runs import healthy_table
+from trainer_hooks.reference.experiments.healthy_runs import HEALTHY, healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
 from trainer_hooks.reference.experiments.measures import collapse_step, drift
 from trainer_hooks.reference.experiments.tables.accelerating_displacement import acceleration_table
@@ -132,9 +133,10 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     assert healthy_cost_table(EXPERIMENTS / "healthy-cost", CURES) in page
     for folder in (STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant"):
         assert gwhes_table(folder, ["grpo"]) in page
-        assert acceleration_table(folder, ["grpo"]) in page
         assert drop_table(folder, ["grpo"]) in page
     peak = EXPERIMENTS / "runs-release-peak"
+    for folder in (STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant", peak):
+        assert acceleration_table(folder, ["grpo"]) in page
     for folder in (FOLDER, STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant", peak):
         assert fair_table(folder) in page
     for folder in (SPIRAL, EXPERIMENTS / "runs-constant"):
@@ -164,6 +166,18 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     assert paper_table(STUBBORN) in page
     assert eval_table(STUBBORN, ARMS) in page
     assert searches_table(STUBBORN, ARMS) in page
+
+
+def test_displacement_accelerates_in_most_healthy_runs_as_well(capsys):
+    """The control of the table of Def. 5.1 in mechanism.md: the order of blocks predicts no collapse."""
+    table_of_healthy = acceleration_table(EXPERIMENTS / "healthy", HEALTHY)
+    assert (table_of_healthy.count(" to −0.000 |"), table_of_healthy.count("| none |")) == (21, 6)
+    assert main(["healthy", "--draw-only"]) == 0
+    assert table_of_healthy in capsys.readouterr().out
+    assert main(["evidence", "--preset", "constant", "--arms", "half-lr", "nthr"]) == 0
+    kept_alive = acceleration_table(EXPERIMENTS / "runs-constant", ["half-lr", "nthr"])
+    assert (kept_alive.count(" to "), kept_alive.count("| – |")) == (20, 10)
+    assert kept_alive in capsys.readouterr().out
 
 
 def test_the_runs_with_a_sweep_are_documented_as_they_were():
