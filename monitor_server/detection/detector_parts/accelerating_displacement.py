@@ -12,7 +12,9 @@ class AcceleratingDisplacement(Stateful):
 
     ε of a block is the mean of ``displacement/cross`` over ten rows that have it: the largest ε for which held-out
     correct responses have lazy likelihood displacement (Definition 4.1) on average, in nats per token per step. The
-    death spiral of Definition 5.1 is ε₍b₊₁₎ < ε₍b₎ ≤ 0 from block to block. A block with ε > 0 ends the count.
+    death spiral of Definition 5.1 is ε₍b₊₁₎ < ε₍b₎ ≤ 0 from block to block. A block with ε > 0 ends the count, and 1 is
+    a block with ε ≤ 0 that is not below the one before. A count of 3 or 4 also occurs by chance: 21 of the 27 recorded
+    healthy runs reach it, with ε above -0.0005. So the count is evidence only beside the size of ε.
 
     Reference:
         arXiv 2512.04220, Definitions 4.1 and 5.1.

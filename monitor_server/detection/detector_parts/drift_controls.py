@@ -10,6 +10,7 @@ __all__ = ["DriftControls"]
 LENGTH, CALLS, VALID, CROSS = "length/mean", "tools/calls", "tools/valid_frac", "displacement/cross"
 ALPHA = 0.1
 LEAST_ROWS, STALE_ROWS = 8, 5
+STALE_DISPLACEMENT_ROWS = 50  # held-out responses may be scored only every n-th step
 NOT_OBSERVED = "not observed"
 
 
@@ -28,7 +29,7 @@ class DriftControls(Stateful):
     def __init__(self) -> None:
         self.averages = {"length": Ema(ALPHA), "searches": Ema(ALPHA)}
         self.before: dict[str, float] = {}
-        self.unobserved = {"length": 0, "searches": 0}
+        self.unobserved = {"length": 0, "searches": 0, "displacement": 0}
         self.displacement = 0.0
         self.displacements = 0  # rows with the displacement since the drift began
         self.acceleration = AcceleratingDisplacement()
@@ -46,7 +47,12 @@ class DriftControls(Stateful):
         if searches is not None:
             averages["searches"].update(searches)
         cross = get(CROSS)
-        if cross is not None:
+        if cross is None:
+            unobserved["displacement"] = unobserved.get("displacement", 0) + 1  # older states do not have it
+            if unobserved["displacement"] > STALE_DISPLACEMENT_ROWS:
+                self.acceleration.restart()
+        else:
+            unobserved["displacement"] = 0
             self.displacement += cross
             self.displacements += 1
             self.acceleration.update(cross)
@@ -76,7 +82,8 @@ class DriftControls(Stateful):
             ``length_change`` and ``searches_change``, relative (0.1 is a tenth more), and ``displacement_sum`` in nats
             per token; "not observed" if the signal is missing, or was missing when the drift began. From the newest
             complete block of ten rows, ``displacement_rate`` in nats per token per step, and ``accelerating_blocks``,
-            the number of consecutive blocks in which it was at most 0 and fell.
+            the number of consecutive blocks up to this one in which it was at most 0 and fell; 1 if it did not fall. Both
+            are "not observed" after 50 rows without the signal.
         """
         rate = self.acceleration.newest
         return {

@@ -69,3 +69,16 @@ def test_changes_are_those_of_the_averages_worked_by_hand():
     assert controls.evidence()["length_change"] == "not observed"
     controls.restart()
     assert controls.evidence()["displacement_sum"] == "not observed"
+
+
+def test_a_displacement_that_is_no_longer_measured_has_no_rate():
+    """Its blocks say nothing about now; a measurement at every tenth step goes on with them."""
+    controls = DriftControls()
+    for step in range(400):
+        signals = {"displacement/cross": -0.01} if step % 10 == 0 else {}
+        controls.update(Observation(step=step, signals=signals))
+    assert controls.evidence()["displacement_rate"] == pytest.approx(-0.01)
+    for step in range(400, 460):
+        controls.update(Observation(step=step, signals={"length/mean": 9.0}))
+    assert controls.evidence()["displacement_rate"] == "not observed"
+    assert controls.evidence()["accelerating_blocks"] == "not observed"
