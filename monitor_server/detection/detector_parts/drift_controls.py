@@ -82,8 +82,8 @@ class DriftControls(Stateful):
             ``length_change`` and ``searches_change``, relative (0.1 is a tenth more), and ``displacement_sum`` in nats
             per token; "not observed" if the signal is missing, or was missing when the drift began. From the newest
             complete block of ten rows, ``displacement_rate`` in nats per token per step, and ``accelerating_blocks``,
-            the number of consecutive blocks up to this one in which it was at most 0 and fell; 1 if it did not fall. Both
-            are "not observed" after 50 rows without the signal.
+            the number of consecutive blocks up to this one in which it was at most 0 and fell; 1 if it did not fall.
+            Both are "not observed" after 50 rows without the signal.
         """
         rate = self.acceleration.newest
         return {
