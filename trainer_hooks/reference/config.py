@@ -242,7 +242,9 @@ class Config:
                 "model and questions go together: the built-in model knows the built-in environment's words only"
             )
         if self.protocol_steps and self.model is None:
-            raise ValueError("protocol_steps must be given with a model of your own; the built-in one has warm_steps")
+            raise ValueError(
+                "protocol_steps must be given with --model, a model of your own; the built-in one has warm_steps"
+            )
         tools = (self.corpus is not None) + (self.retriever is not None)
         if tools != (self.questions is not None):
             raise ValueError("questions need exactly one search tool, corpus or retriever, and a tool needs questions")

@@ -1,7 +1,6 @@
 """`python -m trainer_hooks.reference.experiments NAME`: run what is missing, print the tables, draw the figure.
 
-Every run is recorded and every seed is shown. An interrupted run continues; a recorded run is not
-repeated.
+Every run is recorded and every seed is shown. An interrupted run continues; a recorded run is not repeated.
 """
 
 import argparse
@@ -207,7 +206,8 @@ def _evidence(given: argparse.Namespace) -> str:
         "Valid searches a response (Fig. 9)": searches_table(folder, given.arms or ARMS),
     }
     recorded = {title: text for title, text in tables.items() if text.count("\n") > 1}
-    return "\n\n".join(f"{title}:\n\n{text}" for title, text in recorded.items())
+    found = "\n\n".join(f"{title}:\n\n{text}" for title, text in recorded.items())
+    return found or f"nothing that these tables show is recorded in {folder}; --out is the folder above the recordings"
 
 
 _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {

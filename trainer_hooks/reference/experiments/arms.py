@@ -68,7 +68,14 @@ PROBE_ARMS: dict[str, dict[str, Any]] = {
 
 
 def configure_arm(base: Config, arm: str, seed: int) -> Config:
-    """Apply an arm and a seed to a preset's settings."""
-    changed = dict((ARMS | PROBE_ARMS)[arm])
+    """Apply an arm and a seed to a preset's settings.
+
+    Raises:
+        ValueError: If there is no such arm; those of `rescue` are not arms of other experiments.
+    """
+    arms = ARMS | PROBE_ARMS
+    if arm not in arms:
+        raise ValueError(f"an arm of this experiment must be one of {', '.join(arms)}, got {arm!r}")
+    changed = dict(arms[arm])
     slower = {"lr": base.lr * changed.pop("lr_factor", 1.0)}
     return replace(base, seed=seed, **slower | changed)

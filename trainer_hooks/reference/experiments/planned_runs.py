@@ -80,7 +80,14 @@ def search_jobs(cache: Path, folder: Path) -> list[Job]:
 
 
 def rescue_jobs(base: Config, arms: Iterable[str], seeds: Sequence[int], folder: Path) -> list[Job]:
-    """List every seed of every rescue."""
+    """List every seed of every rescue.
+
+    Raises:
+        ValueError: If an arm is not one of `RESCUES`.
+    """
+    arms = list(arms)
+    if unknown := [arm for arm in arms if arm not in RESCUES]:
+        raise ValueError(f"an arm of rescue must be one of {', '.join(RESCUES)}, got {', '.join(unknown)}")
     return [
         Job(replace(base, seed=seed, **RESCUES[name]), folder / f"{name}-seed{seed}.jsonl.gz", is_watched=True)
         for name in arms

@@ -34,7 +34,7 @@ RESCUES: dict[str, dict[str, Any]] = {
 """The changes of each arm to the settings of a regime that collapses."""
 
 RESCUED_STEPS = {"demo": 160, "stubborn": 1000}
-"""Steps of a rescued run by preset: twice the median life of the twins, and four times."""
+"""Steps of a rescued run by preset: 1.7 times the median life of the twins, and four times."""
 
 
 def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda _: None) -> None:

@@ -189,6 +189,28 @@ def test_an_unknown_experiment_or_arm_is_refused(capsys):
         assert "must be one of" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (["dynamics", "--arms", "fork"], "an arm of this experiment must be one of grpo"),
+        (["healthy-cost", "--arms", "fork"], "an arm of this experiment must be one of grpo"),
+        (["rescue", "--arms", "grpo"], "an arm of rescue must be one of rollback-llds-tenth"),
+    ],
+)
+def test_an_arm_of_another_experiment_is_refused_in_one_line(asked, reason, tmp_path, capsys):
+    """The message lists the arms that the experiment has, and nothing is trained."""
+    with pytest.raises(SystemExit):
+        main([*asked, "--out", str(tmp_path), "--cache", str(tmp_path)])
+    assert reason in capsys.readouterr().err.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_evidence_without_recordings_names_the_folder(tmp_path, capsys):
+    """A blank line would look like an answer."""
+    assert main(["evidence", "--preset", "spiral", "--out", str(tmp_path)]) == 0
+    assert f"is recorded in {tmp_path / 'runs-spiral'}" in capsys.readouterr().out
+
+
 def test_an_empty_folder_gives_a_table_without_rows(tmp_path):
     """Two lines of header and no arm."""
     assert len(table(tmp_path).splitlines()) == 2

@@ -52,7 +52,10 @@ def test_the_files_are_the_same_at_every_call_and_are_mended_where_they_were_cha
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [([], "must be given with a model of your own"), (["--model", "nowhere"], "nowhere must be a folder with a model")],
+    [
+        ([], "must be given with --model, a model of your own"),
+        (["--model", "nowhere"], "nowhere must be a folder with a model"),
+    ],
 )
 def test_a_pretrained_regime_without_a_model_is_refused_in_one_line(options, reason, tmp_path, capsys):
     """The message names the missing option."""
