@@ -81,7 +81,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_action_tokens": 160,
         "warm_steps": 1200,
     },
-    # The settings of the authors' release for your own model, but for the size of the batch (512 questions there).
+    # The settings of the authors' release for your own model, but for the size of the batch (512 questions there) and
+    # advantages, which are divided by the unbiased standard deviation there.
     "search-r1": _RELEASE
     | {
         "lr": 1e-6,
