@@ -1,4 +1,4 @@
-"""LLDS for verl: a policy loss for its registry, ``actor_rollout_ref.actor.policy_loss.loss_mode=llds``."""
+"""LLDS for verl: policy losses for its registry, ``actor_rollout_ref.actor.policy_loss.loss_mode=llds``."""
 
 import functools
 from collections.abc import Callable
@@ -7,13 +7,20 @@ from typing import Any
 
 from torch import Tensor
 
-from trainer_hooks.losses.regularisers.llds import Gate, adaptive_answer_weight, llds_loss
+from trainer_hooks.losses.regularisers.llds import LLDS_PRESETS, Gate, adaptive_answer_weight, llds_loss
 from trainer_hooks.losses.token_arrays import action_index
 from trainer_hooks.signals.loss_sums import NAMES, of_responses, token_sums
 
-__all__ = ["last_actions", "register_llds", "with_sums"]
+__all__ = ["last_actions", "register_both", "register_llds", "with_sums"]
 
 PolicyLoss = Callable[..., tuple[Tensor, dict[str, Any]]]
+
+
+def register_both() -> None:
+    """Register ``llds`` with the defaults of `register_llds`, and ``llds_release`` with the release's λ and gate."""
+    release = LLDS_PRESETS["release"]
+    register_llds()
+    register_llds("llds_release", coef=release.coef, gate=release.gate)
 
 
 def register_llds(
@@ -27,8 +34,9 @@ def register_llds(
 ) -> None:
     """Register L_base + λ L_LLDS, with LLDS divided by all action tokens, as one of verl's policy losses (eq. 7).
 
-    The plugin registers ``llds`` with the defaults. For another λ, gate or base, call this function in a module that
-    the workers import (``VERL_USE_EXTERNAL_MODULES``). LLDS has an effect from the second update on a rollout.
+    The plugin registers ``llds`` and ``llds_release`` (`register_both`). For another λ, gate or base, call this
+    function in a module that the workers import (``VERL_USE_EXTERNAL_MODULES``). LLDS has an effect from the second
+    update on a rollout.
 
     This is the form of the authors' release: the normaliser ``"all"`` of `trainer_hooks.losses.llds_loss`. Eq. 5 as
     printed divides by the tokens of the preserving set. verl does not pass their number to a policy loss; it passes the

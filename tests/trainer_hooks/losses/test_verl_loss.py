@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from trainer_hooks.losses import llds_loss
-from trainer_hooks.losses.verl import last_actions, register_llds
+from trainer_hooks.losses.verl import last_actions, register_both, register_llds
 
 
 @pytest.fixture
@@ -47,6 +47,13 @@ def test_the_hook_is_the_form_of_the_release(registry, tokens):
     """By default the penalty is divided by all action tokens, and no token is left out of it."""
     register_llds()
     assert registry["llds"](**tokens)[0].item() == pytest.approx(expected(tokens))
+
+
+def test_the_settings_of_the_release_have_a_name(registry, tokens):
+    """``loss_mode=llds_release`` is twice ``llds``: λ = 0.2, with the same gate and divisor."""
+    register_both()
+    assert registry["llds"](**tokens)[0].item() == pytest.approx(expected(tokens))
+    assert registry["llds_release"](**tokens)[0].item() == pytest.approx(2 * expected(tokens))
 
 
 def test_the_last_action_stands_for_the_answer():
