@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -13,7 +14,7 @@ from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS as CATALOGUE
 from trainer_hooks.reference.experiments.healthy_runs import HEALTHY, healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
-from trainer_hooks.reference.experiments.measures import collapse_step, drift
+from trainer_hooks.reference.experiments.measures import block_means, collapse_step, drift
 from trainer_hooks.reference.experiments.tables.accelerating_displacement import acceleration_table
 from trainer_hooks.reference.experiments.tables.cure_comparison import CURES, fair_table
 from trainer_hooks.reference.experiments.tables.decomposition import decomposition_table, momentum_table, origin_table
@@ -94,6 +95,17 @@ def test_the_preset_stubborn_has_the_shape_of_the_paper():
         surges.append(found.surge)
     assert len(surges) == 5
     assert sum(surge >= 1.5 for surge in surges) >= 4
+
+
+def test_the_gate_of_llds_is_open_for_some_responses_and_its_penalty_is_small():
+    """The numbers of docs/experiments/README.md: medians over seeds of means of ten steps, steps 41 to 180."""
+    runs = [rows(path)[40:180] for path in sorted(STUBBORN.glob("llds-0.1-seed*.jsonl.gz"))]
+    gate, penalty = (
+        [median(of_seeds) for of_seeds in zip(*(block_means(run, name)[::10] for run in runs), strict=True)]
+        for name in ("lld/gated_responses_frac", "loss/llds")
+    )
+    assert [round(min(gate), 2), round(max(gate), 2)] == [0.25, 0.43]
+    assert [round(min(penalty), 4), round(max(penalty), 3)] == [0.0004, 0.009]
 
 
 def test_the_rescued_runs_are_documented_as_they_were():
