@@ -114,7 +114,7 @@ class Config:
     thought_words: int = _option(0, "mean number of words of free-form text at the beginning of every thought")
     thought_choices: int = _option(4, "words that may follow each word of that text: 2 is 0.7 nats a word, 4 is 1.4")
     wrong_thought_factor: float = _option(
-        1.0, "factor on the length of the first thought of a flawed demonstration, which makes wrong responses longer"
+        1.0, "factor on the length of the first thought of a flawed demonstration of the warm start"
     )
     retry: bool = _option(True, "a wrong answer gets feedback and the episode goes on; the first answer counts")
     # Your own model and data, in place of the built-in ones.
