@@ -11,12 +11,12 @@ from trainer_hooks.losses.regularisers.llds import LLDS_PRESETS, Gate, adaptive_
 from trainer_hooks.losses.token_arrays import action_index
 from trainer_hooks.signals.loss_sums import NAMES, of_responses, token_sums
 
-__all__ = ["last_actions", "register_both", "register_llds", "with_sums"]
+__all__ = ["last_actions", "register_presets", "register_llds", "with_sums"]
 
 PolicyLoss = Callable[..., tuple[Tensor, dict[str, Any]]]
 
 
-def register_both() -> None:
+def register_presets() -> None:
     """Register ``llds`` with the defaults of `register_llds`, and ``llds_release`` with the release's λ and gate."""
     release = LLDS_PRESETS["release"]
     register_llds()
@@ -34,7 +34,7 @@ def register_llds(
 ) -> None:
     """Register L_base + λ L_LLDS, with LLDS divided by all action tokens, as one of verl's policy losses (eq. 7).
 
-    The plugin registers ``llds`` and ``llds_release`` (`register_both`). For another λ, gate or base, call this
+    The plugin registers ``llds`` and ``llds_release`` (`register_presets`). For another λ, gate or base, call this
     function in a module that the workers import (``VERL_USE_EXTERNAL_MODULES``). LLDS has an effect from the second
     update on a rollout.
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from trainer_hooks.losses import llds_loss
-from trainer_hooks.losses.verl import last_actions, register_both, register_llds
+from trainer_hooks.losses.verl import last_actions, register_presets, register_llds
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_the_hook_is_the_form_of_the_release(registry, tokens):
 
 def test_the_settings_of_the_release_have_a_name(registry, tokens):
     """``loss_mode=llds_release`` is twice ``llds``: λ = 0.2, with the same gate and divisor."""
-    register_both()
+    register_presets()
     assert registry["llds"](**tokens)[0].item() == pytest.approx(expected(tokens))
     assert registry["llds_release"](**tokens)[0].item() == pytest.approx(2 * expected(tokens))
 

@@ -127,9 +127,9 @@ def wrap_losses(module: ModuleType) -> None:
     """Let every registered policy loss return sums of its tokens beside its metrics, and register LLDS."""
     if not hasattr(module, "POLICY_LOSS_REGISTRY"):  # verl up to 0.3, and Search-R1
         return
-    from trainer_hooks.losses.verl import register_both, with_sums  # noqa: PLC0415 - torch is imported by now
+    from trainer_hooks.losses.verl import register_presets, with_sums  # noqa: PLC0415 - torch is imported by now
 
-    register_both()
+    register_presets()
     registry = module.POLICY_LOSS_REGISTRY
     if ConnectionSettings.resolve(rank=0, world_size=1) is not None:
         registry.update({name: with_sums(loss, SUMS, guard) for name, loss in registry.items()})
