@@ -11,7 +11,7 @@ from trainer_hooks.losses.regularisers.llds import LLDS_PRESETS, Gate, adaptive_
 from trainer_hooks.losses.token_arrays import action_index
 from trainer_hooks.signals.loss_sums import NAMES, of_responses, token_sums
 
-__all__ = ["last_actions", "register_presets", "register_llds", "with_sums"]
+__all__ = ["last_actions", "register_llds", "register_presets", "with_sums"]
 
 PolicyLoss = Callable[..., tuple[Tensor, dict[str, Any]]]
 

@@ -20,8 +20,8 @@ class DriftControls(Stateful):
     In the paper entropy accelerates while response length and the number of valid searches stay constant, so the
     displacement is not caused by either. The evidence of a drift contains their relative changes since it began,
     between averages with weight 0.1 for each row, for the reader to judge. They have no effect on the finding. The
-    evidence also contains the displacement of held-out correct responses: its sum since the drift began, its newest mean of
-    ten rows, and for how many blocks of ten rows it has accelerated.
+    evidence also contains the displacement of held-out correct responses: its sum since the drift began, its newest
+    mean of ten rows, and for how many blocks of ten rows it has accelerated.
 
     Reference:
         arXiv 2512.04220, Fig. 4, and Definitions 4.1 and 5.1.

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from trainer_hooks.losses import llds_loss
-from trainer_hooks.losses.verl import last_actions, register_presets, register_llds
+from trainer_hooks.losses.verl import last_actions, register_llds, register_presets
 
 
 @pytest.fixture
