@@ -31,7 +31,12 @@ from trainer_hooks.reference.experiments.rollback_runs import RESCUED_STEPS, RES
 from trainer_hooks.reference.experiments.run_recording import record
 from trainer_hooks.reference.experiments.tables.accelerating_displacement import acceleration_table
 from trainer_hooks.reference.experiments.tables.cure_comparison import CURES, FAIR_ARMS, fair_table
-from trainer_hooks.reference.experiments.tables.decomposition import decomposition_table, momentum_table, origin_table
+from trainer_hooks.reference.experiments.tables.decomposition import (
+    decomposition_table,
+    held_out_table,
+    momentum_table,
+    origin_table,
+)
 from trainer_hooks.reference.experiments.tables.drift import drift_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
 from trainer_hooks.reference.experiments.tables.gwhes import (
@@ -177,10 +182,11 @@ def _tables(name: str, given: argparse.Namespace) -> str:
         tables.append(question_table(_runs(given), arms))
     if name == "siblings":
         tables.append(siblings_table(_runs(given), arms))
+    decompositions = (decomposition_table, momentum_table, origin_table)
     if name == "multipliers":
-        tables += [
-            write(_runs(given), arms) for write in (sweep_table, decomposition_table, momentum_table, origin_table)
-        ]
+        tables += [write(_runs(given), arms) for write in (sweep_table, *decompositions)]
+    if name == "decomposition":
+        tables += [write(_runs(given), arms) for write in (held_out_table, *decompositions)]
     return "\n\n".join(tables)
 
 

@@ -48,6 +48,8 @@ ARMS: dict[str, dict[str, Any]] = {
 PROBE_ARMS: dict[str, dict[str, Any]] = {
     # This arm trains exactly as grpo, and measures more.
     "grpo-sweep": {"probe_every": 20, "probe_sweep": True, "decompose_every": 20},
+    # So does this one: the causes of the change of held-out responses, at twice as many steps.
+    "grpo-decompose": {"decompose_every": 10},
     # Minibatches consist of responses instead of whole groups. This shows how d of a correct response depends on the
     # updates on its siblings before.
     "grpo-split": {"split_groups": True},

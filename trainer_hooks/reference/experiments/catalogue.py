@@ -95,6 +95,18 @@ EXPERIMENTS: dict[str, Experiment] = {
             "share of questions with GWHES of the first action above 0": "similarity/gwhes_action0_positive_frac",
         },
     ),
+    "decomposition": Experiment(
+        "What changes the likelihood of held-out correct responses, to first order, nats a response and step",
+        ("grpo-decompose",),
+        {
+            "reward": "reward/mean",
+            "measured change": "decomposition/held_out_measured",
+            "gradients of correct responses": "decomposition/held_out_positives",
+            "gradients of incorrect responses": "decomposition/held_out_negatives",
+            "momentum of earlier steps": "decomposition/held_out_earlier",
+            "higher orders": "decomposition/held_out_remainder",
+        },
+    ),
     "siblings": Experiment(
         "Responses dealt into minibatches: does a correct response lose by updates on its wrong siblings?",
         ("grpo-split",),

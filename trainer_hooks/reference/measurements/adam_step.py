@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from trainer_hooks.reference.protocols import Policy
 
-__all__ = ["AdamStep", "Weights", "copy_state"]
+__all__ = ["AdamStep", "Weights", "add_weights", "copy_state", "scale_weights"]
 
 Weights = dict[str, Tensor]
 """One tensor for each weight, by its name."""
@@ -66,6 +66,10 @@ class AdamStep:
         scaled = _norm({name: scale[name] * gradient[name] for name in scale})
         return cls(scale, momentum, shrink, gradient, scaled / length if length else 0.0, first)
 
+    def gradient_direction(self, gradient: Weights) -> Weights:
+        """Return the direction in which a part of the gradient moved the weights at once: −(1 − β₁) P ∘ part."""
+        return {name: -scale * gradient[name] for name, scale in self.scale.items()}
+
     def momentum_direction(self, moment: Weights) -> Weights:
         """Return the direction in which a part of the first moment moved the weights: −β₁ P ∘ part."""
         factor = self.first_decay / (1 - self.first_decay)
@@ -74,6 +78,16 @@ class AdamStep:
     def scaling_direction(self, gradient: Weights) -> Weights:
         """Return the direction by which AdamW's scale differs from the common one for a gradient: −(P − p̄) ∘ g."""
         return {name: -(scale - self.mean_scale) * gradient[name] for name, scale in self.scale.items()}
+
+
+def add_weights(one: Weights, other: Weights, *, factor: float = 1.0) -> Weights:
+    """Add a multiple of the other weights to one."""
+    return {name: one[name] + factor * other[name] for name in one}
+
+
+def scale_weights(weights: Weights, factor: float) -> Weights:
+    """Multiply all weights by a number."""
+    return {name: factor * weight for name, weight in weights.items()}
 
 
 def copy_state(policy: Policy, optimiser: Optimizer, names: Sequence[str]) -> dict[str, tuple[Tensor, Tensor]]:

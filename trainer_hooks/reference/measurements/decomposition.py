@@ -30,7 +30,9 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from trainer_hooks.reference.measurements.adam_step import AdamStep, Weights, copy_state
+from trainer_hooks.reference.measurements.adam_step import AdamStep, Weights, add_weights, copy_state, scale_weights
+from trainer_hooks.reference.measurements.held_out_changes import HeldOut
+from trainer_hooks.reference.measurements.held_out_decomposition import HeldOutDecomposition, OriginGradients
 from trainer_hooks.reference.measurements.question_probe import mixed_groups, response_logprobs
 from trainer_hooks.reference.measurements.response_derivative import response_derivative
 from trainer_hooks.reference.policy.token_statistics import token_statistics
@@ -67,11 +69,13 @@ class Decomposition:
     Args:
         learner: The policy and its optimiser, in a single process.
         batch: A batch that has just been prepared.
+        held_out: Held-out responses, whose change is split as well; None where there are none.
     """
 
-    def __init__(self, learner: Learner, batch: TrainingBatch) -> None:
+    def __init__(self, learner: Learner, batch: TrainingBatch, held_out: HeldOut | None = None) -> None:
         self._learner = learner
         self._batch = batch
+        self._held_out = None if held_out is None else HeldOutDecomposition(learner.policy, held_out)
         mixed = torch.tensor(mixed_groups(batch), dtype=batch.group_ids.dtype, device=batch.group_ids.device)
         self._rows = (torch.isin(batch.group_ids, mixed) & (batch.rewards > 0)).nonzero()[:, 0]
         self._sums = {
@@ -101,14 +105,18 @@ class Decomposition:
         limit, norm = learner.config.max_grad_norm, losses["grad/norm"]
         clip = min(1.0, limit / (norm + 1e-6)) if limit else 1.0
         moved = response_logprobs(learner.policy, batch, self._rows) - scores
-        # First-order changes are taken at the weights before the update.
-        found = self._first_order({name: before[name][0] for name in names}, step, gradients, clip)
-        found["remainder"] = moved - torch.stack(list(found.values())).sum(dim=0)
-        weights = {name: before[name][0] for name in names}
         clipped = {
-            group: (_scale(positive, clip), _scale(negative, clip)) for group, (positive, negative) in gradients.items()
+            group: (scale_weights(positive, clip), scale_weights(negative, clip))
+            for group, (positive, negative) in gradients.items()
         }
         rest = _rest(step.gradient, clipped)
+        # First-order changes are taken at the weights before the update.
+        weights = {name: before[name][0] for name in names}
+        found = self._first_order(weights, step, clipped, rest)
+        found["remainder"] = moved - torch.stack(list(found.values())).sum(dim=0)
+        if self._held_out is not None:
+            carried_origins = _origins(self._carried, self._carried_rest)
+            self._held_out.add(weights, step, _origins(clipped, rest), carried_origins)
         scaling = self._by_origin(weights, clipped, rest, step.scaling_direction)
         found |= {f"scaling_{name}": change for name, change in scaling.items()}
         carried = self._by_origin(weights, self._carried, self._carried_rest, step.momentum_direction)
@@ -126,24 +134,26 @@ class Decomposition:
         Returns:
             ``decomposition/measured`` and ``decomposition/<part>`` for each of `PARTS`, which add up to it, and of
             `MOMENTUM_PARTS` and `SCALING_PARTS`, which add up to ``decomposition/momentum`` and to
-            ``decomposition/scaling``; nothing where the batch has no mixed group.
+            ``decomposition/scaling``, and the signals of `HeldOutDecomposition`; nothing where the batch has no mixed
+            group.
         """
         if not len(self._rows):
             return {}
         means = {f"decomposition/{name}": total.mean().item() for name, total in self._sums.items()}
-        return {"decomposition/measured": self._measured.mean().item()} | means
+        held_out = self._held_out.signals() if self._held_out is not None else {}
+        return {"decomposition/measured": self._measured.mean().item()} | means | held_out
 
     def by_response(self) -> Mapping[str, Tensor]:
         """Return the parts and ``measured`` of each response, shape ``(responses,)``, nats."""
         return self._sums | {"measured": self._measured}
 
     def _first_order(
-        self, weights: Weights, step: AdamStep, gradients: Mapping[int, Signed], clip: float
+        self, weights: Weights, step: AdamStep, gradients: Mapping[int, Signed], rest: Weights
     ) -> dict[str, Tensor]:
         """Compute the first-order change of each response by part, all but the remainder."""
         change = self._derivative(weights, self._rows)
         common = {
-            group: [change({name: -clip * step.mean_scale * of_sign[name] for name in weights}) for of_sign in signs]
+            group: [change(scale_weights(of_sign, -step.mean_scale)) for of_sign in signs]
             for group, signs in gradients.items()
         }
         zero = torch.zeros(len(self._rows), device=self._measured.device)
@@ -154,11 +164,8 @@ class Decomposition:
             found["own"] += torch.where(is_own, positive, zero)
             found["negatives"] += torch.where(is_own, negative, zero)
             found["others"] += torch.where(is_own, zero, positive + negative)
-        other = _rest(step.gradient, {group: (_scale(a, clip), _scale(b, clip)) for group, (a, b) in gradients.items()})
-        found["regularisers"] = change({name: step.decay[name] - step.mean_scale * other[name] for name in weights})
-        found["scaling"] = change(
-            {name: -(step.scale[name] - step.mean_scale) * step.gradient[name] for name in weights}
-        )
+        found["regularisers"] = change(add_weights(step.decay, rest, factor=-step.mean_scale))
+        found["scaling"] = change(step.scaling_direction(step.gradient))
         found["momentum"] = change(step.momentum)
         return found
 
@@ -228,14 +235,17 @@ class Decomposition:
         return found
 
 
-def _scale(vectors: Weights, factor: float) -> Weights:
-    """Multiply all weights by a number."""
-    return {name: factor * vector for name, vector in vectors.items()}
-
-
 def _rest(whole: Weights, groups: Mapping[int, Signed]) -> Weights:
     """Subtract the gradients of all groups from a whole gradient."""
     rest = dict(whole)
     for positive, negative in groups.values():
         rest = {name: rest[name] - positive[name] - negative[name] for name in rest}
     return rest
+
+
+def _origins(groups: Mapping[int, Signed], rest: Weights) -> OriginGradients:
+    """Sum the gradients of all groups by sign; both sums are empty where there is no group."""
+    sums: list[Weights] = [{}, {}]
+    for signs in groups.values():
+        sums = [add_weights(held, given) if held else given for held, given in zip(sums, signs, strict=True)]
+    return OriginGradients(positives=sums[0], negatives=sums[1], regularisers=rest)

@@ -134,7 +134,7 @@ class Trainer:
         probes = self._probe(batch) if is_probed else {}
         scalars = probe_signals(probes)
         splits = config.decompose_every > 0 and self.step_number % config.decompose_every == 0
-        decomposition = Decomposition(learner, batch) if splits else None
+        decomposition = Decomposition(learner, batch, probe) if splits else None
         updates: list[dict[str, float]] = []
         siblings: dict[str, float] = {}
         for epoch in range(config.epochs):

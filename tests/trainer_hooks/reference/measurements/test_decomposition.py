@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from trainer_hooks.reference.measurements.decomposition import MOMENTUM_PARTS, PARTS, SCALING_PARTS, Decomposition
+from trainer_hooks.reference.measurements.held_out_changes import HeldOut
+from trainer_hooks.reference.measurements.held_out_decomposition import HELD_OUT_PARTS
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.trainer import Trainer
@@ -158,3 +160,71 @@ def test_momentum_and_scaling_are_split_by_the_gradients_that_made_them(tiny):
         assert torch.allclose(found[name], change, atol=1e-5, rtol=1e-3), name
     assert found["momentum_own"].abs().sum() > 0
     assert found["momentum_others"].abs().sum() > 0
+
+
+def with_held_out(trainer):
+    """Held-out responses with a correct one, scored by the policy as it is."""
+    for _ in range(40):
+        _, held_out = trainer.sample()
+        found = HeldOut.before(trainer.model, held_out)
+        if found.correct.any():
+            return found
+    pytest.fail("forty samples had no correct held-out response")
+
+
+@pytest.mark.parametrize("changed", [{}, {"method": "llds", "lambda_": 1.0}, {"kl": 0.1, "weight_decay": 0.1}])
+def test_to_first_order_the_parts_of_held_out_responses_are_their_measured_change(tiny, changed):
+    """At a small rate the remainder is under a fiftieth of the parts, and every part acts."""
+    trainer, batch = prepared(replace(tiny, lr=1e-3, held_out=8, **changed))
+    trainer.learner.optimiser.param_groups[0]["lr"] = 3e-5
+    decomposition = Decomposition(trainer.learner, batch, with_held_out(trainer))
+    for part in batch.minibatches:
+        decomposition.update(part)
+    found = {name: decomposition.signals()[f"decomposition/held_out_{name}"] for name in ("measured", *HELD_OUT_PARTS)}
+    assert sum(found[name] for name in HELD_OUT_PARTS) == pytest.approx(found["measured"], abs=1e-6)
+    sizes = [abs(found[name]) for name in ("positives", "negatives", "earlier")]
+    assert min(sizes) > 0
+    assert abs(found["remainder"]) < 0.02 * sum(sizes)
+
+
+def test_the_parts_of_held_out_responses_are_those_of_a_loop_over_responses(tiny):
+    """Two passes over the minibatches: each gradient acts at once, and through the momentum of the later updates."""
+    trainer, batch = prepared(replace(tiny, lr=2e-3, kl=0.1, max_grad_norm=0.0, held_out=8), steps=1)
+    model, adamw = trainer.model, trainer.learner.optimiser
+    held_out = with_held_out(trainer)
+    rate, (first, second) = adamw.param_groups[0]["lr"], adamw.param_groups[0]["betas"]
+    decomposition = Decomposition(trainer.learner, batch, held_out)
+    advantages = batch.response_advantages
+    moments = {"positives": 0.0, "negatives": 0.0, "regularisers": 0.0}
+    moments["earlier"] = flat(adamw.state[weight]["exp_avg"] for weight in model.parameters())
+    expected = dict.fromkeys(moments, 0.0)
+    for part in [*batch.minibatches, *batch.minibatches]:
+        signs = {"positives": advantages > 0, "negatives": advantages <= 0}
+        given = {
+            name: policy_gradient(trainer, batch, part, [row for row in part.rows.tolist() if of_sign[row]])
+            for name, of_sign in signs.items()
+        }
+        tokens, mask = held_out.tokens[held_out.correct], held_out.mask[held_out.correct]
+        score = token_statistics(model, tokens, mask)[0].sum(dim=1).mean()
+        slope = flat(torch.autograd.grad(score, list(model.parameters())))
+        decomposition.update(part)
+        count = adamw.state[next(model.parameters())]["step"].item()
+        variance = flat(adamw.state[weight]["exp_avg_sq"] for weight in model.parameters())
+        scale = rate / (1 - first**count) / ((variance / (1 - second**count)).sqrt() + 1e-8)
+        given["regularisers"] = flat(weight.grad for weight in model.parameters()) - sum(given.values())
+        for name, moment in moments.items():
+            moments[name] = first * moment + (1 - first) * given.get(name, 0.0)
+            expected[name] += (slope * -scale * moments[name]).sum().item()
+    for name, change in expected.items():
+        found = decomposition.signals()[f"decomposition/held_out_{name}"]
+        assert found == pytest.approx(change, rel=2e-3, abs=1e-5), name
+
+
+def test_held_out_responses_that_are_all_wrong_have_no_parts(tiny):
+    """Nothing is averaged over no response."""
+    trainer, batch = prepared(replace(tiny, held_out=8))
+    held_out = with_held_out(trainer)
+    wrong = replace(held_out, correct=torch.zeros_like(held_out.correct))
+    decomposition = Decomposition(trainer.learner, batch, wrong)
+    decomposition.update(batch.minibatches[0])
+    assert not [name for name in decomposition.signals() if "held_out" in name]

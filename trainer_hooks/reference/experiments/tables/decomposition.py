@@ -12,8 +12,9 @@ from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 from trainer_hooks.reference.experiments.thirds import THIRDS, rows_by_third
 from trainer_hooks.reference.measurements.decomposition import MOMENTUM_PARTS, PARTS, SCALING_PARTS
+from trainer_hooks.reference.measurements.held_out_decomposition import HELD_OUT_PARTS
 
-__all__ = ["decomposition_table", "momentum_table", "origin_table"]
+__all__ = ["decomposition_table", "held_out_table", "momentum_table", "origin_table"]
 
 
 def decomposition_table(folder: Path, arms: Iterable[str]) -> str:
@@ -30,6 +31,14 @@ def momentum_table(folder: Path, arms: Iterable[str]) -> str:
     Runs recorded without these parts are left out. The columns after the first add up to it.
     """
     return _table_of_parts(folder, arms, ["momentum", *MOMENTUM_PARTS])
+
+
+def held_out_table(folder: Path, arms: Iterable[str]) -> str:
+    """Format a row for each third of an arm's runs: the mean change of ln π of held-out correct responses, by cause.
+
+    Runs recorded without these parts are left out. The columns after the first add up to it.
+    """
+    return _table_of_parts(folder, arms, [f"held_out_{name}" for name in ("measured", *HELD_OUT_PARTS)])
 
 
 def origin_table(folder: Path, arms: Iterable[str]) -> str:
@@ -54,7 +63,8 @@ def _table_of_parts(folder: Path, arms: Iterable[str], names: Sequence[str]) -> 
         [arm, third, steps, *(format_signed(change, 3) for change in mean.values())]
         for arm, third, steps, mean in _means_by_third(folder, arms, names)
     ]
-    return markdown_table(["arm", "third", "steps", *(name.removeprefix("momentum_") for name in names)], rows)
+    heads = [name.removeprefix("momentum_").removeprefix("held_out_") for name in names]
+    return markdown_table(["arm", "third", "steps", *heads], rows)
 
 
 def _means_by_third(
