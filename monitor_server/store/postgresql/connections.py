@@ -15,6 +15,7 @@ __all__ = ["POSTGRES_OPTIONS", "postgres_options", "prepare_postgres", "require_
 
 # The server itself ends a statement that waits for a lock or takes too long, and its error states which of the two it
 # was. A process that is paused in a transaction keeps its runs locked; the server ends its connection after this time.
+# A transaction that writes locks a run and then reads what others have committed, whatever the database's default is.
 POSTGRES_OPTIONS: Final[dict[str, Any]] = {
     # No table has such a column, and the search for the type costs each start three queries.
     "use_native_hstore": False,
@@ -23,9 +24,14 @@ POSTGRES_OPTIONS: Final[dict[str, Any]] = {
         "client_encoding": "utf8",  # without it, the driver would return bytes from a database in SQL_ASCII
         # The last one is not a setting of the server: it shows that the other ones have arrived.
         "options": "-c idle_in_transaction_session_timeout=15000 -c lock_timeout=10000 -c statement_timeout=12000 "
-        "-c rlvitals.options=arrived",
+        "-c default_transaction_isolation=read\\ committed -c rlvitals.options=arrived",
     },
 }
+# The default of a server or database may let it answer before a commit is on its disk. The other values stay: they say
+# how many servers a commit must reach.
+_COMMIT_TO_DISK: Final = (
+    "SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false)"
+)
 # A connection that was used within this time is used again without a test, because a test costs as much as a query.
 UNTESTED_SECONDS: Final = 1.0
 # A busy server answers a test in milliseconds.
@@ -43,12 +49,19 @@ def postgres_options(url: URL) -> dict[str, Any]:
 
 
 def prepare_postgres(engine: Engine) -> None:
-    """Limit the waits of an engine's connections, and replace connections that are lost or closed by the server."""
+    """Limit the waits of an engine's connections, and replace connections that are lost or closed by the server.
+
+    Their commits are on the server's disk when they return.
+    """
     from monitor_server.store.postgresql.bounded_connection import BoundedConnection  # noqa: PLC0415 - psycopg is an extra
 
     @event.listens_for(engine, "do_connect")
     def on_do_connect(_: object, __: object, arguments: list[Any], options: dict[str, Any]) -> BoundedConnection:
-        return BoundedConnection.connect(*arguments, **options)
+        connection = BoundedConnection.connect(*arguments, **options)
+        connection.autocommit = True
+        connection.execute(_COMMIT_TO_DISK)
+        connection.autocommit = False
+        return connection
 
     @event.listens_for(engine, "checkin")
     def on_checkin(_: object, record: ConnectionPoolEntry) -> None:

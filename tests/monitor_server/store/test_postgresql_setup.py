@@ -11,8 +11,26 @@ from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import Store
 from monitor_server.store.operations.inspection import inspect_database
 from tests.postgres import create_database, create_password_database
+from tests.store_connections import current_connection
 
 SPECIAL = "p@ss/w:o%r +&?#"
+
+
+def _create_database_with(postgres, setting, value):
+    """Return the URL of a new database that has its own default of a setting."""
+    url = create_database(postgres)
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {setting} = '{value}'")
+    return url
+
+
+def _written_setting(url, name):
+    """Return the value of a setting in a transaction that writes."""
+    store = Store.open(url)
+    with store.write():
+        value = current_connection().exec_driver_sql(f"SHOW {name}").scalar()
+    store.close()
+    return value
 
 
 def _refusals(url):
@@ -37,11 +55,22 @@ def test_a_database_that_cannot_store_every_text_is_refused(encoding, postgres):
 
 def test_a_replica_is_refused_at_the_start(postgres):
     """It would take no batch."""
-    url = create_database(postgres)
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET default_transaction_read_only = on")
-    for refusal in _refusals(url):
+    for refusal in _refusals(_create_database_with(postgres, "default_transaction_read_only", "on")):
         assert "address of the primary server" in refusal
+
+
+@pytest.mark.parametrize("default", ["repeatable read", "serializable"])
+def test_a_transaction_that_writes_sees_what_others_have_committed(default, postgres):
+    """Under another default of the database, batches of runs that others change were refused."""
+    url = _create_database_with(postgres, "default_transaction_isolation", default)
+    assert _written_setting(url, "transaction_isolation") == "read committed"
+
+
+@pytest.mark.parametrize(("default", "used"), [("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")])
+def test_a_commit_is_on_disk_before_it_is_confirmed(default, used, postgres):
+    """Also where the database's default answers earlier; how many servers must have it is for the operator to say."""
+    url = _create_database_with(postgres, "synchronous_commit", default)
+    assert _written_setting(url, "synchronous_commit") == used
 
 
 def test_a_pooler_that_drops_options_is_refused(postgres):
