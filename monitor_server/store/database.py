@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
@@ -120,7 +120,9 @@ class Store:
             with self._reading.begin() as connection:
                 yield Repositories(connection)
             self._note_answer()
-        except (OperationalError, PoolTimeoutError) as error:
+        except (DBAPIError, PoolTimeoutError) as error:
+            if isinstance(error, STATEMENT_ERRORS):
+                raise
             raise Unavailable(f"the store cannot read: {self._note_fault(error)}; ask again later") from error
 
     @contextmanager

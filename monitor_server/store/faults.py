@@ -33,8 +33,8 @@ OF_SQLITE: Final[dict[int, Fault]] = {
     5: "locked", 6: "locked", 8: "read_only", 10: "disk", 13: "full", 14: "removed"
 }  # fmt: skip
 OF_POSTGRES: Final[dict[str, Fault]] = {
-    "08": "connection", "25006": "read_only", "40": "locked", "53100": "full", "53300": "connection", "55P03": "locked",
-    "57014": "slow", "57P": "connection", "58030": "disk",
+    "08": "connection", "25006": "read_only", "25P03": "connection", "25P04": "connection", "40": "locked",
+    "53100": "full", "53300": "connection", "55P03": "locked", "57014": "slow", "57P": "connection", "58030": "disk",
 }  # fmt: skip
 # The errors of the operating system for a file beside a SQLite database.
 OF_SYSTEM: Final[dict[int, Fault]] = {errno.EROFS: "read_only", errno.ENOSPC: "full", errno.EDQUOT: "full"}

@@ -16,9 +16,11 @@ from monitor_server.store import database
 from monitor_server.store.faults import LOST_SECONDS, FaultCounts, fault_of
 from monitor_server.store.sqlite import connections
 from tests.databases import sqlite_only
+from tests.live import eventually
 from tests.namespaces import can_have_own
 from tests.store_connections import current_connection, engine_of
 
+PAGE_BYTES = 4_096
 WRITE = "UPDATE alembic_version SET version_num = version_num"
 
 
@@ -123,6 +125,40 @@ def test_each_fault_of_a_server_has_its_name(migrated_postgres):
                 _execute(store, *statement)
             assert _counted(store).get(fault) == 1, fault
     assert _counted(store) == dict.fromkeys(statements, 1)
+
+
+@pytest.mark.parametrize("transaction", [database.Store.read, database.Store.write])
+def test_a_transaction_that_the_server_ended_because_nothing_came_is_a_lost_connection(transaction, migrated_postgres):
+    """A collector that was paused for longer than the server waits for its next statement."""
+    url = migrated_postgres()
+    store = database.Store.open(url)
+
+    def wait_too_long(repositories):
+        current_connection().exec_driver_sql("SET idle_in_transaction_session_timeout = 1")
+        process = current_connection().connection.driver_connection.info.backend_pid
+        shown = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
+        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as other:
+            eventually(lambda: not other.execute(shown, [process]).fetchall())
+        repositories.runs.exists("r")
+
+    with contextlib.closing(store):
+        with pytest.raises(Unavailable, match="idle-in-transaction timeout"), transaction(store) as repositories:
+            wait_too_long(repositories)
+        assert _counted(store) == {"connection": 1}
+
+
+@sqlite_only
+@pytest.mark.parametrize("transaction", [database.Store.read, database.Store.write])
+def test_a_damaged_file_is_unavailable(transaction, store):
+    """The answer of a reader was 500, without the reason."""
+    engine = engine_of(store)
+    engine.dispose()
+    path = Path(engine.url.database)
+    with path.open("r+b") as file:
+        file.seek(PAGE_BYTES)
+        file.write(b"\xff" * (path.stat().st_size - PAGE_BYTES))
+    with pytest.raises(Unavailable, match="malformed"), transaction(store) as repositories:
+        repositories.runs.exists("r")
 
 
 def test_a_connection_that_was_lost_is_not_waited_for_by_who_can_do_without(store):
