@@ -8,12 +8,12 @@ from fastapi import Depends, Query
 from monitor_server.access.cursors import hide, reveal
 from monitor_server.api.schemas import Schema
 
-__all__ = ["MAX_NUMBERS", "Cursor", "ItemList", "PageLimit", "StepNumber", "item_list"]
+__all__ = ["MAX_NUMBERS", "Cursor", "ItemList", "LargeCursor", "PageLimit", "StepNumber", "item_list"]
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
 
-LARGEST_NUMBER = 2**31 - 1  # of a row; PostgreSQL refuses to compare a larger one
+LARGEST_NUMBER = 2**31 - 1  # of most rows; PostgreSQL refuses to compare a larger one
 # About 4 MB of JSON: an answer is held as a whole, once for each client that reads slowly.
 MAX_NUMBERS = 50_000
 
@@ -53,11 +53,19 @@ def item_list(
     return ItemList(items=[item(row) for row in fitting], next=following)
 
 
-def _cursor(
+def _large_cursor(
     cursor: Annotated[str | None, Query(pattern="^[0-9]{1,18}$", description="`next` of the previous answer")] = None,
 ) -> int | None:
-    # 18 digits fit 63 bits. A cursor of another key reveals a number that no row has, and that columns cannot hold.
-    return None if cursor is None else min(reveal(int(cursor)), LARGEST_NUMBER)
+    return None if cursor is None else reveal(int(cursor))  # 18 digits fit 63 bits
+
+
+# Of a list whose rows have numbers of 64 bits, such as steps.
+LargeCursor = Annotated[int | None, Depends(_large_cursor)]
+
+
+def _cursor(cursor: LargeCursor) -> int | None:
+    # A cursor of another key reveals a number that no row has, and that columns cannot hold.
+    return None if cursor is None else min(cursor, LARGEST_NUMBER)
 
 
 Cursor = Annotated[int | None, Depends(_cursor)]

@@ -10,7 +10,7 @@ from monitor_server.api.attribution import ResponsePairs
 from monitor_server.api.attribution import response_pairs as find_pairs
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
-from monitor_server.api.pagination import Cursor, ItemList, PageLimit, StepNumber, item_list
+from monitor_server.api.pagination import Cursor, ItemList, LargeCursor, PageLimit, StepNumber, item_list
 from monitor_server.api.routes.series_parts import PATTERN, SeriesCursor, read_part, render_part
 from monitor_server.api.schemas import (
     ActionItem,
@@ -151,7 +151,7 @@ def responses(
     run_id: str,
     *,
     reading: Reading,
-    cursor: Cursor,
+    cursor: LargeCursor,
     from_step: StepNumber | None = None,
     to_step: StepNumber | None = None,
     kind: ResponseKind | None = None,

@@ -47,7 +47,7 @@ responses = Table(  # sampled responses; older steps are thinned
     "responses",
     metadata,
     run_key(),
-    arrival_number(),
+    arrival_number(is_large=True),  # a fleet sends a thousand a second
     Column("attempt", BigInteger, nullable=False),
     Column("step", BigInteger, nullable=False),
     Column("rank", Integer, nullable=False),

@@ -237,6 +237,20 @@ def test_many_old_responses_are_thinned_a_few_at_a_time(start_collector, scripte
     assert left <= 3 * 17 + 2 * 20
 
 
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_server_that_has_numbered_two_thousand_million_responses_goes_on(start_collector, database_url):
+    """A fleet of a thousand runs sends as many in weeks; each later batch with a response was answered 500."""
+    live = start_collector()
+    engine = sqlalchemy.create_engine(database_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("SELECT setval(pg_get_serial_sequence('responses', 'number'), 2147483646)")
+    engine.dispose()
+    run_id = send(live, "r", 3, *[response(reward=float(number)) for number in range(4)])["run_id"]
+    first = live.get(f"/runs/{run_id}/responses", limit=2)
+    rest = live.get(f"/runs/{run_id}/responses", limit=2, cursor=first["next"])
+    assert [item["reward"] for item in first["items"] + rest["items"]] == [3.0, 2.0, 1.0, 0.0]
+
+
 def _left(repositories, run_id, lengths, whole, *, distance=1, first=0):
     repositories.runs.add(
         Run(
