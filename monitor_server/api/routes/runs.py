@@ -118,7 +118,7 @@ def series(
 def steps(
     run_id: str,
     reading: Reading,
-    cursor: Cursor,
+    cursor: LargeCursor,
     from_step: StepNumber = 0,
     limit: PageLimit = 100,
 ) -> ItemList[StepItem]:

@@ -5,6 +5,7 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,15 +70,17 @@ def test_a_signal_that_comes_later_or_pauses_has_only_its_own_steps(collector, r
     ]
 
 
-def test_steps_are_given_in_parts(collector, run_name):
+@pytest.mark.parametrize("first", [0, 3_000_000_000], ids=["from 0", "beyond 32 bits"])
+def test_steps_are_given_in_parts(collector, run_name, first):
     """A client that follows `next` receives every step once, in order."""
-    run_id = collector.run(run=run_name, records=[{"step": step, "scalars": {"a": step}} for step in range(7)])
+    steps = range(first, first + 7)
+    run_id = collector.run(run=run_name, records=[{"step": step, "scalars": {"a": 1.0}} for step in steps])
     found, cursor = [], {}
-    while cursor is not None:
+    while cursor is not None and len(found) <= len(steps):
         page = collector.get(f"/runs/{run_id}/steps", limit=3, **cursor)
         found += [step["step"] for step in page["items"]]
         cursor = {"cursor": page["next"]} if page["next"] else None
-    assert found == list(range(7))
+    assert found == list(steps)
 
 
 def test_the_time_of_each_step_is_returned_if_asked_for(collector, run_name):
