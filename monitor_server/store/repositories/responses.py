@@ -97,9 +97,11 @@ class Responses:
                 select(responses.c.number)
                 .where(responses.c.run_id == run_id, responses.c.step.in_(some), *(~near for near in around))
                 .limit(limit - removed)
+                .with_for_update(skip_locked=True)  # another collector removes them, and may wait for the run
             )
-            here = (responses.c.run_id == run_id) & responses.c.number.in_(found)
-            removed += self._connection.execute(delete(responses).where(here)).rowcount
+            for numbers in in_parts(self._connection.execute(found).scalars().all()):
+                here = (responses.c.run_id == run_id) & responses.c.number.in_(numbers)
+                removed += self._connection.execute(delete(responses).where(here)).rowcount
             if removed == limit:
                 break
         return removed

@@ -26,7 +26,8 @@ _OF_OTHERS = ("number", "config", *_RETENTION, *_LABELS, *_LISTED)
 _WORKED_ON = [column for column in runs.c if column.name not in _OF_OTHERS]
 _LABELLED = select(runs.c.project, runs.c.name, runs.c.title, runs.c.tags).where(runs.c.id == bindparam("run"))
 _FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"), runs.c.deleted_at.is_(None))
-_LOCK = _FIND.with_for_update()
+# A new row in a table of the run locks the run's key, which nobody changes; that lock is no reason to wait.
+_LOCK = _FIND.with_for_update(key_share=True)
 _SAVE = update(runs).where(runs.c.id == bindparam("run"))
 _SAVE_REVISION = _SAVE.where(runs.c.revision == bindparam("seen"), runs.c.deleted_at.is_(None))
 _INGEST_COLUMNS = (

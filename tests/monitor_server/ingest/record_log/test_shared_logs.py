@@ -1,6 +1,8 @@
 """Collectors of one PostgreSQL database that extend the same logs at once."""
 
+import struct
 import threading
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,6 +16,15 @@ from tests.postgres import create_database
 from trainer_hooks import wire
 
 COMMITS = 20
+RESPONSE = {
+    "kinds": ["random"],
+    "reward": 1.0,
+    "correct": True,
+    "length": 1,
+    "logprob": -1.0,
+    "actions": {"dtype": "int32", "shape": [1, 2], "data": b64encode(struct.pack("<ii", 0, 1)).decode()},
+    "logprobs": {"dtype": "float16", "shape": [1], "data": b64encode(bytes(2)).decode()},
+}
 RUNS = sorted("abc", key=lambda name: wire.run_id("default", name))
 
 
@@ -96,3 +107,29 @@ def test_the_runs_of_a_commit_are_locked_in_the_order_of_its_batches(stores, clo
         with pytest.raises(Unavailable, match="lock"):
             lock_first()
         here.flush(repositories)
+
+
+def test_a_run_whose_responses_are_being_stored_can_be_locked_elsewhere(stores, clock):
+    """A collector that appends to several runs would otherwise wait for one that waits for it."""
+    here = Log(settings=Settings(), clock=clock)
+    append(stores[0], here, create_batch(clock, 0))
+    with stores[0].write() as repositories, stores[1].write() as others:
+        here.append_deferred(repositories, create_batch(clock, records=[{"step": 1, "responses": [RESPONSE]}]))
+        others.limit_lock_waits(0.05)
+        others.runs.lock(wire.run_id("default", "r"))
+
+
+def test_collectors_that_remove_the_same_old_responses_do_not_wait_for_each_other(stores, clock):
+    """One of them has locked the run, and the other one locks it last: each would wait for the other."""
+    settings = Settings(response_steps=1)
+    here, other = Log(settings=settings, clock=clock), Log(settings=settings, clock=clock)
+    for step in range(40):
+        append(stores[0], here, create_batch(clock, records=[{"step": step, "responses": [RESPONSE]}]))
+    with stores[0].write() as repositories:
+        run = repositories.runs.find(wire.run_id("default", "r"))
+        run.last_step = 39
+        repositories.runs.save_projection(run)
+    with stores[0].write() as repositories, stores[1].write() as others:
+        here.append_deferred(repositories, create_batch(clock, records=[{"step": 40, "responses": [RESPONSE]}]))
+        others.limit_lock_waits(0.05)
+        other.append(others, create_batch(clock, rank=1, records=[{"step": 40, "responses": [RESPONSE]}]))
