@@ -5,7 +5,7 @@ run and no long transaction holds the database. If a run is deleted or reset mea
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from monitor_server.api.schemas import alert_item
@@ -192,13 +192,14 @@ def _pages(
     given: dict[tuple[int, int], list[StoredAcknowledgement]] = {}
     with store.read() as reading:
         attempts = reading.attempts.ordinals(run_id)
+        begun = _beginnings(reading, run_id)
         for each in reading.alerts.acknowledgements(run_id):
             given.setdefault((each.attempt or 0, each.step or 0), []).append(each)
     for attempt, (ordinal, _) in attempts.items():
         begin = 0
         while True:
             with store.read() as reading:
-                _require_unchanged(reading, run_id, attempts, heading)
+                _require_unchanged(reading, run_id, begun, heading)
                 steps = reading.steps.of_attempt(run_id, attempt, from_step=begin, limit=STEPS_PER_PAGE)
             if not steps:
                 break
@@ -207,18 +208,24 @@ def _pages(
 
 
 def _require_unchanged(
-    reading: Repositories, run_id: str, attempts: Collection[int], heading: Mapping[str, Any]
+    reading: Repositories, run_id: str, begun: Mapping[int, int], heading: Mapping[str, Any]
 ) -> None:
-    """Raise an error where a run has lost what its file began with."""
+    """Raise an error where a run has lost what its file began with; ``begun`` has the positions of its attempts."""
     row = reading.runs.row(run_id)
-    if row is None:
+    if row is None or row["started_at"] != heading["started_at"]:
         raise UnknownRun.by_id(run_id)
     if row["has_thinned_steps"] and "thinned" not in heading:
         raise Unavailable(f"the steps of run {run_id} were thinned while it was exported; export it again")
     if row["quarantined_at"] is not None and "quarantined" not in heading:
         raise Unavailable(f"the run {run_id} was quarantined while it was exported; export it again")
-    if not set(attempts) <= reading.attempts.ordinals(run_id).keys():
+    if not begun.items() <= _beginnings(reading, run_id).items():
         raise Unavailable(f"the run {run_id} was reset while it was exported; export it again")
+
+
+def _beginnings(reading: Repositories, run_id: str) -> dict[int, int]:
+    """Return the position at which each attempt began; 0 for those of a version without positions."""
+    positions = reading.attempts.beginnings(run_id, after=0)
+    return dict.fromkeys(reading.attempts.ordinals(run_id), 0) | {number: at for at, number in positions.items()}
 
 
 def _step_line(step: Step, attempt: int, acknowledgements: Sequence[StoredAcknowledgement] | None) -> bytes:
@@ -247,7 +254,7 @@ def _fixed_fields(
 def _findings(store: Store, run_id: str, heading: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the phases and the alerts of a run, which a reader of the steps finds again by itself."""
     with store.read() as reading:
-        _require_unchanged(reading, run_id, (), heading)
+        _require_unchanged(reading, run_id, {}, heading)
         phases = reading.phases.all(run_id)
     for phase, first, last in phases:
         yield _line({"phase": phase, "from_step": first, "to_step": last})

@@ -25,6 +25,7 @@ from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import examine
 from monitor_server.store.repositories.runs import Runs
 from tests.live import eventually
+from trainer_hooks import wire
 
 FORMATS = ["jsonl", "parquet"]
 
@@ -216,7 +217,7 @@ def test_exports_that_take_long_keep_no_other_reader_waiting(start_collector, da
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("change", ["delete", "reset", "thin"])
+@pytest.mark.parametrize("change", ["delete", "delete and begin again", "reset", "reset and begin again", "thin"])
 def test_a_file_whose_run_is_deleted_reset_or_thinned_meanwhile_does_not_end_as_if_it_were_whole(
     start_collector, form, change, monkeypatch
 ):
@@ -224,22 +225,25 @@ def test_a_file_whose_run_is_deleted_reset_or_thinned_meanwhile_does_not_end_as_
     monkeypatch.setattr(export, "STEPS_PER_PAGE", 10)
     monkeypatch.setattr(export, "VALUES_PER_GROUP", 10)
     live = start_collector()
+    records = [{"step": step, "scalars": {"a": 1.0}} for step in range(50)]
     for attempt in (1, 2):
-        run_id = live.run(
-            run="r", attempt=attempt, records=[{"step": step, "scalars": {"a": 1.0}} for step in range(50)]
-        )
+        run_id = live.run(run="r", attempt=attempt, records=records)
     parts = getattr(export, f"export_{form}")(live.app.state.collector.store, [run_id])
     begun = [next(parts), next(parts)]
     assert all(begun)
     address = f"{live.url}/api/v1/runs/{run_id}"
-    if change == "delete":
+    if "delete" in change:
         assert live.pool.request("DELETE", f"{address}?force=true").status == 200
-    elif change == "reset":
+    elif "reset" in change:
         assert live.pool.request("POST", f"{address}/reset", json={"attempt": 1}).status == 200
     else:
         with live.app.state.collector.store.write() as repositories:
             assert repositories.retention.thin_steps(run_id, most=10)[0]
-    with pytest.raises(UnknownRun if change == "delete" else Unavailable):
+    for attempt in (1, 2) if "again" in change else ():
+        body = {"schema_version": wire.SCHEMA_VERSION, "run": "r", "attempt": attempt, "records": records}
+        batch = json.dumps(body).encode()
+        eventually(lambda batch=batch: live.post(batch).status == 200)
+    with pytest.raises(UnknownRun if "delete" in change else Unavailable):
         list(parts)
 
 
