@@ -8,10 +8,12 @@ from monitor_server.step_processing.events import Event
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.runs import Run
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["QUARANTINE_SECONDS", "is_in_quarantine", "quarantine"]
 
 QUARANTINE_SECONDS = 600.0
+MAX_DETAIL = 1_000  # characters of an error's message
 
 
 def is_in_quarantine(run: Run, now: float) -> bool:
@@ -44,7 +46,9 @@ def quarantine(
     run = repositories.runs.lock(run_id)
     if run is None:
         return []
-    run.quarantined_at, run.quarantine_reason = now, f"{type(error).__name__}: {error}"
+    # Bytes of a damaged record may be in the message, and PostgreSQL stores no NUL.
+    detail = printable(error, longest=MAX_DETAIL)
+    run.quarantined_at, run.quarantine_reason = now, f"{type(error).__name__}: {detail}"
     context = RunContext(
         repositories=repositories,
         run=run,
@@ -64,7 +68,7 @@ def quarantine(
             f"this run cannot be processed after step {step} ({type(error).__name__}): its records are stored, no "
             f"detector sees them; it is tried again every {QUARANTINE_SECONDS / 60:.0f} minutes and after a reset"
         ),
-        evidence={"error": type(error).__name__, "detail": str(error), "position": run.position},
+        evidence={"error": type(error).__name__, "detail": detail, "position": run.position},
     )
     changed = context.alerts.reconcile(
         [finding], phase=run.phase, step=step, now=now, concerns=lambda kind: kind == MONITOR_DEGRADED

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 import sqlalchemy
 
@@ -81,6 +82,17 @@ def test_a_run_that_cannot_be_processed_is_quarantined_alone(live, clock, sick):
     well = wire.run_id("default", "well")
     eventually(lambda: [alert["kind"] for alert in live.get(f"/runs/{well}/alerts")["items"]] == ["telemetry_stale"])
     assert live.send(run="well", records=[{"step": 1, "scalars": {"warn": 1.0}}])["alerts"][0]["kind"] == "scripted"
+
+
+def test_a_damaged_record_is_quarantined_whatever_its_bytes_are(start_collector, scripted, clock, database):
+    """The error names a field of it that nobody knows, and PostgreSQL stores no NUL."""
+    ingest = start_collector(role="ingest", clock=clock)
+    run_id = ingest.run(run="sick", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    _set_body(database, run_id, msgspec.msgpack.encode({"step": 0, "a\0\x1b[2J": 1}))
+    live = start_collector(engine=scripted, clock=clock, stall_minimum_seconds=100)
+    (alert,) = eventually(lambda: live.get(f"/runs/{run_id}/alerts")["items"])
+    assert r"a\x00\x1b[2J" in alert["evidence"]["detail"]
+    assert live.get(f"/runs/{run_id}")["quarantine_reason"] == f"ValidationError: {alert['evidence']['detail']}"
 
 
 def test_every_step_before_a_damaged_record_is_shown(start_collector, clock, database):
