@@ -37,8 +37,11 @@ MAX_REMEDIES: Final = 3
 LONGEST_NAME: Final = 80
 LONGEST_SUMMARY: Final = 400
 LONGEST_NOTICE: Final = 1_500
-# Similar characters replace those that make a link, a mention, a tag or a quotation in some service.
-HARMLESS: Final = str.maketrans({"@": "＠", "<": "＜", ">": "＞", "[": "［", "]": "］", "`": "｀", "|": "｜"})
+# Similar characters replace those that make a link, a mention, a tag, a character reference or a quotation in some
+# service.
+HARMLESS: Final = str.maketrans(
+    {"@": "＠", "<": "＜", ">": "＞", "[": "［", "]": "］", "`": "｀", "|": "｜", "&": "＆"}
+)
 # Mail programs and chats also turn bare domains into links; numbers such as 0.25 stay unchanged.
 DOMAIN_DOT: Final = re.compile(r"(?<=\w)\.(?=[^\W\d_]{2})")
 SCHEME: Final = re.compile(r"\b(mailto|tel|sms|data|javascript):", re.IGNORECASE)

@@ -3,6 +3,7 @@
 import asyncio
 import email
 import email.policy
+import html
 import io
 import json
 import re
@@ -99,6 +100,23 @@ def test_a_mail_names_a_hostile_run_and_nothing_of_it_takes_effect(start_collect
     assert "page is 1" in text.replace("\\", "")
     assert "https://vitals.example/runs/" in text
     assert not [harm for harm in ("@everyone", "<!channel>", "https://evil", "<b>", "](") if harm in text]
+
+
+@sqlite_only
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_a_mail_in_html_shows_no_character_that_a_name_spells_by_a_reference(
+    start_collector, scripted, mailbox, tmp_path, form
+):
+    """Mail programs make a link of an address in the shown text."""
+    channel = mail_channel(mailbox.port, form).replace("&format=text", "&format=html")
+    live = start_collector(engine=scripted, notifications=written(tmp_path, channel, AT_ONCE))
+    name = "https&colon;&sol;&sol;evil&period;example by &commat;all &#60;b&#x3e;"
+    live.send(run=name, project="p", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    eventually(lambda: mailbox.mails)
+    page = mailbox.mails[0][1].get_body(("html",)).get_content()
+    shown = html.unescape(re.sub("<[^>]*>", "", page))
+    assert "evil" in shown
+    assert not [harm for harm in ("https://evil", "evil.example", "@all", "<b>") if harm in shown]
 
 
 @sqlite_only
