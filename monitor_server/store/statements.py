@@ -6,12 +6,14 @@ returns them.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, CursorResult, Dialect, Executable, Table
 from sqlalchemy.sql import ClauseElement
 
 __all__ = ["MAX_PARAMETERS", "Insertion", "Statement", "fetch_tuples", "in_parts", "in_ranges"]
+
+Value = TypeVar("Value")
 
 # SQLite takes at most 32,766 parameters in a statement, and plans one of many values slowly.
 MAX_PARAMETERS = 1_000
@@ -98,9 +100,9 @@ def fetch_tuples(connection: Connection, query: Executable, asked: Mapping[str, 
     return [] if cursor is None else cursor.fetchall()
 
 
-def in_parts(numbers: Collection[int]) -> Iterator[list[int]]:
-    """Yield numbers in parts that fit into one statement."""
-    ordered = list(numbers)
+def in_parts(values: Collection[Value]) -> Iterator[list[Value]]:
+    """Yield values in parts that fit into one statement."""
+    ordered = list(values)
     for begin in range(0, len(ordered), MAX_PARAMETERS):
         yield ordered[begin : begin + MAX_PARAMETERS]
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
+from monitor_server.store.repositories.runs import lock_in_order
 from monitor_server.store.tables import runs
 
 __all__ = ["ProjectionQueue", "RunBehind"]
@@ -78,4 +79,5 @@ class ProjectionQueue:
 
     def release(self, owner: str) -> None:
         """Release all runs of a projector."""
+        lock_in_order(self._connection, runs.c.owner == owner)
         self._connection.execute(update(runs).where(runs.c.owner == owner), {"owner": None, "owned_until": None})

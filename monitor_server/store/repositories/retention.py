@@ -29,11 +29,12 @@ from monitor_server.store.repositories.log.retention import LogRetention
 from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_status import is_active_column, status_column
+from monitor_server.store.repositories.runs import lock_in_order
 from monitor_server.store.repositories.saved_views import SavedViews
 from monitor_server.store.repositories.series.compaction import Compaction
 from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.repositories.step_thinning import first_of_newest, steps_to_remove, thinning_stride
-from monitor_server.store.statements import MAX_PARAMETERS, in_parts
+from monitor_server.store.statements import in_parts
 from monitor_server.store.tables import (
     acknowledgements,
     actions,
@@ -75,9 +76,9 @@ class Retention:
 
     def begin_deletion(self, run_ids: Collection[str], *, now: float) -> None:
         """Hide runs from all readers and writers; `remove_rows` then removes their rows."""
-        ordered = list(run_ids)
-        for begin in range(0, len(ordered), MAX_PARAMETERS):
-            here = runs.c.id.in_(ordered[begin : begin + MAX_PARAMETERS]) & runs.c.deleted_at.is_(None)
+        for some in in_parts(sorted(run_ids)):
+            here = runs.c.id.in_(some) & runs.c.deleted_at.is_(None)
+            lock_in_order(self._connection, here)
             self._connection.execute(update(runs).where(here), {"deleted_at": now})
 
     def deleted_runs(self) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Select, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -16,7 +16,7 @@ from monitor_server.store.repositories.recent_steps import Recent, read_recent
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import attempts, runs, waiting
 
-__all__ = ["Run", "Runs"]
+__all__ = ["Run", "Runs", "lock_in_order"]
 
 # Built once: building these takes SQLAlchemy longer than SQLite takes to answer them, and each batch or tick uses them.
 _LABELS = ("title", "tags", "notes", "archived_at")
@@ -106,6 +106,15 @@ class Run:
                 setattr(self, name, getattr(stored, name))
         # Both write this column: ingest when an attempt begins, and the projector at a step.
         self.last_step_at = max(self.last_step_at, stored.last_step_at)
+
+
+def lock_in_order(connection: Connection, which: ColumnElement[bool]) -> None:
+    """Lock several runs before one statement changes them, in the order in which ingest locks those of a commit.
+
+    The statement itself would lock them in any order, and could be in a deadlock with ingest. SQLite has no such locks.
+    """
+    query = select(runs.c.id).where(which).order_by(runs.c.id).with_for_update(key_share=True)
+    connection.execute(query).all()
 
 
 class Runs:

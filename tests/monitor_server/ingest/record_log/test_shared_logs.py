@@ -11,8 +11,10 @@ from monitor_server.errors import Unavailable
 from monitor_server.ingest.record_log.log_append import Log, LogMoved
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
+from tests.live import eventually
 from tests.monitor_server.ingest.record_log.test_log_append import append, create_batch
 from tests.postgres import create_database
+from tests.store_connections import current_connection
 from trainer_hooks import wire
 
 COMMITS = 20
@@ -107,6 +109,42 @@ def test_the_runs_of_a_commit_are_locked_in_the_order_of_its_batches(stores, clo
         with pytest.raises(Unavailable, match="lock"):
             lock_first()
         here.flush(repositories)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda others, runs: others.retention.begin_deletion(runs, now=0.0), id="delete"),
+        pytest.param(lambda others, _: others.projection_queue.release("projector"), id="release"),
+    ],
+)
+def test_a_change_of_many_runs_locks_them_in_the_order_of_ingest(stores, clock, change):
+    """While it waits for the first one, ingest can lock the second one; two orders would be a deadlock."""
+    first, second = (wire.run_id("default", name) for name in RUNS[:2])
+    log = Log(settings=Settings(), clock=clock)
+    for name in RUNS[:2]:
+        append(stores[0], log, create_batch(clock, 0, run=name))
+    for run in (second, first):  # so the rows then lie in the table
+        with stores[0].write() as repositories:
+            repositories.projection_queue.claim(run, "projector", now=0.0, until=1.0)
+
+    def change_both():
+        with stores[1].write() as others:
+            change(others, [second, first])
+
+    with ThreadPoolExecutor() as pool:
+        with stores[0].write() as repositories:
+            repositories.runs.lock(first)
+            changed = pool.submit(change_both)
+            eventually(lambda: _is_somebody_waiting(stores[2]))
+            repositories.limit_lock_waits(0.05)
+            repositories.runs.lock(second)
+        changed.result()
+
+
+def _is_somebody_waiting(store):
+    with store.read():
+        return current_connection().exec_driver_sql("SELECT 1 FROM pg_locks WHERE NOT granted").first()
 
 
 def test_a_run_whose_responses_are_being_stored_can_be_locked_elsewhere(stores, clock):
