@@ -223,11 +223,12 @@ class Store:
         return reason
 
     def _connect_driver(self) -> Any:  # noqa: ANN401 - psycopg is an extra
-        """Return a connection of the driver itself, in autocommit mode, which the caller closes."""
+        """Return a connection of the driver itself, in autocommit mode, which may be idle. The caller closes it."""
         pooled = self._engine.raw_connection()
         connection: Any = pooled.driver_connection
         pooled.detach()
         connection.autocommit = True
+        connection.execute("SET idle_session_timeout = 0")  # messages may come once a day
         return connection
 
 

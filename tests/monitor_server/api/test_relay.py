@@ -3,6 +3,7 @@
 import contextlib
 import json
 
+import psycopg
 import pytest
 import sqlalchemy
 
@@ -13,6 +14,11 @@ from monitor_server.store.postgresql import listen_notify
 from monitor_server.store.postgresql.listen_notify import MAX_SENDERS
 from tests.databases import execute
 from tests.live import eventually, listening
+
+LONG_IDLE = """
+SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'
+AND state_change < clock_timestamp() - interval '1 s'
+"""
 
 postgres_only = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 
@@ -47,6 +53,16 @@ def test_a_subscriber_of_one_collector_sees_the_step_that_another_projected(pair
     }  # fmt: skip
     metrics = reader.pool.request("GET", f"{reader.url}/metrics").data.decode()
     assert 'rlvitals_relayed_events_total{direction="received"}' in metrics
+
+
+@postgres_only
+def test_a_collector_listens_longer_than_a_server_lets_sessions_be_idle(start_collector, database_url):
+    """Each subscriber would otherwise learn, again and again, that it may have missed events."""
+    with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET idle_session_timeout = '100ms'")
+        live = start_collector()
+        eventually(lambda: _relay(live).is_listening)
+        eventually(lambda: connection.execute(LONG_IDLE).fetchall(), seconds=15)
 
 
 @postgres_only
