@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
+from monitor_server.text_safety.printable import printable
+
 __all__ = ["describe_changes"]
 
 MOST_NAMED: Final = 8
@@ -49,4 +51,5 @@ def _spell(name: str, old: str | None, new: str | None) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+    # The name of a setting may be any text of JSON, and PostgreSQL stores no NUL.
+    return printable(text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…")

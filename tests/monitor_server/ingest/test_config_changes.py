@@ -30,3 +30,12 @@ def test_the_words_are_bounded():
     words = describe_changes(b"{}", json.dumps(after).encode())
     assert words.endswith("and 292 more")
     assert len(words) < 1000
+
+
+def test_a_setting_of_any_name_may_change(collector, run_name):
+    """PostgreSQL stores no NUL: each later batch with the configuration was answered 500."""
+    for attempt in (1, 2):
+        record = {"step": attempt, "scalars": {"a": 1.0}}
+        run_id = collector.run(run=run_name, attempt=attempt, config={"a\0\x1b[2J": attempt}, records=[record])
+    (mark,) = collector.get(f"/runs/{run_id}/marks")["items"]
+    assert mark["text"].endswith(r"configuration: a\x00\x1b[2J from 1 to 2")
