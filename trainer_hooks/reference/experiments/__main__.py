@@ -38,17 +38,10 @@ from trainer_hooks.reference.experiments.tables.decomposition import (
     origin_table,
 )
 from trainer_hooks.reference.experiments.tables.drift import drift_table
+from trainer_hooks.reference.experiments.tables.evidence import evidence
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
-from trainer_hooks.reference.experiments.tables.gwhes import (
-    fall_by_gwhes_table,
-    first_action_table,
-    gwhes_action_table,
-    gwhes_table,
-)
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
-from trainer_hooks.reference.experiments.tables.held_out_reward import eval_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs, table
-from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table, searches_table
 from trainer_hooks.reference.experiments.tables.question_displacement import question_table
 from trainer_hooks.reference.experiments.tables.regimes import regimes_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
@@ -61,6 +54,7 @@ from trainer_hooks.reference.presets import PRESETS
 __all__ = ["main"]
 
 DEMO = "demo"
+OWN_MODEL_PRESET = "search-r1"
 _NOT_TRAINED = ("evidence", "pilot", REGIMES)
 """Names that print tables of recorded runs and train nothing."""
 
@@ -139,7 +133,13 @@ def _jobs(name: str, given: argparse.Namespace) -> list[Job]:
 
 
 def _base(given: argparse.Namespace) -> Config:
-    """Return the settings that every arm begins with; a model of the user's own trains on the namesakes."""
+    """Return the settings that every arm begins with; a model of the user's own trains on the namesakes.
+
+    Raises:
+        ValueError: If a preset for a model of the user's own is given without one, or the settings cannot work.
+    """
+    if given.preset == OWN_MODEL_PRESET and given.model is None:
+        raise ValueError(f"--preset {OWN_MODEL_PRESET} must be given with --model: it is for a model of your own")
     settings: dict[str, Any] = PRESETS[given.preset] | {"cache": given.cache}
     if given.model is not None:
         corpus, questions = write_corpus_and_questions(given.cache)
@@ -196,35 +196,15 @@ def _rescue(given: argparse.Namespace) -> str:
     return "\n\n".join([rescue_table(folder, _runs(given)), *forks])
 
 
-def _evidence(given: argparse.Namespace) -> str:
-    """Print the tables about the mechanism from recorded runs; nothing is trained."""
-    folder, arms = _runs(given), given.arms or ["grpo"]
-    tables = {
-        "GWHES (eq. 9) at the probes, by thirds of the way to the collapse": gwhes_table(folder, arms),
-        "GWHES by action": gwhes_action_table(folder, given.arms or ["grpo", *PROBE_ARMS]),
-        "GWHES of the first action by group": first_action_table(folder, arms),
-        "Falls by the sign of GWHES": fall_by_gwhes_table(folder, arms),
-        "Displacement by question (Fig. 3)": question_table(folder, arms),
-        "Accelerating displacement (Def. 5.1)": acceleration_table(folder, arms),
-        "The gradient norm at the first fall of the reward (Fig. 7)": drop_table(folder, arms),
-        "Held-out reward beside the paper's (Tables 1 and 2)": paper_table(folder),
-        "Held-out reward": eval_table(folder, given.arms or ARMS),
-        "Valid searches a response (Fig. 9)": searches_table(folder, given.arms or ARMS),
-    }
-    recorded = {title: text for title, text in tables.items() if text.count("\n") > 1}
-    found = "\n\n".join(f"{title}:\n\n{text}" for title, text in recorded.items())
-    return found or f"nothing that these tables show is recorded in {folder}; --out is the folder above the recordings"
-
-
 _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
-    "evidence": _evidence,
-    "fair": lambda given: fair_table(_runs(given)),
+    "evidence": lambda given: evidence(_runs(given), given.arms),
+    "fair": lambda given: fair_table(_runs(given), given.arms or FAIR_ARMS),
     "healthy": lambda given: "\n\n".join(
         [healthy_table(given.out / "healthy"), acceleration_table(given.out / "healthy", HEALTHY)]
     ),
-    "healthy-cost": lambda given: healthy_cost_table(given.out / "healthy-cost", CURES),
+    "healthy-cost": lambda given: healthy_cost_table(given.out / "healthy-cost", given.arms or CURES),
     "pilot": lambda given: "\n\n".join(
-        write(_runs(given), ARMS | PROBE_ARMS) for write in (pilot_table, common_steps_table)
+        write(_runs(given), given.arms or ARMS | PROBE_ARMS) for write in (pilot_table, common_steps_table)
     ),
     REGIMES: lambda given: regimes_table(given.out.parent),
     "rescue": _rescue,

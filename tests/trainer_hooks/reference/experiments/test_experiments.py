@@ -205,6 +205,20 @@ def test_an_arm_of_another_experiment_is_refused_in_one_line(asked, reason, tmp_
     assert not list(tmp_path.iterdir())
 
 
+def test_a_preset_for_a_model_of_ones_own_is_refused_without_one(tmp_path, capsys):
+    """Otherwise the built-in model would be trained, with settings for a large one."""
+    with pytest.raises(SystemExit):
+        main(["fair", "--preset", "search-r1", "--out", str(tmp_path), "--cache", str(tmp_path)])
+    assert "--preset search-r1 must be given with --model" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_chosen_arms_are_those_of_the_table(capsys):
+    """Also of tables that compare all arms by default."""
+    assert main(["fair", "--preset", "spiral", "--draw-only", "--arms", "half-lr", "ppo"]) == 0
+    rows = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert rows == ["arm", "half-lr", "ppo"]
+
+
 def test_evidence_without_recordings_names_the_folder(tmp_path, capsys):
     """A blank line would look like an answer."""
     assert main(["evidence", "--preset", "spiral", "--out", str(tmp_path)]) == 0
