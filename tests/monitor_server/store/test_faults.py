@@ -142,7 +142,7 @@ def test_a_transaction_that_the_server_ended_because_nothing_came_is_a_lost_conn
         repositories.runs.exists("r")
 
     with contextlib.closing(store):
-        with pytest.raises(Unavailable, match="idle-in-transaction timeout"), transaction(store) as repositories:
+        with pytest.raises(Unavailable), transaction(store) as repositories:
             wait_too_long(repositories)
         assert _counted(store) == {"connection": 1}
 
