@@ -17,7 +17,12 @@ from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
 from trainer_hooks.reference.experiments.measures import block_means, collapse_step, drift
 from trainer_hooks.reference.experiments.tables.accelerating_displacement import acceleration_table
 from trainer_hooks.reference.experiments.tables.cure_comparison import CURES, fair_table
-from trainer_hooks.reference.experiments.tables.decomposition import decomposition_table, momentum_table, origin_table
+from trainer_hooks.reference.experiments.tables.decomposition import (
+    decomposition_table,
+    held_out_table,
+    momentum_table,
+    origin_table,
+)
 from trainer_hooks.reference.experiments.tables.drift import drift_table
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
 from trainer_hooks.reference.experiments.tables.gwhes import (
@@ -178,6 +183,15 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     assert paper_table(STUBBORN) in page
     assert eval_table(STUBBORN, ARMS) in page
     assert searches_table(STUBBORN, ARMS) in page
+
+
+def test_what_lowers_held_out_responses_is_documented_as_it_was_recorded():
+    """docs/experiments/mechanism.md has the output of `experiments decomposition` for docs/probes."""
+    page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
+    for name in ("runs", "runs-spiral", "runs-release-peak"):
+        found = held_out_table(EXPERIMENTS.parent / "probes" / name, ["grpo-decompose"])
+        assert found.count("| grpo-decompose |") == 3
+        assert found in page
 
 
 def test_displacement_accelerates_in_most_healthy_runs_as_well(capsys):
