@@ -72,9 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError(f"the id of a test must be the same in every process, got {addresses[0]}: give its ids")
     gc.collect()
     gc.freeze()  # imported objects stay: a full collection that walks through torch and Dash takes half a second
-    gc.set_threshold(
-        20_000, 50, 50
-    )  # at Python's own thresholds it takes a tenth to a fifth of the time of some folders
+    # At Python's own thresholds the collection takes a tenth to a fifth of the time of some folders.
+    gc.set_threshold(20_000, 50, 50)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = [item for item in items if not item.get_closest_marker("slow")]

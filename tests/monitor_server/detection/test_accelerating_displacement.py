@@ -1,7 +1,5 @@
 """Definition 5.1 in blocks: how long held-out correct responses have become less likely, and faster."""
 
-import gzip
-import json
 from pathlib import Path
 
 from hypothesis import given
@@ -9,6 +7,7 @@ from hypothesis import strategies as st
 
 from monitor_server.detection.detector_parts.accelerating_displacement import BLOCK_ROWS, AcceleratingDisplacement
 from trainer_hooks.reference.experiments.measures import accelerating_stretch
+from trainer_hooks.reference.experiments.run_recording import read
 
 RUNS = Path(__file__).parents[3] / "docs/experiments/runs-spiral"
 
@@ -40,8 +39,7 @@ def test_a_block_that_is_not_complete_has_no_rate():
 
 def test_before_a_collapse_it_counts_the_stretch_of_the_tables():
     """A recorded run of the regime `spiral`: at the last step of its longest stretch, all of its blocks are counted."""
-    with gzip.open(RUNS / "grpo-seed1.jsonl.gz", "rt") as lines:
-        rows = [json.loads(line) for line in lines]
+    rows = read(RUNS / "grpo-seed1.jsonl.gz")
     stretch = accelerating_stretch(rows)
     displacement = AcceleratingDisplacement()
     for row in rows[: stretch.last_step]:

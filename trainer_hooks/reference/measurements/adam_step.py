@@ -66,14 +66,19 @@ class AdamStep:
         scaled = _norm({name: scale[name] * gradient[name] for name in scale})
         return cls(scale, momentum, shrink, gradient, scaled / length if length else 0.0, first)
 
-    def gradient_direction(self, gradient: Weights) -> Weights:
-        """Return the direction in which a part of the gradient moved the weights at once: −(1 − β₁) P ∘ part."""
-        return {name: -scale * gradient[name] for name, scale in self.scale.items()}
+    @property
+    def without_decay(self) -> Weights:
+        """The direction by the whole first moment after the update: −P ∘ [β₁ m + (1 − β₁) c g]."""
+        return {name: self.momentum[name] - scale * self.gradient[name] for name, scale in self.scale.items()}
+
+    def moment_direction(self, moment: Weights) -> Weights:
+        """Return the direction in which a part of the first moment after the update moved the weights: −P ∘ part."""
+        factor = 1 / (1 - self.first_decay)
+        return {name: -factor * scale * moment[name] for name, scale in self.scale.items()}
 
     def momentum_direction(self, moment: Weights) -> Weights:
-        """Return the direction in which a part of the first moment moved the weights: −β₁ P ∘ part."""
-        factor = self.first_decay / (1 - self.first_decay)
-        return {name: -factor * scale * moment[name] for name, scale in self.scale.items()}
+        """Return the direction in which a part of the first moment before it moved the weights: −β₁ P ∘ part."""
+        return scale_weights(self.moment_direction(moment), self.first_decay)
 
     def scaling_direction(self, gradient: Weights) -> Weights:
         """Return the direction by which AdamW's scale differs from the common one for a gradient: −(P − p̄) ∘ g."""

@@ -26,13 +26,14 @@ effect within the step that gradients of a group's correct responses have on the
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor
 
 from trainer_hooks.reference.measurements.adam_step import AdamStep, Weights, add_weights, copy_state, scale_weights
 from trainer_hooks.reference.measurements.held_out_changes import HeldOut
-from trainer_hooks.reference.measurements.held_out_decomposition import HeldOutDecomposition, OriginGradients
+from trainer_hooks.reference.measurements.held_out_decomposition import HeldOutDecomposition
 from trainer_hooks.reference.measurements.question_probe import mixed_groups, response_logprobs
 from trainer_hooks.reference.measurements.response_derivative import response_derivative
 from trainer_hooks.reference.policy.token_statistics import token_statistics
@@ -114,15 +115,14 @@ class Decomposition:
         weights = {name: before[name][0] for name in names}
         found = self._first_order(weights, step, clipped, rest)
         found["remainder"] = moved - torch.stack(list(found.values())).sum(dim=0)
-        if self._held_out is not None:
-            carried_origins = _origins(self._carried, self._carried_rest)
-            self._held_out.add(weights, step, _origins(clipped, rest), carried_origins)
         scaling = self._by_origin(weights, clipped, rest, step.scaling_direction)
         found |= {f"scaling_{name}": change for name, change in scaling.items()}
         carried = self._by_origin(weights, self._carried, self._carried_rest, step.momentum_direction)
         found |= {f"momentum_{name}": change for name, change in carried.items()}
         found["momentum_earlier"] = found["momentum"] - torch.stack(list(carried.values())).sum(dim=0)
         self._carry(step, clipped, rest)
+        if self._held_out is not None:
+            self._held_out.add(weights, step, self._carried_by_sign())
         self._measured += moved
         for name, change in found.items():
             self._sums[name] += change
@@ -213,6 +213,13 @@ class Decomposition:
             self._carried[group] = decay_moment(held[0], given[0]), decay_moment(held[1], given[1])
         self._carried_rest = decay_moment(self._carried_rest or zeros, rest)
 
+    def _carried_by_sign(self) -> dict[str, Weights]:
+        """Return what this step's updates have added to the first moment, by the first parts of `HELD_OUT_PARTS`."""
+        positives, negatives = (
+            reduce(add_weights, (signs[sign] for signs in self._carried.values())) for sign in (0, 1)
+        )
+        return {"positives": positives, "negatives": negatives, "regularisers": self._carried_rest}
+
     def _derivative(self, weights: Weights, rows: Tensor) -> Callable[[Weights], Tensor]:
         return response_derivative(self._learner.policy, weights, self._batch.tokens[rows], self._batch.mask[rows])
 
@@ -241,11 +248,3 @@ def _rest(whole: Weights, groups: Mapping[int, Signed]) -> Weights:
     for positive, negative in groups.values():
         rest = {name: rest[name] - positive[name] - negative[name] for name in rest}
     return rest
-
-
-def _origins(groups: Mapping[int, Signed], rest: Weights) -> OriginGradients:
-    """Sum the gradients of all groups by sign; both sums are empty where there is no group."""
-    sums: list[Weights] = [{}, {}]
-    for signs in groups.values():
-        sums = [add_weights(held, given) if held else given for held, given in zip(sums, signs, strict=True)]
-    return OriginGradients(positives=sums[0], negatives=sums[1], regularisers=rest)

@@ -13,8 +13,7 @@ The first three are whole effects within the step: with AdamW's own scale of eac
 and through the momentum of the later updates of the step.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import torch
 
@@ -24,22 +23,9 @@ from trainer_hooks.reference.measurements.response_derivative import response_de
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy
 
-__all__ = ["HELD_OUT_PARTS", "HeldOutDecomposition", "OriginGradients"]
+__all__ = ["HELD_OUT_PARTS", "HeldOutDecomposition"]
 
 HELD_OUT_PARTS = ("positives", "negatives", "regularisers", "earlier", "remainder")
-
-
-@dataclass(frozen=True, slots=True)
-class OriginGradients:
-    """Gradients by what they belong to: correct responses, incorrect responses, and all other terms of the loss."""
-
-    positives: Weights
-    negatives: Weights
-    regularisers: Weights
-
-    def by_part(self) -> Sequence[tuple[str, Weights]]:
-        """Return the three with the names of their parts."""
-        return (("positives", self.positives), ("negatives", self.negatives), ("regularisers", self.regularisers))
 
 
 class HeldOutDecomposition:
@@ -56,28 +42,24 @@ class HeldOutDecomposition:
         self._before = held_out.logprobs[held_out.correct].sum(dim=1)
         self._sums = {part: torch.zeros_like(self._before) for part in HELD_OUT_PARTS if part != "remainder"}
 
-    def add(self, weights: Weights, step: AdamStep, given: OriginGradients, carried: OriginGradients) -> None:
+    def add(self, weights: Weights, step: AdamStep, moments: Mapping[str, Weights]) -> None:
         """Account for one update.
 
         Args:
             weights: The weights before the update.
             step: The update.
-            given: Its gradients, clipped.
-            carried: The parts of the first moment before it that earlier updates of this step made.
+            moments: For each of the first three parts, what the gradients of this step have added to the first moment,
+                those of this update included.
         """
         if not len(self._before):
             return
         change = response_derivative(self._policy, weights, self._tokens, self._mask)
-        earlier = step.momentum
-        for (part, gradient), (_, moment) in zip(given.by_part(), carried.by_part(), strict=True):
-            direction = step.gradient_direction(gradient)
-            if moment:
-                through_momentum = step.momentum_direction(moment)
-                direction = add_weights(direction, through_momentum)
-                earlier = add_weights(earlier, through_momentum, factor=-1.0)
-            if part == "regularisers":
-                direction = add_weights(direction, step.decay)
+        earlier = step.without_decay
+        for part, moment in moments.items():
+            direction = step.moment_direction(moment)
+            earlier = add_weights(earlier, direction, factor=-1.0)
             self._sums[part] += change(direction)
+        self._sums["regularisers"] += change(step.decay)
         self._sums["earlier"] += change(earlier)
 
     @torch.no_grad()

@@ -27,9 +27,9 @@ def prepared(config, *, steps=2):
     pytest.fail("forty batches gave no mixed group")
 
 
-def decompose(trainer, batch):
+def decompose(trainer, batch, held_out=None):
     """The decomposition after one update on each minibatch."""
-    decomposition = Decomposition(trainer.learner, batch)
+    decomposition = Decomposition(trainer.learner, batch, held_out)
     for part in batch.minibatches:
         decomposition.update(part)
     return decomposition
@@ -177,10 +177,8 @@ def test_to_first_order_the_parts_of_held_out_responses_are_their_measured_chang
     """At a small rate the remainder is under a fiftieth of the parts, and every part acts."""
     trainer, batch = prepared(replace(tiny, lr=1e-3, held_out=8, **changed))
     trainer.learner.optimiser.param_groups[0]["lr"] = 3e-5
-    decomposition = Decomposition(trainer.learner, batch, with_held_out(trainer))
-    for part in batch.minibatches:
-        decomposition.update(part)
-    found = {name: decomposition.signals()[f"decomposition/held_out_{name}"] for name in ("measured", *HELD_OUT_PARTS)}
+    signals = decompose(trainer, batch, with_held_out(trainer)).signals()
+    found = {name: signals[f"decomposition/held_out_{name}"] for name in ("measured", *HELD_OUT_PARTS)}
     assert sum(found[name] for name in HELD_OUT_PARTS) == pytest.approx(found["measured"], abs=1e-6)
     sizes = [abs(found[name]) for name in ("positives", "negatives", "earlier")]
     assert min(sizes) > 0
@@ -215,9 +213,9 @@ def test_the_parts_of_held_out_responses_are_those_of_a_loop_over_responses(tiny
         for name, moment in moments.items():
             moments[name] = first * moment + (1 - first) * given.get(name, 0.0)
             expected[name] += (slope * -scale * moments[name]).sum().item()
+    signals = decomposition.signals()
     for name, change in expected.items():
-        found = decomposition.signals()[f"decomposition/held_out_{name}"]
-        assert found == pytest.approx(change, rel=2e-3, abs=1e-5), name
+        assert signals[f"decomposition/held_out_{name}"] == pytest.approx(change, rel=2e-3, abs=1e-5), name
 
 
 def test_held_out_responses_that_are_all_wrong_have_no_parts(tiny):
