@@ -192,7 +192,7 @@ def _pages(
     given: dict[tuple[int, int], list[StoredAcknowledgement]] = {}
     with store.read() as reading:
         attempts = reading.attempts.ordinals(run_id)
-        begun = _beginnings(reading, run_id)
+        begun = reading.attempts.positions(run_id)
         for each in reading.alerts.acknowledgements(run_id):
             given.setdefault((each.attempt or 0, each.step or 0), []).append(each)
     for attempt, (ordinal, _) in attempts.items():
@@ -218,14 +218,8 @@ def _require_unchanged(
         raise Unavailable(f"the steps of run {run_id} were thinned while it was exported; export it again")
     if row["quarantined_at"] is not None and "quarantined" not in heading:
         raise Unavailable(f"the run {run_id} was quarantined while it was exported; export it again")
-    if not begun.items() <= _beginnings(reading, run_id).items():
+    if not begun.items() <= reading.attempts.positions(run_id).items():
         raise Unavailable(f"the run {run_id} was reset while it was exported; export it again")
-
-
-def _beginnings(reading: Repositories, run_id: str) -> dict[int, int]:
-    """Return the position at which each attempt began; 0 for those of a version without positions."""
-    positions = reading.attempts.beginnings(run_id, after=0)
-    return dict.fromkeys(reading.attempts.ordinals(run_id), 0) | {number: at for at, number in positions.items()}
 
 
 def _step_line(step: Step, attempt: int, acknowledgements: Sequence[StoredAcknowledgement] | None) -> bytes:

@@ -47,6 +47,9 @@ _SPANS = (
 _ATTEMPT = select(attempts.c.world_size, attempts.c.has_config).where(
     attempts.c.run_id == bindparam("run"), attempts.c.attempt == bindparam("attempt")
 )
+_POSITIONS = select(attempts.c.attempt, attempts.c.position).where(
+    attempts.c.run_id == bindparam("run"), attempts.c.world_size != REMOVED
+)
 _BEGUN = select(attempts.c.position, attempts.c.attempt).where(
     attempts.c.run_id == bindparam("run"),
     attempts.c.position > bindparam("after"),
@@ -120,6 +123,11 @@ class Attempts:
         """Return position and number of the attempts that began after a position of the log."""
         rows = self._connection.execute(_BEGUN, {"run": run_id, "after": after})
         return {position: attempt for position, attempt in rows}  # noqa: C416 - rows are not pairs to mypy
+
+    def positions(self, run_id: str) -> dict[int, int]:
+        """Return the position of the log at which each attempt began; 0 for those of a version without positions."""
+        rows = self._connection.execute(_POSITIONS, {"run": run_id})
+        return {attempt: position for attempt, position in rows}  # noqa: C416 - rows are not pairs to mypy
 
     def mark_removed(self, run_id: str, *, above: int) -> bool:
         """Hide every later attempt from readers; `Retention.remove_attempt_rows` then removes their rows.
