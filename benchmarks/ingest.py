@@ -19,12 +19,15 @@ from pathlib import Path
 import msgspec
 import urllib3
 
+from benchmarks.healthy_signals import healthy_steps
 from trainer_hooks import wire
 
 __all__ = ["CEILING", "STEPS_PER_BATCH", "main", "process", "rate"]
 
-NAMES = [f"signal/{place}" for place in range(60)]
+SIGNALS = 60
 STEPS_PER_BATCH = 10
+# A sender repeats the values of so many steps, because drawing new ones would cost more than sending them.
+DRAWN_STEPS = 1_000
 
 CEILING = """
 import sys, uvicorn
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--port", type=int, default=8790)
     given = parser.parse_args(arguments)
-    print(f"batches of {STEPS_PER_BATCH} steps with {len(NAMES)} scalars, {given.seconds:.0f} s each")
+    print(f"batches of {STEPS_PER_BATCH} steps with {SIGNALS} scalars, {given.seconds:.0f} s each")
     print(f"{'':>22} {'senders':>8} {'batches/s':>10} {'steps/s':>9} {'of ceiling':>11}")
     with tempfile.TemporaryDirectory() as folder:
         serve = ["-m", "monitor_server", "serve", "--port", str(given.port)]
@@ -113,7 +116,7 @@ def rate(url: str, senders: int, seconds: float, *, label: str, batches_a_second
 def _sender(
     url: str, counts: list[int], place: int, end: float, *, label: str, pause: float | None
 ) -> Callable[[], None]:
-    scalars = dict.fromkeys(NAMES, 0.5)
+    drawn = healthy_steps(SIGNALS, steps=DRAWN_STEPS)
 
     def send() -> None:
         begin = time.monotonic()
@@ -121,7 +124,9 @@ def _sender(
             step = 0
             while time.monotonic() < end:
                 records = [
-                    msgspec.Raw(wire.encode(wire.Record(step=number, time=time.time(), scalars=scalars)))
+                    msgspec.Raw(
+                        wire.encode(wire.Record(step=number, time=time.time(), scalars=drawn[number % DRAWN_STEPS]))
+                    )
                     for number in range(step, step + STEPS_PER_BATCH)
                 ]
                 batch = wire.Batch(schema_version=wire.SCHEMA_VERSION, run=f"{label}-{place}", records=records)

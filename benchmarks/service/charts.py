@@ -9,8 +9,8 @@ import numpy as np
 import urllib3
 from sqlalchemy import insert
 
+from benchmarks.healthy_signals import healthy_levels
 from benchmarks.ingest import process
-from benchmarks.service.core import names
 from benchmarks.service.databases import NewDatabase, stored_bytes
 from benchmarks.service.throughput import PORT, collector
 from monitor_server.store.database import Store
@@ -41,7 +41,7 @@ def chart_table(kinds: dict[str, NewDatabase], *, sizes: tuple[tuple[int, int], 
             size = stored_bytes(url) / steps / signals
             with process(collector(url), PORT) as server:
                 for read in (1, min(6, signals)):
-                    cpu, taken = _cost(server, names(signals)[:read])
+                    cpu, taken = _cost(server, list(healthy_levels(signals))[:read])
                     what = "1 signal" if read == 1 else f"{read} signals"
                     rows.append(
                         f"| {kind} | {steps:,} | {signals} | {size:.1f} | {what} | {cpu:.1f} ms | {taken:.1f} ms |"
@@ -71,7 +71,7 @@ def fill(url: str, steps: int, signals: int) -> None:
     with store.write() as repositories:
         repositories.runs.add(run)
         repositories.attempts.enter(RUN, 1, world_size=1, now=0.0, position=1)
-        repositories.steps.add_signals(RUN, names(signals), start=0)
+        repositories.steps.add_signals(RUN, list(healthy_levels(signals)), start=0)
     for start in range(0, steps, ROWS):
         values = random.normal(size=(ROWS, signals))
         with store.write() as repositories:

@@ -5,6 +5,7 @@ import time
 import msgspec
 import numpy as np
 
+from benchmarks.healthy_signals import deviation, healthy_levels
 from monitor_server.detection.engine import EngineFactory
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import ValidBatch, read_batch
@@ -14,26 +15,7 @@ from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.store.database import Store
 from trainer_hooks import wire
 
-__all__ = ["Core", "names"]
-
-# Signals that detectors watch, so that all of them have work.
-WATCHED = (
-    "reward/mean",
-    "reward/std",
-    "entropy/mean",
-    "grad/norm",
-    "kl/mean",
-    "loss/policy",
-    "length/mean",
-    "clip/fraction",
-    "likelihood/mean",
-    "ratio/max",
-)
-
-
-def names(count: int) -> list[str]:
-    """Return the names of a number of signals, those that detectors watch first."""
-    return [*WATCHED[:count], *(f"signal/{place}" for place in range(count - len(WATCHED)))]
+__all__ = ["Core"]
 
 
 class Core:
@@ -51,12 +33,13 @@ class Core:
     def batch(
         self, run: str, first: int, *, steps: int = 10, signals: int = 60, rank: int = 0, world_size: int = 1
     ) -> ValidBatch:
-        """Return a valid batch of steps with random signals."""
-        found = names(signals)
+        """Return a valid batch of steps of a healthy run."""
+        levels = healthy_levels(signals)
+        means, deviations = list(levels.values()), [deviation(level) for level in levels.values()]
         records = []
         for step in range(first, first + steps):
-            values = self._random.normal(1.0, 0.1, signals).tolist()
-            record = wire.Record(step=step, time=1e9 + 3.0 * step, scalars=dict(zip(found, values, strict=True)))
+            values = self._random.normal(means, deviations).tolist()
+            record = wire.Record(step=step, time=1e9 + 3.0 * step, scalars=dict(zip(levels, values, strict=True)))
             records.append(msgspec.Raw(wire.encode(record)))
         body = wire.encode(
             wire.Batch(schema_version=wire.SCHEMA_VERSION, run=run, records=records, rank=rank, world_size=world_size)
