@@ -1,12 +1,12 @@
 """Files from `rlvitals export`: steps as a collector recorded them, of one or many runs in a file."""
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import indexOf
 from pathlib import Path
 from typing import Any
 
+from monitor_server.importers.formats.json_text import read_json
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, RecordedRow, Row
 from monitor_server.importers.signal_names import number
 from monitor_server.importers.source import Position, lines_from
@@ -105,7 +105,7 @@ FOOTER_BYTES = 64 << 20
 def _headings(file: Any, path: Path) -> dict[str, dict[str, Any]]:  # noqa: ANN401 - pyarrow is an extra
     """Return the heading of each run, by its name."""
     try:
-        runs = json.loads(file.schema_arrow.metadata[EXPORT_KEY.encode()])["runs"]
+        runs = read_json(file.schema_arrow.metadata[EXPORT_KEY.encode()])["runs"]
         given = runs if isinstance(runs, dict) else dict.fromkeys(runs)
         return {str(name): heading if isinstance(heading, dict) else {} for name, heading in given.items()}
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -197,7 +197,7 @@ def _number(value: object, name: str) -> float:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        row = json.loads(line)
+        row = read_json(line)
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None

@@ -1,11 +1,11 @@
 """JSON documents: Hugging Face's trainer_state.json, lists of rows, and columns as pandas and W&B export them."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from monitor_server.importers.formats.json_lines import flat
+from monitor_server.importers.formats.json_text import DECODER, read_json
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row
 from monitor_server.importers.source import MAX_LINE_BYTES, chunks, document
 
@@ -83,7 +83,7 @@ class JsonColumns:
 
     def _read(self, path: Path, report: ReadReport) -> Iterator[Row]:
         try:
-            content = json.loads(document(path, report))
+            content = read_json(document(path, report))
         except (ValueError, RecursionError) as error:
             raise LogError(f"{path} must be a JSON document: {error}") from error
         rows = _longest(content)
@@ -112,7 +112,7 @@ def read_list(path: Path, report: ReadReport, start: re.Pattern[str], what: str)
 
 
 def _elements(path: Path, report: ReadReport, start: re.Pattern[str], what: str) -> Iterator[object]:
-    decode = json.JSONDecoder().raw_decode
+    decode = DECODER.raw_decode
     count = 0
     for text, left in _tails(path, report, start, what):
         position = 0

@@ -1,10 +1,10 @@
 """JSON lines: one JSON object in each line, as most trainers' own loggers and verl's file logger write."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from monitor_server.importers.formats.json_text import read_json
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.source import lines
 
@@ -30,7 +30,7 @@ class JsonLines:
         if not first.startswith(b"{"):
             return False
         try:
-            return isinstance(json.loads(first), dict)
+            return isinstance(read_json(first), dict)
         except (ValueError, RecursionError):
             return False
 
@@ -45,7 +45,7 @@ def read_json_lines(path: Path, report: ReadReport) -> Iterator[Row]:
     """Yield the rows of a file of JSON lines; a line that is not a JSON object is reported and skipped."""
     for number, line in lines(path, report):
         try:
-            row = json.loads(line)
+            row = read_json(line)
         except (ValueError, RecursionError) as error:
             report.add_problem(path, f"line {number}", f"it is no JSON: {error}")
             continue

@@ -1,7 +1,6 @@
 """Jupyter notebooks: the tables of transformers and Unsloth during training, and the printed output of cells."""
 
 import html
-import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -9,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from monitor_server.importers.formats.console.console_log import console_rows
+from monitor_server.importers.formats.json_text import read_json
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row
 from monitor_server.importers.signal_names import is_known
 from monitor_server.importers.source import document
@@ -60,7 +60,7 @@ def _count_bytes(rows: list[Row], report: ReadReport) -> Iterator[Row]:
 
 def _cells(path: Path, report: ReadReport) -> Iterator[Mapping[str, object]]:
     try:
-        content = json.loads(document(path, report))
+        content = read_json(document(path, report))
     except (ValueError, RecursionError) as error:
         raise LogError(f"{path} must be a notebook: {error}") from error
     cells = content.get("cells") if isinstance(content, dict) else None

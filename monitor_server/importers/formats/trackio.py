@@ -1,12 +1,12 @@
 """Trackio's databases: one SQLite file for each project, one row of JSON for each logged step."""
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from monitor_server.importers.formats.json_lines import flat
+from monitor_server.importers.formats.json_text import read_json
 from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 
@@ -37,7 +37,7 @@ def _rows(path: Path, name: object, report: ReadReport) -> Iterator[Row]:
         for number, step, time, content in connection.execute(query, (name,)):
             report.bytes_read += len(content or "")
             try:
-                row = json.loads(content)
+                row = read_json(content)
             except (ValueError, TypeError, RecursionError) as error:
                 report.add_problem(path, f"row {number} of metrics", f"it is no JSON: {error}")
                 continue

@@ -1,12 +1,12 @@
 """W&B's offline run files (``run-ID.wandb``): LevelDB's log framing around Protocol Buffers, read without wandb."""
 
-import json
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from monitor_server.importers.formats.json_lines import flat
+from monitor_server.importers.formats.json_text import read_json
 from monitor_server.importers.formats.protobuf import fields, to_signed
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.source import MAX_LINE_BYTES, chunks
@@ -140,7 +140,7 @@ def _item(item: bytes) -> tuple[str, object]:
             elif number == 2:  # noqa: PLR2004 - nested_key
                 nested.append(content.decode(errors="replace"))
             elif number in (8, 16):  # json, value_json
-                value = json.loads(content)
+                value = read_json(content)
             elif number == 7:  # noqa: PLR2004 - text
                 value = content.decode(errors="replace")
         elif number == 5 and isinstance(content, int):  # noqa: PLR2004 - integer, zigzag

@@ -54,6 +54,19 @@ def test_deep_nesting_is_refused_or_passed_over(tmp_path, name, content):
     assert name in message
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [("x.jsonl", "", "\n"), ("trainer_state.json", '{"log_history": [', "]}"), ("x.json", "[", "]")],
+)
+def test_an_integer_of_thousands_of_digits_is_infinite_and_costs_no_other_row(tmp_path, name, before, after):
+    """Python refuses to convert it; as a signal it is beyond every number."""
+    rows = [f'{{"step": {step}, "reward": {value}}}' for step, value in enumerate(["0.5", "1" * 5_000, "0.25"])]
+    (tmp_path / name).write_text(before + ("\n" if name == "x.jsonl" else ",").join(rows) + after)
+    steps, problems = read(tmp_path / name)
+    assert [step.signals["reward/mean"] for step in steps] == [0.5, float("inf"), 0.25]
+    assert problems == []
+
+
 def test_a_line_of_many_megabytes_costs_itself(tmp_path):
     """The line is reported with its number, and the lines before and after it are read."""
     line = b'{"step": 2, "reward": 0.5, "x": "' + b"a" * (17 << 20) + b'"}'
