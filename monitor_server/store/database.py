@@ -13,7 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.address import read_address, shown_url
-from monitor_server.store.faults import FaultCounts, fault_of, fault_of_disk, opening_advice
+from monitor_server.store.faults import FaultCounts, concerns_statement, fault_of, fault_of_disk, opening_advice
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.postgresql.connections import (
     postgres_options,
@@ -23,7 +23,7 @@ from monitor_server.store.postgresql.connections import (
 )
 from monitor_server.store.postgresql.listen_notify import NotifyChannel
 from monitor_server.store.postgresql.unresponsive_server import UnresponsiveServer
-from monitor_server.store.repositories import STATEMENT_ERRORS, Repositories
+from monitor_server.store.repositories import Repositories
 from monitor_server.store.schema.version import newest_schema, schema_version
 from monitor_server.store.sqlite.connections import (
     database_path,
@@ -121,7 +121,7 @@ class Store:
                 yield Repositories(connection)
             self._note_answer()
         except (DBAPIError, PoolTimeoutError) as error:
-            if isinstance(error, STATEMENT_ERRORS):
+            if concerns_statement(error):
                 raise
             raise Unavailable(f"the store cannot read: {self._note_fault(error)}; ask again later") from error
 
@@ -143,7 +143,7 @@ class Store:
                     self._check(lambda file: file.check())
             self._note_answer()
         except (DBAPIError, PoolTimeoutError, TurnOverdueError) as error:
-            if isinstance(error, STATEMENT_ERRORS):
+            if concerns_statement(error):
                 raise
             raise Unavailable(f"the store cannot write: {self._note_fault(error)}; send again later") from error
 

@@ -6,22 +6,25 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Literal, get_args
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 
 __all__ = [
     "Fault",
     "FaultCounts",
     "Silent",
     "concerns_all",
+    "concerns_statement",
     "connection_loss",
     "fault_of",
     "fault_of_disk",
     "opening_advice",
 ]
 
-Fault = Literal["connection", "disk", "full", "locked", "read_only", "removed", "silent", "slow", "other"]
-"""``disk`` is a failing disk; ``removed`` a file that was removed, replaced or cut; ``silent`` a server without answer;
-``slow`` a server that takes too long."""
+Fault = Literal[
+    "connection", "denied", "disk", "full", "locked", "read_only", "removed", "schema", "silent", "slow", "other"
+]
+"""``denied`` is a missing right; ``disk`` a failing disk; ``removed`` a file that was removed, replaced or cut;
+``schema`` a missing table or column; ``silent`` a server without answer; ``slow`` a server that takes too long."""
 
 
 class Silent(Exception):  # noqa: N818 - a mark of errors, and not raised itself
@@ -33,11 +36,14 @@ OF_SQLITE: Final[dict[int, Fault]] = {
     5: "locked", 6: "locked", 8: "read_only", 10: "disk", 13: "full", 14: "removed"
 }  # fmt: skip
 OF_POSTGRES: Final[dict[str, Fault]] = {
-    "08": "connection", "25006": "read_only", "25P03": "connection", "25P04": "connection", "40": "locked",
-    "53100": "full", "53300": "connection", "55P03": "locked", "57014": "slow", "57P": "connection", "58030": "disk",
+    "08": "connection", "25006": "read_only", "25P03": "connection", "25P04": "connection", "3F000": "schema",
+    "40": "locked", "42501": "denied", "42703": "schema", "42P01": "schema", "53100": "full", "53300": "connection",
+    "55P03": "locked", "57014": "slow", "57P": "connection", "58030": "disk",
 }  # fmt: skip
 # The errors of the operating system for a file beside a SQLite database.
 OF_SYSTEM: Final[dict[int, Fault]] = {errno.EROFS: "read_only", errno.ENOSPC: "full", errno.EDQUOT: "full"}
+# The driver's classes of errors about a statement and its data, among them a missing right, table or column.
+OF_STATEMENTS: Final = (DataError, IntegrityError, ProgrammingError)
 
 
 def fault_of(error: Exception) -> Fault:
@@ -54,6 +60,14 @@ def fault_of(error: Exception) -> Fault:
     if state is None:  # there is no server, or the connection is lost
         return "connection"
     return next((OF_POSTGRES[state[:length]] for length in (5, 3, 2) if state[:length] in OF_POSTGRES), "other")
+
+
+def concerns_statement(error: Exception) -> bool:
+    """Return whether an error concerns one statement and its data, and not the database.
+
+    A missing right, table or column concerns the database: somebody has changed it beside the collector.
+    """
+    return isinstance(error, OF_STATEMENTS) and fault_of(error) not in ("denied", "schema")
 
 
 def fault_of_disk(error: OSError) -> Fault:
@@ -74,6 +88,11 @@ def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
         return (
             "a pooler does not take the options of the connection; set RLVITALS_DATABASE_URL to the address of "
             "PostgreSQL itself (docs/scaling.md)"
+        )
+    if fault_of(error) == "denied":
+        return (
+            "the user of RLVITALS_DATABASE_URL must have SELECT, INSERT, UPDATE and DELETE on every table and USAGE on "
+            "the sequences, and must own the tables, or the database, to make or migrate them (docs/operations.md)"
         )
     return (
         "check that the server runs and takes connections, that RLVITALS_DATABASE_URL has its address, user, password "

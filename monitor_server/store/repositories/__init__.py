@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import DBAPIError
 
 from monitor_server.errors import Unavailable
 from monitor_server.store.database_state import DatabaseState, read_clock, read_state
+from monitor_server.store.faults import concerns_statement
 from monitor_server.store.repositories.action_links import ActionLinks
 from monitor_server.store.repositories.action_requests import ActionRequests
 from monitor_server.store.repositories.alert_history import AlertHistory
@@ -40,10 +41,7 @@ from monitor_server.store.repositories.trainer_actions import Actions
 from monitor_server.store.repositories.waiting_steps import Waiting
 from monitor_server.text_safety.printable import one_line
 
-__all__ = ["STATEMENT_ERRORS", "Repositories"]
-
-# These errors concern a statement and not the database.
-STATEMENT_ERRORS = (DataError, IntegrityError, ProgrammingError)
+__all__ = ["Repositories"]
 
 
 class Repositories:
@@ -94,7 +92,7 @@ class Repositories:
             with self._connection.begin_nested():
                 yield
         except DBAPIError as error:
-            if isinstance(error, STATEMENT_ERRORS):
+            if concerns_statement(error):
                 raise
             raise Unavailable(f"the store cannot write: {one_line(error.orig)}; send again later") from error
 

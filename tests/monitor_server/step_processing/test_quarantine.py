@@ -108,6 +108,20 @@ def test_every_step_before_a_damaged_record_is_shown(start_collector, clock, dat
     assert series["steps"] == list(range(30))
 
 
+def test_a_table_that_is_away_quarantines_no_run(start_collector, clock, database):
+    """On PostgreSQL each run that sent meanwhile was quarantined for ten minutes, and readyz said that all was well."""
+    live = start_collector(clock=clock)
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    database.execute(sqlalchemy.text("ALTER TABLE steps RENAME TO steps_away"))
+    live.send(run="r", records=[{"step": 1, "seq": 1, "scalars": {"a": 2.0}}])
+    _, answer = eventually(lambda: found if (found := _ready(live))[0] == 503 else None)
+    assert "steps" in answer["detail"]
+    database.execute(sqlalchemy.text("ALTER TABLE steps_away RENAME TO steps"))
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1)
+    assert eventually(lambda: _ready(live)[0] == 200)
+    assert _ready(live)[1]["quarantined_runs"] == 0
+
+
 @pytest.mark.parametrize("by", ["reset", "time"])
 def test_a_quarantined_run_is_tried_again(live, clock, database, sick, by):
     """It is tried after ten minutes or at a reset; if the cause is gone, no step is missing."""

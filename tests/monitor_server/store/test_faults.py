@@ -107,10 +107,12 @@ def test_a_disk_that_has_become_read_only_is_called_that(tmp_path):
 
 
 def test_each_fault_of_a_server_has_its_name(migrated_postgres):
-    """Read-only, a lock that somebody holds, a statement that takes too long, a full or failing disk, no connection."""
+    """Read-only, a lock, a statement that takes too long, a bad disk, no right, no table or column, no connection."""
     url = migrated_postgres()
     store = database.Store.open(url)
     statements = {
+        "denied": ["SET LOCAL ROLE pg_monitor", WRITE],
+        "schema": ["SELECT absent FROM chunks"],
         "read_only": ["SET TRANSACTION READ ONLY", WRITE],
         "slow": ["SET LOCAL statement_timeout = 1", "SELECT pg_sleep(60)"],
         "full": ["DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100'; END $$"],
