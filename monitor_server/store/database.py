@@ -22,6 +22,7 @@ from monitor_server.store.postgresql.connections import (
     without_time_limit,
 )
 from monitor_server.store.postgresql.listen_notify import NotifyChannel
+from monitor_server.store.postgresql.standby_waits import explain_wait
 from monitor_server.store.postgresql.unresponsive_server import UnresponsiveServer
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.schema.version import newest_schema, schema_version
@@ -85,10 +86,9 @@ class Store:
                 set_temporary_store(connection, "MEMORY")
         except DBAPIError as error:
             engine.dispose()
-            raise DatabaseUnusable(
-                f"the database {shown_url(url)} cannot be opened for writing: {one_line(error.orig)}; "
-                f"{opening_advice(error, is_file=is_sqlite)}"
-            ) from error
+            wait = None if is_sqlite else explain_wait(engine)
+            reason = wait or f"{one_line(error.orig)}; {opening_advice(error, is_file=is_sqlite)}"
+            raise DatabaseUnusable(f"the database {shown_url(url)} cannot be opened for writing: {reason}") from error
         except (DatabaseNewer, DatabaseUnusable):
             engine.dispose()
             raise
@@ -213,12 +213,14 @@ class Store:
     def _note_fault(self, error: DBAPIError | PoolTimeoutError | TurnOverdueError) -> str:
         """Count the fault of an error, and return the reason in words."""
         fault, reason = fault_of(error), one_line(getattr(error, "orig", error))
+        if fault == "silent":
+            self._silence.begin()  # now: the next question takes seconds where the server is silent
+        if fault in ("silent", "locked") and self.is_shared and (wait := explain_wait(self._engine)) is not None:
+            fault, reason = "standby", wait
         if fault == "disk" and self._file is not None and (cause := self._file.write_error()) is not None:
             fault, reason = fault_of_disk(cause), f"{reason} ({cause.strerror})"
         self.faults.count(fault)
-        if fault == "silent":
-            self._silence.begin()
-        else:
+        if fault != "silent":
             self._silence.end()
         return reason
 

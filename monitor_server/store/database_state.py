@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
+from monitor_server.store.postgresql.standby_waits import waiting_commits
 from monitor_server.store.schema.version import schema_version
 
 __all__ = ["DatabaseState", "read_clock", "read_state"]
@@ -20,6 +21,7 @@ class DatabaseState:
         clock: The server's clock in seconds since the epoch; None for SQLite, which uses this machine's.
         size_bytes: The size of all pages of the file, or of all tables and indexes.
         free_bytes: The free space beside the file; None if the database is on a server.
+        waiting_commits: The number of commits that wait for a synchronous standby unusually long.
     """
 
     kind: str
@@ -28,6 +30,7 @@ class DatabaseState:
     clock: float | None
     size_bytes: int
     free_bytes: int | None
+    waiting_commits: int = 0
 
 
 def read_clock(connection: Connection) -> float | None:
@@ -54,4 +57,5 @@ def read_state(connection: Connection, *, free_bytes: int | None) -> DatabaseSta
         clock=read_clock(connection),
         size_bytes=size,
         free_bytes=free_bytes,
+        waiting_commits=waiting_commits(connection),
     )

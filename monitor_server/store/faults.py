@@ -21,10 +21,22 @@ __all__ = [
 ]
 
 Fault = Literal[
-    "connection", "denied", "disk", "full", "locked", "read_only", "removed", "schema", "silent", "slow", "other"
+    "connection",
+    "denied",
+    "disk",
+    "full",
+    "locked",
+    "read_only",
+    "removed",
+    "schema",
+    "silent",
+    "slow",
+    "standby",
+    "other",
 ]
 """``denied`` is a missing right; ``disk`` a failing disk; ``removed`` a file that was removed, replaced or cut;
-``schema`` a missing table or column; ``silent`` a server without answer; ``slow`` a server that takes too long."""
+``schema`` a missing table or column; ``silent`` a server without answer; ``slow`` a server that takes too long;
+``standby`` a server whose commits wait for a synchronous standby."""
 
 
 class Silent(Exception):  # noqa: N818 - a mark of errors, and not raised itself

@@ -42,6 +42,13 @@ def check_database(url: str) -> Iterator[DoctorFinding]:
         )
         return
     yield check_server(state)
+    if state.waiting_commits:
+        yield DoctorFinding(
+            level=Level.PROBLEM,
+            about="database",
+            text=f"{state.waiting_commits} commits wait for a synchronous standby",
+            advice="start the standby again, or take it out of synchronous_standby_names; nothing is stored meanwhile",
+        )
     yield _schema(state)
     if state.free_bytes is not None:
         yield check_disk(state.free_bytes, state.size_bytes)
