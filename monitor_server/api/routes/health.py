@@ -24,14 +24,14 @@ async def healthz() -> Health:
 
 
 @router.get("/readyz")
-def readyz(request: Request, collector: Serving) -> Readiness:
+async def readyz(request: Request, collector: Serving) -> Readiness:
     """Report whether batches are stored and processed, the number of quarantined runs, and of failing channels.
 
     If keys are in use, the numbers and the reason need a key that reads every project; the status alone needs none.
     """
     caller: Caller | None = request.scope[CALLER]
     is_informed = caller is not None and caller.may(Scope.READ) and caller.project is None
-    health = check_health(collector)
+    health = await check_health(collector)
     if health.problem is not None:
         hidden = "the collector is not ready; its log says why, and so does this route with a key that reads all"
         raise Unavailable(health.problem if is_informed else hidden)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
@@ -15,6 +15,7 @@ from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
 from monitor_server.api.running_collector.receipts import Receipts
+from monitor_server.api.running_collector.shared_check import SharedCheck
 from monitor_server.api.running_collector.verdict_wait import VerdictWait
 from monitor_server.detection.calibration import BUILTIN, Calibration
 from monitor_server.exposition.prometheus import Exposition
@@ -89,6 +90,7 @@ class Collector:
         )
     )
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
+    health: SharedCheck[Any] = field(default_factory=SharedCheck)
 
     def start(self) -> None:
         """Begin to write and to project."""

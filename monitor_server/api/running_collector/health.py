@@ -1,11 +1,20 @@
-"""Checks whether a collector can work now: its database, its threads, its runs and its channels."""
+"""Checks whether a collector can work now: its database, its threads, its runs and its channels.
+
+Nobody needs a key to ask, and a check of a database that ends no write takes a quarter of a minute. So all requests
+share one check: otherwise load balancers that ask every few seconds would occupy all threads that read for others.
+"""
 
 from dataclasses import dataclass
+from typing import Final
 
 from monitor_server.api.running_collector.collector import Collector
+from monitor_server.api.running_collector.shared_check import SharedCheck
 from monitor_server.errors import Unavailable
 
 __all__ = ["CollectorHealth", "check_health"]
+
+# `rlvitals doctor` waits for ten seconds, and most load balancers wait for less.
+LONGEST_WAIT_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +32,18 @@ class CollectorHealth:
     failing_channels: int = 0
 
 
-def check_health(collector: Collector) -> CollectorHealth:
+async def check_health(collector: Collector) -> CollectorHealth:
+    """Return whether a collector can work; after `LONGEST_WAIT_SECONDS` it cannot, for the reason that is known."""
+    shared: SharedCheck[CollectorHealth] = collector.health
+    health = await shared.result(lambda: _check(collector), within_seconds=LONGEST_WAIT_SECONDS)
+    if health is not None:
+        return health
+    reason = (shared.newest and shared.newest.problem) or collector.writer.recent_failure
+    late = f"the database has not confirmed a write within {LONGEST_WAIT_SECONDS:g} s"
+    return CollectorHealth(problem=reason or late, quarantined=0)
+
+
+def _check(collector: Collector) -> CollectorHealth:
     """Write to the database, read from it, and look at the threads."""
     try:
         collector.store.probe()
