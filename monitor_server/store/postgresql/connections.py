@@ -29,8 +29,12 @@ POSTGRES_OPTIONS: Final[dict[str, Any]] = {
 }
 # The default of a server or database may let it answer before a commit is on its disk. The other values stay: they say
 # how many servers a commit must reach.
-_COMMIT_TO_DISK: Final = (
-    "SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false)"
+# The limit of a whole transaction, of PostgreSQL 17 and later, would end a migration. An older server refuses to start
+# a connection with such an option.
+_SETTINGS: Final = (
+    "SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false), "
+    "CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL "
+    "THEN set_config('transaction_timeout', '0', false) END"
 )
 # A connection that was used within this time is used again without a test, because a test costs as much as a query.
 UNTESTED_SECONDS: Final = 1.0
@@ -51,7 +55,7 @@ def postgres_options(url: URL) -> dict[str, Any]:
 def prepare_postgres(engine: Engine) -> None:
     """Limit the waits of an engine's connections, and replace connections that are lost or closed by the server.
 
-    Their commits are on the server's disk when they return.
+    Their commits are on the server's disk when they return, and nothing but our own limits ends their transactions.
     """
     from monitor_server.store.postgresql.bounded_connection import BoundedConnection  # noqa: PLC0415 - psycopg is an extra
 
@@ -59,7 +63,7 @@ def prepare_postgres(engine: Engine) -> None:
     def on_do_connect(_: object, __: object, arguments: list[Any], options: dict[str, Any]) -> BoundedConnection:
         connection = BoundedConnection.connect(*arguments, **options)
         connection.autocommit = True
-        connection.execute(_COMMIT_TO_DISK)
+        connection.execute(_SETTINGS)
         connection.autocommit = False
         return connection
 

@@ -73,6 +73,16 @@ def test_a_commit_is_on_disk_before_it_is_confirmed(default, used, postgres):
     assert _written_setting(url, "synchronous_commit") == used
 
 
+def test_a_limit_of_whole_transactions_ends_no_migration(postgres):
+    """The role of the collector may have one for the sake of other programs; PostgreSQL knows it since version 17."""
+    url = create_database(postgres)
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        if connection.info.server_version < 17_00_00:
+            pytest.skip("this server has no limit of whole transactions")
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET transaction_timeout = 1")
+    assert _written_setting(url, "transaction_timeout") == "0"
+
+
 def test_a_pooler_that_drops_options_is_refused(postgres):
     """Without them nothing bounds a statement, and its transaction mode breaks prepared statements."""
     for refusal in _refusals(f"{create_database(postgres)}?options=-c%20rlvitals.options%3D"):
