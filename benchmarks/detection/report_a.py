@@ -25,7 +25,7 @@ from benchmarks.detection.tables import Section, Table, interval, percent
 from benchmarks.detection.targets import targets_table
 from benchmarks.detection.traces import Trace
 from benchmarks.detection.workers import Traces
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 __all__ = ["sections"]
 
@@ -68,7 +68,7 @@ def _provenance(suite: AuthoredSuite) -> str:
     return (
         f"{count[Group.BENIGN]} benign runs ({rows:,} rows), {count[Group.DISPLACEMENT]} displacement runs, "
         f"{count[Group.FAILURE]} runs of other failures. Generator {generator_hash()}, {which} seeds "
-        f"{suite.seeds.start} to {suite.seeds.stop - 1}. Detectors {CALIBRATION}. Intervals are exact, 95 %."
+        f"{suite.seeds.start} to {suite.seeds.stop - 1}. Detectors {DETECTOR_VERSION}. Intervals are exact, 95 %."
         + (f" Peers saw the first {min(PEER_RUNS, len(suite.seeds))} seeds of each kind." if _has_peers(suite) else "")
     )
 

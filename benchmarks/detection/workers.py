@@ -13,7 +13,7 @@ from benchmarks.detection.baselines import baselines
 from benchmarks.detection.engine import engines
 from benchmarks.detection.runs import LabelledRun
 from benchmarks.detection.traces import Candidate, Trace
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 __all__ = ["Traces", "authored_traces", "trace_run", "twin_traces"]
 
@@ -79,7 +79,7 @@ def _candidates() -> list[Candidate]:
 
 def _collect(work: Callable[[Job], Traces], jobs: Sequence[Job], workers: int, kept: Path | None) -> Traces:
     if kept is not None:
-        folder = kept / f"{CALIBRATION}-{generator_hash()}"
+        folder = kept / f"{DETECTOR_VERSION}-{generator_hash()}"
         folder.mkdir(parents=True, exist_ok=True)
         work = functools.partial(_resumed, work, folder)
     collected: Traces = {}

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.expected_ranges import ExpectedRange, RunValues
 from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import SEEN_SHARE, Finding, Observation, Severity
@@ -44,11 +44,11 @@ class Profile:
 class Calibration:
     """A named set of profiles by batch class. A class without a profile keeps the built-in thresholds.
 
-    ``warranty`` is the budget of false pages, if the user has stated one. ``expected`` contains the range of the
+    ``warranty`` is what the user allows in false pages, if that was stated. ``expected`` contains the range of the
     healthy runs' values for each signal; no detector reads it.
     """
 
-    id: str = CALIBRATION
+    id: str = DETECTOR_VERSION
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     warranty: Warranty | None = None
     expected: Mapping[str, ExpectedRange] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class AlarmGate(Stateful):
 
     def __init__(self, calibration: Calibration = BUILTIN) -> None:
         self._calibration = calibration
-        self._is_builtin = calibration.id == CALIBRATION
+        self._is_builtin = calibration.id == DETECTOR_VERSION
         self._factors: dict[str | None, dict[Severity, float]] = {}  # by class; None for an unknown class
         self.batch_class = BatchClass()
         self.opened: dict[str, dict[str, int]] = {Severity.WARNING: {}, Severity.CRITICAL: {}}
@@ -195,8 +195,8 @@ def _strength_for_incomplete(observation: Observation) -> float:
 class RunScore:
     """The scores of one healthy run: the largest strength of its alarms, and of its critical alarms.
 
-    ``finite_page`` leaves out alarms without a degree, which no budget covers. ``steps`` counts recorded steps.
-    ``values`` is the run's contribution to the expected ranges.
+    ``steps`` counts recorded steps. ``fact`` is the first alarm without a degree, such as a NaN: a run with one is not
+    known to be healthy. ``values`` is the run's contribution to the expected ranges.
     """
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ class RunScore:
         self.steps = 0
         self.warn = 0.0
         self.page = 0.0
-        self.finite_page = 0.0
+        self.fact: Finding | None = None
         self.kinds: dict[str, float] = {}
         self.values = RunValues()
 
@@ -221,9 +221,9 @@ class RunScore:
         for finding in findings:
             if finding.severity is Severity.INFO:
                 continue
+            if self.fact is None and math.isinf(finding.strength):
+                self.fact = finding
             self.warn = max(self.warn, finding.strength)
             self.kinds[finding.kind] = max(finding.strength, self.kinds.get(finding.kind, 0.0))
             if finding.severity is Severity.CRITICAL:
                 self.page = max(self.page, finding.strength)
-                if math.isfinite(finding.strength):
-                    self.finite_page = max(self.finite_page, finding.strength)

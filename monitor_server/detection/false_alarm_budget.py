@@ -1,12 +1,12 @@
-"""A budget of false critical alerts: the amount that healthy runs allow a new run to spend, and the spent amount.
+"""The warranty, one false page in so many steps, and the false-alarm budget of a run, which spends what it allows.
 
-Let H be the recorded steps of n healthy runs, M_i the largest strength of a critical alert in run i (0 without one),
-g(s) = s⁴, and M the largest strength so far in a new run. With a budget of one false critical alert in N steps the new
-run may have opened at most
+A page is an episode, from the first critical finding until none holds. Let H be the recorded steps of n healthy runs,
+M_i the largest strength of a page in run i (0 without one), g(s) = s⁴, and M the largest strength so far in a new run.
+With a warranty of one false page in N steps the new run may have opened at most
 
     (H / N) · g(M) / (g(M) + Σ g(M_i))
 
-of them. The right side is a · E, where a = H / ((n + 1) N) is the same for each run and
+pages. The right side is a · E, where a = H / ((n + 1) N) is the same for each run and
 
     E = (n + 1) g(M) / (g(M) + Σ g(M_i))
 
@@ -31,7 +31,7 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["FalseAlarmBudget", "Warranty"]
 
-# The power of the strength in the e-value. Any power is valid. With one healthy run that had a critical alert, one of
+# The power of the strength in the e-value. Any power is valid. With one healthy run that had a page, one of
 # twice its strength has 0.94 of the whole budget at this power, and one of half its strength has 0.06.
 POWER = 4
 LARGEST = 1e6  # the largest strength, so that the sum of the fourth powers of any number of them is finite
@@ -39,10 +39,11 @@ LARGEST = 1e6  # the largest strength, so that the sum of the fourth powers of a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warranty:
-    """A budget of one false critical alert in ``steps_per_page`` steps, and the healthy runs that it rests on.
+    """One false page in ``steps_per_page`` steps, and the healthy runs that this rests on.
 
     Attributes:
-        steps_per_page: Recorded steps in which at most one false critical alert is wanted, N.
+        steps_per_page: Recorded steps in which at most one false page is wanted, N.
+        gpu_hours_per_page: The same number in GPU-hours, if the user stated it so.
         runs: Number of healthy runs, n.
         steps: Recorded steps of all of them, H.
         longest: Recorded steps of the longest one.
@@ -50,16 +51,20 @@ class Warranty:
     """
 
     steps_per_page: float
+    gpu_hours_per_page: float | None = None
     runs: int = 0
     steps: int = 0
     longest: int = 0
     weight: float = 0.0
 
     @classmethod
-    def of_runs(cls, steps_per_page: float, runs: Sequence[tuple[int, float]]) -> Self:
-        """Build the warranty from the recorded steps of each healthy run, and its strongest critical alert."""
+    def of_runs(
+        cls, steps_per_page: float, runs: Sequence[tuple[int, float]], *, gpu_hours_per_page: float | None = None
+    ) -> Self:
+        """Build the warranty from the recorded steps of each healthy run, and its strongest page."""
         return cls(
             steps_per_page=steps_per_page,
+            gpu_hours_per_page=gpu_hours_per_page,
             runs=len(runs),
             steps=sum(steps for steps, _ in runs),
             longest=max([steps for steps, _ in runs], default=0),
@@ -68,12 +73,12 @@ class Warranty:
 
     @property
     def is_in_force(self) -> bool:
-        """Whether the healthy runs are sufficient for a critical alert: H ≥ N, and more if one of them had one."""
+        """Whether the healthy runs are sufficient for a page: H ≥ N, and more if one of them had one."""
         return self.strength_needed <= LARGEST
 
     @property
     def strength_needed(self) -> float:
-        """The strength from which the first critical alert of a run opens, (Σ g / (H / N − 1))^¼; infinite if none can.
+        """The strength from which the first page of a run opens, (Σ g / (H / N − 1))^¼; infinite if none can.
 
         >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).strength_needed
         2.0
@@ -89,7 +94,7 @@ class Warranty:
         return math.ceil(self.steps_per_page * self.runs / self.steps) if self.steps else 0
 
     def allowance(self, strength: float) -> float:
-        """Return how many critical alerts a run whose largest strength is ``strength`` may have opened.
+        """Return how many pages a run whose largest strength is ``strength`` may have opened.
 
         >>> Warranty(steps_per_page=1000, runs=10, steps=2000, longest=200, weight=16.0).allowance(2.0)
         1.0
@@ -99,9 +104,11 @@ class Warranty:
 
     def describe(self) -> str:
         """Describe the promise in words, or what is missing for it."""
-        budget = f"one false page in {self.steps_per_page:,.0f} recorded steps"
+        stated = f"one false page in {self.steps_per_page:,.0f} recorded steps"
+        if self.gpu_hours_per_page is not None:
+            stated += f" ({self.gpu_hours_per_page:,.6g} GPU-hours)"
         if self.is_in_force:
-            return f"{budget}, from {self.runs} healthy runs with {self.steps:,} steps"
+            return f"{stated}, from {self.runs} healthy runs with {self.steps:,} steps"
         if self.steps >= self.steps_per_page:
             return (
                 f"no warranty yet: {self.runs} healthy runs with {self.steps:,} of {self.steps_per_page:,.0f} steps, "
@@ -112,19 +119,19 @@ class Warranty:
 
 
 class FalseAlarmBudget(Stateful):
-    """The ledger of one run: decides which critical alerts may open, and counts the spent amount.
+    """The ledger of one run: decides which pages may open, and counts the spent amount.
 
-    A critical alert here is an episode, from the first critical finding until none holds. Findings that become critical
-    in an open episode cost nothing more. A finding without a degree (NaN) is a fact, and is neither held back nor
+    Findings that become critical
+    in an open page cost nothing more. A finding without a degree (NaN) is a fact, and is neither held back nor
     counted. Without enough healthy runs every one opens, and its evidence states that there is no warranty.
 
     Attributes:
         seen: Recorded steps so far.
         largest: Largest strength of a critical finding so far.
-        pages: Episodes that were opened.
+        pages: Pages that were opened.
         held_back: Steps at which a critical finding was shown as a warning.
-        is_open: Whether an episode is open.
-        open_rows: Steps of the open episode.
+        is_open: Whether a page is open.
+        open_rows: Steps of the open page.
     """
 
     def __init__(self, warranty: Warranty) -> None:
@@ -136,10 +143,10 @@ class FalseAlarmBudget(Stateful):
         self.is_open = False
         self.open_rows = 0
 
-    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the steps of the episode are counted
-        """End an episode that began in rows that are replaced: what is found again is another one, as its alert is.
+    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the steps of the page are counted
+        """End a page that began in rows that are replaced: what is found again is another one, as its alert is.
 
-        What was spent stays spent, because the alerts were opened.
+        What was spent stays spent, because the page was opened.
         """
         self.open_rows = max(0, self.open_rows - rows)
         self.is_open = self.open_rows > 0
@@ -159,7 +166,7 @@ class FalseAlarmBudget(Stateful):
         return [self._note(f) if f.severity is Severity.CRITICAL else f for f in findings]
 
     def _pays(self) -> bool:
-        """Pay for one more critical alert if the budget allows it; without a warranty every one opens."""
+        """Pay for one more page if the budget allows it; without a warranty every page opens."""
         if self._warranty.is_in_force and self._warranty.allowance(self.largest) < self.pages + 1:
             self.held_back += 1
             return False
@@ -172,7 +179,7 @@ class FalseAlarmBudget(Stateful):
     def _hold_back(self, finding: Finding) -> Finding:
         allowed, warranty = self._warranty.allowance(self.largest), self._warranty
         reason = (
-            f"held back as a warning: the budget of {warranty.describe()}, allows {allowed:.3g} pages of this run at "
+            f"held back as a warning: the warranty of {warranty.describe()}, allows {allowed:.3g} pages of this run at "
             f"the strength {self.largest:.3g}, and this would be page {self.pages + 1}"
         )
         return finding._replace(
@@ -182,5 +189,5 @@ class FalseAlarmBudget(Stateful):
 
 
 def _weight(strength: float) -> float:
-    """Return g(s) = s⁴ of a strength; for no critical alert, 0."""
+    """Return g(s) = s⁴ of a strength; for no page, 0."""
     return float(min(max(strength, 0.0), LARGEST) ** POWER)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.calibration import BUILTIN, Calibration, Profile
 from monitor_server.detection.expected_ranges import MAX_SIGNALS, ExpectedRange
 from monitor_server.detection.false_alarm_budget import Warranty
@@ -38,9 +38,9 @@ def load_calibration(path: Path | None) -> Calibration:
         raise StartupError(
             f"the calibration must be a file that `rlvitals calibrate` wrote, got {path}: {error}"
         ) from error
-    if made_for != CALIBRATION:
+    if made_for != DETECTOR_VERSION:
         raise StartupError(
-            f"the calibration {path} must be made for the detectors {CALIBRATION}, got {made_for}: calibrate again"
+            f"the calibration {path} must be made for the detectors {DETECTOR_VERSION}, got {made_for}: calibrate again"
         )
     return Calibration(id=named, profiles=profiles, warranty=warranty, expected=expected)
 
@@ -51,13 +51,17 @@ def _read_warranty(content: Mapping[str, float]) -> Warranty:
     Raises:
         ValueError: If a number is missing or impossible.
     """
+    gpu_hours = content.get("gpu_hours_per_page")
     warranty = Warranty(
         steps_per_page=float(content["steps_per_page"]),
+        gpu_hours_per_page=None if gpu_hours is None else float(gpu_hours),
         weight=float(content["weight"]),
         **{name: int(content[name]) for name in ("runs", "steps", "longest")},
     )
     if not (0.0 < warranty.steps_per_page < math.inf and 0.0 <= warranty.weight < math.inf):
-        raise ValueError(f"the warranty must have a finite budget above 0 and a finite weight, got {warranty}")
+        raise ValueError(f"the warranty must state finite steps above 0 and a finite weight, got {warranty}")
+    if gpu_hours is not None and not 0.0 < float(gpu_hours) < math.inf:
+        raise ValueError(f"the GPU-hours of the warranty must be above 0 and finite, got {gpu_hours}")
     if min(warranty.runs, warranty.steps, warranty.longest) < 0:
         raise ValueError(f"the warranty must count runs and steps from 0 on, got {warranty}")
     return warranty

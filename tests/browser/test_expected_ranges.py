@@ -4,7 +4,7 @@ import json
 
 from playwright.sync_api import expect
 
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 ATTACH = "dashboard.app:attach"
 RECORDS = [{"step": step, "time": 1.7e9 + 60 * step, "scalars": {"reward/mean": 0.1 * step}} for step in range(10)]
@@ -20,7 +20,7 @@ def test_charts_shade_where_healthy_runs_were(tmp_path, start_collector, visit):
     """The area has the corners of two intervals, in the vital signs and in a panel, by step and by time."""
     file = tmp_path / "own.json"
     expected = {"reward/mean": {"steps": [0, 8, 12], "low": [0.1, 0.4], "high": [0.5, 0.8], "runs": 7}}
-    file.write_text(json.dumps({"id": "own", "detectors": CALIBRATION, "profiles": {}, "expected": expected}))
+    file.write_text(json.dumps({"id": "own", "detectors": DETECTOR_VERSION, "profiles": {}, "expected": expected}))
     collector = start_collector(dashboard=ATTACH, calibration=file)
     run_id = collector.run(run="known", records=RECORDS)
     visit.page.goto(f"{collector.url}/runs/{run_id}")

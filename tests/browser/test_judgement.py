@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from tests.live import eventually
 
 ATTACH = "dashboard.app:attach"
@@ -16,7 +16,7 @@ def died(tmp_path, start_collector):
     """A collector with a budget, and an ended run whose loss exploded."""
     file = tmp_path / "own.json"
     warranty = {"steps_per_page": 1000.0, "runs": 20, "steps": 2000, "longest": 20, "weight": 0.0}
-    file.write_text(json.dumps({"id": "own", "detectors": CALIBRATION, "profiles": {}, "warranty": warranty}))
+    file.write_text(json.dumps({"id": "own", "detectors": DETECTOR_VERSION, "profiles": {}, "warranty": warranty}))
     collector = start_collector(dashboard=ATTACH, calibration=file)
     records = [
         {"step": step, "scalars": {"reward/mean": 0.5, "loss/policy": 0.01 if step < 30 else 2e5}} for step in range(40)

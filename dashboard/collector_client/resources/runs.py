@@ -177,7 +177,7 @@ class Runs:
         return cast("ForecastItem", answer) if answer else None
 
     async def warranty(self, run_id: str) -> WarrantyItem | None:
-        """Read the budget of false critical alerts of a run; None if no budget is stated."""
+        """Read the false-alarm budget of a run; None if there is no warranty."""
         answer = await self._requests.ask("GET", item_path("runs", run_id, "warranty"), is_nullable=True)
         return cast("WarrantyItem", to_floats(answer)) if answer else None
 

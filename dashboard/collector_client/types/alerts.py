@@ -73,7 +73,7 @@ class JudgementItem(TypedDict):
 
 
 class WarrantyItem(TypedDict):
-    """The budget of false critical alerts of a run, and how much of it the run has spent."""
+    """The warranty of a run, and how much of its false-alarm budget is spent."""
 
     promise: str
     is_longer: bool

@@ -1,4 +1,4 @@
-"""Draws people's judgements of alarms after a run, and the spent part of the run's budget of critical alerts."""
+"""Draws people's judgements of alarms after a run, and the spent part of the run's false-alarm budget."""
 
 from collections.abc import Mapping, Sequence
 
@@ -51,7 +51,7 @@ def spell_judgement(judgement: JudgementItem | None) -> str:
 
 
 def budget_lines(warranty: WarrantyItem | None) -> list[Component]:
-    """Return the budget of false critical alerts of a run and the spent part; an empty list without a budget."""
+    """Return the warranty of a run and the spent part of its false-alarm budget; an empty list without a warranty."""
     if warranty is None:
         return []
     spent = f"{warranty['pages_opened']} pages opened; the budget allows {warranty['pages_allowed']:.2f} up to now"

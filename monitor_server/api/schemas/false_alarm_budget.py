@@ -1,4 +1,4 @@
-"""The ledger of a run's budget of false pages."""
+"""The ledger of a run's false-alarm budget."""
 
 from pydantic import Field
 
@@ -8,14 +8,14 @@ __all__ = ["WarrantyItem"]
 
 
 class WarrantyItem(Schema):
-    """A run's budget of false pages, and the part of it that is spent."""
+    """A run's warranty, and the part of its false-alarm budget that is spent."""
 
     is_in_force: bool = Field(
         description="False if there are too few healthy runs; then every page opens, and nothing is promised"
     )
     promise: str = Field(description="The promise in words, or the data that is missing for one")
     steps_per_page: float = Field(
-        description="The budget: number of recorded steps in which at most one false page may open"
+        description="The warranty: number of recorded steps in which at most one false page may open"
     )
     healthy_runs: int
     healthy_steps: int

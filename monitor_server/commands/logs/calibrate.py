@@ -1,9 +1,9 @@
 """`rlvitals calibrate RUNS…`: compute thresholds from a user's own healthy runs, as a file for serve and backtest.
 
 It reads runs as `backtest` does, scores each with the engine at its built-in thresholds, and writes the thresholds of
-the conformal rule in `monitor_server.detection.calibration`. With a budget of false pages it also writes the amount
-that those runs allow to spend, from `monitor_server.detection.false_alarm_budget`. The file also contains the expected
-ranges of the signals, which charts show.
+the conformal rule in `monitor_server.detection.calibration`. If the user states in how many steps one false page is
+allowed, it also writes the warranty that those runs give, from `monitor_server.detection.false_alarm_budget`. The file
+also contains the expected ranges of the signals, which charts show.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ import typer
 
 from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.terminal import error, printable, say
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.calibration import (
     CLASSES,
     Calibration,
@@ -39,7 +39,8 @@ from monitor_server.importers.steps import observe
 
 __all__ = ["calibrate", "run", "score_run"]
 
-LEAST_BUDGET = 1e-3  # steps for one false page; a smaller number is a mistake, and cannot be used as a divisor
+LEAST_STEPS = 1e-3  # steps for one false page; a smaller number is a mistake, and cannot be used as a divisor
+NAMED_RUNS = 5  # of those that are refused, or that have the strongest alarms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +61,12 @@ def run(
         float, typer.Option(metavar="SHARE", help="Largest share of healthy runs in which a page may open.")
     ] = 0.01,
     one_page_in: Annotated[
-        float | None, typer.Option(metavar="STEPS", help="Budget: at most one false page in this many recorded steps.")
+        float | None,
+        typer.Option(metavar="STEPS", help="Warranty: at most one false page in this many recorded steps."),
     ] = None,
     one_page_in_gpu_hours: Annotated[
         float | None,
-        typer.Option(metavar="HOURS", help="The budget in GPU-hours; needs --gpus and --step-seconds."),
+        typer.Option(metavar="HOURS", help="The warranty in GPU-hours; needs --gpus and --step-seconds."),
     ] = None,
     gpus: Annotated[float | None, typer.Option(help="Number of GPUs of a run, to compute GPU-hours.")] = None,
     step_seconds: Annotated[
@@ -78,7 +80,7 @@ def run(
             error(f"--{name} must lie between 0 and 1, got {share}")
             return 2
     try:
-        budget = _budget(one_page_in, one_page_in_gpu_hours, gpus, step_seconds)
+        steps_per_page = _steps_per_page(one_page_in, one_page_in_gpu_hours, gpus, step_seconds)
     except ValueError as failure:
         error(failure)
         return 2
@@ -96,7 +98,9 @@ def run(
     except OSError as failure:
         error(failure)
         return 2
-    result = calibrate(scores, warn=warn, page=page, steps_per_page=budget)
+    result = calibrate(
+        scores, warn=warn, page=page, steps_per_page=steps_per_page, gpu_hours_per_page=one_page_in_gpu_hours
+    )
     say("\n".join(printable(line) for line in result.lines))
     if result.calibration is None:
         return 2
@@ -119,17 +123,28 @@ def score_run(steps: Iterable[Observation]) -> RunScore:
 
 
 def calibrate(
-    scores: Mapping[str, RunScore], *, warn: float, page: float, steps_per_page: float | None = None
+    scores: Mapping[str, RunScore],
+    *,
+    warn: float,
+    page: float,
+    steps_per_page: float | None = None,
+    gpu_hours_per_page: float | None = None,
 ) -> Report:
     """Compute the calibration that healthy runs allow, separately for each batch class.
+
+    A run with an alarm without a degree, such as a NaN, is not known to be healthy: nothing is computed from a folder
+    with one, because its steps would count as healthy ones, and no threshold is beyond such an alarm.
 
     Args:
         scores: By run.
         warn: Largest share of healthy runs that may be warned or paged.
         page: Largest share that may be paged.
-        steps_per_page: Recorded steps in which at most one false page is wanted; None states no budget. It applies to
+        steps_per_page: Recorded steps in which at most one false page is wanted; None makes no warranty. It applies to
             the runs of all batch classes together, and is written even if there are too few runs for it yet.
+        gpu_hours_per_page: The same number in GPU-hours, if the user stated it so.
     """
+    if refused := _refused(scores):
+        return Report(calibration=None, lines=refused)
     profiles: dict[str, Profile] = {}
     lines: list[str] = []
     for name in CLASSES:
@@ -142,7 +157,11 @@ def calibrate(
         paged = _factor([score.page for score in kept.values()], page, "paged", lines)
         if warned is not None or paged is not None:
             profiles[name] = Profile(warn=warned or 0.0, page=paged or 0.0)
-    warranty = _warranty(scores, steps_per_page, lines) if steps_per_page is not None else None
+    warranty = None
+    if steps_per_page is not None:
+        runs = [(score.steps, score.page) for score in scores.values()]
+        warranty = Warranty.of_runs(steps_per_page, runs, gpu_hours_per_page=gpu_hours_per_page)
+        lines += _explain(warranty)
     if not profiles:
         lines.append("no threshold was calibrated; the built-in thresholds stand")
     expected = _learn_ranges(scores, lines)
@@ -155,10 +174,23 @@ def calibrate(
     return Report(calibration=replace(calibration, id=f"own-{digest}"), lines=lines)
 
 
-def _budget(
+def _refused(scores: Mapping[str, RunScore]) -> list[str]:
+    """Name the runs with an alarm without a degree, each with the step and the values; empty without such a run."""
+    found = [(run, score.fact) for run, score in scores.items() if score.fact is not None]
+    if not found:
+        return []
+    counted = f"{len(found)} of {len(scores)} runs"
+    lines = [f"not calibrated: {counted} cannot be healthy, because no threshold moves a value that is not finite"]
+    lines += [f"  {run}: {fact.kind} at step {fact.step}: {fact.summary}" for run, fact in found[:NAMED_RUNS]]
+    if len(found) > NAMED_RUNS:
+        lines.append(f"  and {len(found) - NAMED_RUNS} more")
+    return [*lines, "  leave them out, or correct the values if they are mistakes of the log, and calibrate again"]
+
+
+def _steps_per_page(
     steps: float | None, gpu_hours: float | None, gpus: float | None, step_seconds: float | None
 ) -> float | None:
-    """Return the budget in recorded steps, or None if none is stated.
+    """Return the recorded steps in which one false page is wanted, or None if nothing is stated.
 
     Raises:
         ValueError: If a number is impossible, or GPU-hours cannot be converted.
@@ -172,40 +204,34 @@ def _budget(
     for name, value in given.items():
         if value is not None and not 0.0 < value < math.inf:
             raise ValueError(f"{name} must be above 0 and finite, got {value:g}")
-    if steps is not None and steps < LEAST_BUDGET:
-        raise ValueError(f"--one-page-in must be at least {LEAST_BUDGET:g} steps, got {steps:g}")
+    if steps is not None and steps < LEAST_STEPS:
+        raise ValueError(f"--one-page-in must be at least {LEAST_STEPS:g} steps, got {steps:g}")
     if gpu_hours is None:
         return steps
     if steps is not None or gpus is None or step_seconds is None:
         raise ValueError("--one-page-in-gpu-hours needs --gpus and --step-seconds, and no --one-page-in")
-    budget = gpu_hours * HOUR_SECONDS / gpus / step_seconds
-    if not LEAST_BUDGET <= budget < math.inf:
+    converted = gpu_hours * HOUR_SECONDS / gpus / step_seconds
+    if not LEAST_STEPS <= converted < math.inf:
         raise ValueError(
-            f"--one-page-in-gpu-hours must be a finite number of steps, {LEAST_BUDGET:g} at least, got {budget:g}; "
+            f"--one-page-in-gpu-hours must be a finite number of steps, {LEAST_STEPS:g} at least, got {converted:g}; "
             "check --gpus and --step-seconds"
         )
-    return budget
+    return converted
 
 
-def _warranty(scores: Mapping[str, RunScore], steps_per_page: float, lines: list[str]) -> Warranty:
-    """Compute the amount that the runs allow to spend, and explain it."""
-    warranty = Warranty.of_runs(steps_per_page, [(score.steps, score.finite_page) for score in scores.values()])
-    lines.append(f"budget: {warranty.describe()}")
-    if warranty.is_in_force:
-        needed = warranty.strength_needed
-        held = f"of strength {needed:.3g} or more" if needed > 1.0 else "of any strength"
-        most = math.floor(warranty.steps / steps_per_page)
-        lines.append(f"  the first page of a run opens if it is {held}; a run has at most {most}")
-    else:
-        lines.append("  until then all pages open, and each states that there is no warranty")
-    return warranty
+def _explain(warranty: Warranty) -> list[str]:
+    """Explain what a new run may open under a warranty, or what is missing for it."""
+    lines = [f"warranty: {warranty.describe()}"]
+    if not warranty.is_in_force:
+        return [*lines, "  until then all pages open, and each states that there is no warranty"]
+    needed = warranty.strength_needed
+    held = f"of strength {needed:.3g} or more" if needed > 1.0 else "of any strength"
+    most = math.floor(warranty.steps / warranty.steps_per_page)
+    return [*lines, f"  the first page of a run opens if it is {held}; a run has at most {most}"]
 
 
 def _learn_ranges(scores: Mapping[str, RunScore], lines: list[str]) -> dict[str, ExpectedRange]:
-    """Learn the ranges of healthy runs' values, unless one of the runs cannot be healthy."""
-    if any(math.isinf(score.warn) for score in scores.values()):
-        lines.append("expected ranges: none, because a run has an alarm that no threshold moves")
-        return {}
+    """Learn the ranges of healthy runs' values."""
     expected = expected_ranges(score.values for score in scores.values())
     if not expected:
         lines.append(f"expected ranges: none. They need {LEAST_RUNS} healthy runs with the same signals")
@@ -224,9 +250,6 @@ def _factor(scores: Sequence[float], share: float, what: str, lines: list[str]) 
             f"  {what}: not calibrated. At most {share:g} of healthy runs needs n >= 1/{share:g} - 1 = {needed} runs, "
             f"got {count}: add {needed - count}, or ask for {1.0 / (count + 1):.3g} at least"
         )
-    elif math.isinf(factor):
-        lines.append(f"  {what}: not calibrated. {rank} is an alarm that no threshold moves: are these runs healthy?")
-        return None
     else:
         alarmed = sum(score > 0.0 for score in scores)
         held = f"strength beyond {factor:.3g}" if factor > 0.0 else "built-in thresholds"
@@ -236,7 +259,7 @@ def _factor(scores: Sequence[float], share: float, what: str, lines: list[str]) 
 
 def _loudest(kept: Mapping[str, RunScore]) -> list[str]:
     """Name the runs with alarms, because one unhealthy run raises the threshold for all."""
-    alarmed = sorted(((score.warn, run) for run, score in kept.items() if score.warn > 0.0), reverse=True)[:5]
+    alarmed = sorted(((score.warn, run) for run, score in kept.items() if score.warn > 0.0), reverse=True)[:NAMED_RUNS]
     return [
         f"  {run}: " + ", ".join(f"{kind} {strength:.3g}" for kind, strength in kept[run].kinds.items())
         for _, run in alarmed
@@ -244,7 +267,7 @@ def _loudest(kept: Mapping[str, RunScore]) -> list[str]:
 
 
 def _content(calibration: Calibration) -> dict[str, Any]:
-    content = {"id": calibration.id, "detectors": CALIBRATION, "profiles": {}}
+    content = {"id": calibration.id, "detectors": DETECTOR_VERSION, "profiles": {}}
     content |= _learnt(calibration)
     if calibration.expected:
         content["expected"] = {signal: asdict(held) for signal, held in calibration.expected.items()}
@@ -252,6 +275,6 @@ def _content(calibration: Calibration) -> dict[str, Any]:
 
 
 def _learnt(calibration: Calibration) -> dict[str, Any]:
-    """Return the computed values as JSON values; without a budget, only the profiles, as in earlier versions."""
+    """Return the computed values as JSON values; without a warranty, only the profiles, as in earlier versions."""
     learnt: dict[str, Any] = {"profiles": {name: asdict(profile) for name, profile in calibration.profiles.items()}}
     return learnt if calibration.warranty is None else learnt | {"warranty": asdict(calibration.warranty)}

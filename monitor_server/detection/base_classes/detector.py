@@ -11,9 +11,9 @@ from monitor_server.detection.base_classes.readings import list_missing
 from monitor_server.detection.protocol import Acknowledgement, Finding, Observation, Severity
 from monitor_server.detection.statistics.state import Stateful
 
-__all__ = ["CALIBRATION", "DetectorGroup", "StreamDetector"]
+__all__ = ["DETECTOR_VERSION", "DetectorGroup", "StreamDetector"]
 
-CALIBRATION = "builtin-12"  # the name of the set of thresholds in this version
+DETECTOR_VERSION = "builtin-12"  # changes with the alarms of any detector; also the id of the built-in calibration
 ROWS_PER_SELECTION = 64
 
 
@@ -153,7 +153,7 @@ class StreamDetector(Stateful):
         Python compares every key of the evidence with every such name.
         """
         severity, kind = evidence.pop("severity", self.severity), evidence.pop("kind", self.kind)
-        evidence.setdefault("calibration", CALIBRATION)
+        evidence.setdefault("calibration", DETECTOR_VERSION)
         if "agreeing" not in evidence:
             evidence["agreeing"] = []
         if "missing" not in evidence:

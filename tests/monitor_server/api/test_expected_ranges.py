@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 EXPECTED = {
     "reward/mean": {"steps": [0, 8, 12], "low": [0.1, 0.2], "high": [0.5, 0.6], "runs": 7},
@@ -16,7 +16,7 @@ EXPECTED = {
 def calibrated(tmp_path, start_collector):
     """A collector that has the ranges of two signals."""
     file = tmp_path / "own.json"
-    content = {"id": "own-1", "detectors": CALIBRATION, "profiles": {}, "expected": EXPECTED}
+    content = {"id": "own-1", "detectors": DETECTOR_VERSION, "profiles": {}, "expected": EXPECTED}
     file.write_text(json.dumps(content))
     return start_collector(calibration=file)
 
@@ -33,4 +33,4 @@ def test_the_ranges_of_the_calibration_are_returned(calibrated):
 def test_without_a_calibration_nothing_is_expected(collector):
     """There is no range, and the thresholds are the built-in ones."""
     run_id = collector.run(run="one", records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
-    assert collector.get(f"/runs/{run_id}/expected-ranges") == {"calibration": CALIBRATION, "items": []}
+    assert collector.get(f"/runs/{run_id}/expected-ranges") == {"calibration": DETECTOR_VERSION, "items": []}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from monitor_server.commands.main import main
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.settings import Settings
 from tests.live import eventually, serving
 
@@ -24,7 +24,7 @@ def budgeted(tmp_path, database_url):
 
     def serve(**warranty):
         file = tmp_path / "own.json"
-        file.write_text(json.dumps({"id": "own", "detectors": CALIBRATION, "profiles": {}, "warranty": warranty}))
+        file.write_text(json.dumps({"id": "own", "detectors": DETECTOR_VERSION, "profiles": {}, "warranty": warranty}))
         return serving(Settings(database_url=database_url, dashboard="", calibration=file))
 
     return serve

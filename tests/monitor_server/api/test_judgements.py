@@ -5,7 +5,7 @@ import json
 import pytest
 
 from monitor_server.commands.main import main
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from tests.live import eventually
 
 NOBODY = "0" * 16
@@ -82,7 +82,7 @@ def test_a_version_that_loses_a_right_page_is_refused_unless_it_is_accepted(coll
     file = tmp_path / "deaf.json"
     profile = {"warn": 1e9, "page": 1e9}
     profiles = {"large batch": profile, "small batch": profile}
-    file.write_text(json.dumps({"id": "deaf", "detectors": CALIBRATION, "profiles": profiles}))
+    file.write_text(json.dumps({"id": "deaf", "detectors": DETECTOR_VERSION, "profiles": profiles}))
     options = ["reassess", "--calibration", str(file), "--url", collector.url]
     assert main(options) == 3
     output = capsys.readouterr()

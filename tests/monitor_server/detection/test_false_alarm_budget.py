@@ -81,7 +81,7 @@ def test_a_page_that_cannot_be_paid_is_a_warning_with_its_reason():
     budget = FalseAlarmBudget(Warranty.of_runs(1000.0, [(400, 0.0), (400, 2.0), (400, 0.0)]))
     (held,) = budget.update([page(1, 1.5)])
     assert held.severity is Severity.WARNING
-    assert "held back as a warning: the budget of one false page in 1,000 recorded steps" in held.evidence["warranty"]
+    assert "held back as a warning: the warranty of one false page in 1,000 recorded steps" in held.evidence["warranty"]
     assert held.evidence["pages_allowed"] < 1.0
     (paid,) = budget.update([page(2, 4.0)])
     assert paid.severity is Severity.CRITICAL

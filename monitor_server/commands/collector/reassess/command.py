@@ -21,7 +21,7 @@ from monitor_server.commands.collector.reassess.alarm_comparison import (
 )
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import error, printable, say, table
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.calibration import Calibration
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import RULE_PREFIX
@@ -112,13 +112,13 @@ def _print(
         content = {
             "runs": len(runs),
             "failing": sum(run.has_failed for run in runs),
-            "detectors": CALIBRATION,
+            "detectors": DETECTOR_VERSION,
             "calibration": tried.id,
             "worse": list(worse),
         } | {name: _content(found) for name, found in measures.items()}
         say(json.dumps(content))
         return
-    say(f"{len(runs)} judged runs, {sum(run.has_failed for run in runs)} of them failed; {CALIBRATION}, {tried.id}")
+    say(f"{len(runs)} judged runs, {sum(run.has_failed for run in runs)} of them failed; {DETECTOR_VERSION}, {tried.id}")
     header = ("alarms", "pages right", "median lead, steps", "nights disturbed", "GPU-hours saved")
     table(header, [[name, *_cells(found)] for name, found in measures.items()])
     for line in worse:

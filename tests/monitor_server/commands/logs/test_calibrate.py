@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from monitor_server.commands.main import main
-from monitor_server.detection.base_classes.detector import CALIBRATION
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.errors import StartupError
 from monitor_server.importers.calibration_file import load_calibration
+
+WARRANTY = {"steps_per_page": 9, "runs": 1, "steps": 9, "longest": 9, "weight": 0.0}
 
 
 def write_runs(folder, count, *, spikes=(), nan=()):
@@ -39,14 +41,14 @@ def test_healthy_runs_set_thresholds_that_backtest_reads(tmp_path, capsys):
     )
     assert "paged: not calibrated. At most 0.01 of healthy runs needs n >= 1/0.01 - 1 = 99 runs, got 19" in output
     content = json.loads(file.read_text())
-    assert content["detectors"] == CALIBRATION
+    assert content["detectors"] == DETECTOR_VERSION
     warned = []
     for options in ([], ["--calibration", str(file)]):
         assert main(["backtest", str(runs), "--json", *options]) == 0
         report = json.loads(capsys.readouterr().out)
         warned.append(report["summary"]["warned"])
         ids = {f["evidence"]["calibration"] for entry in report["runs"] for f in entry["findings"]}
-        assert ids == {content["id"] if options else CALIBRATION}
+        assert ids == {content["id"] if options else DETECTOR_VERSION}
     assert warned == [2, 0]
 
 
@@ -59,13 +61,33 @@ def test_too_few_runs_are_refused_in_numbers(tmp_path, capsys):
     assert not file.exists()
 
 
-def test_runs_that_no_threshold_calms_are_not_called_healthy(tmp_path, capsys):
-    """A NaN is no matter of degree, so no factor is made of it."""
-    runs = write_runs(tmp_path / "runs", 19, nan=(4,))
-    assert main(["calibrate", str(runs), "--write", str(tmp_path / "own.json")]) == 2
+@pytest.mark.parametrize("count", [3, 19, 100])
+def test_a_run_with_a_nan_is_refused_and_named_among_any_number(tmp_path, capsys, count):
+    """Its steps would count as healthy ones, so neither thresholds nor ranges nor a warranty are written."""
+    runs = write_runs(tmp_path / "runs", count, nan=(1,))
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(runs), "--write", str(file), "--one-page-in", "40"]) == 2
     output = capsys.readouterr().out
-    assert "are these runs healthy?" in output
-    assert "run04: non_finite inf" in output
+    assert f"not calibrated: 1 of {count} runs cannot be healthy" in output
+    assert "run01: non_finite at step 30: loss/policy is not finite" in output
+    assert "leave them out, or correct the values" in output
+    assert not file.exists()
+
+
+def test_many_runs_with_a_nan_are_counted_and_the_first_are_named(tmp_path, capsys):
+    """Of 100 runs seven are refused: five lines and a number, however many there are; without them 93 suffice."""
+    runs = write_runs(tmp_path / "runs", 100, nan=range(7))
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(runs), "--write", str(file)]) == 2
+    output = capsys.readouterr().out
+    assert "7 of 100 runs cannot be healthy" in output
+    assert output.count("non_finite at step 30") == 5
+    assert "and 2 more" in output
+    healthy = [str(run) for run in sorted(runs.iterdir())[7:]]
+    assert main(["calibrate", *healthy, "--write", str(file), "--one-page-in", "40"]) == 0
+    warranty = load_calibration(file).warranty
+    assert warranty is not None
+    assert (warranty.runs, warranty.steps) == (93, 93 * 40)
 
 
 def test_few_runs_give_expected_ranges_and_leave_the_thresholds(tmp_path, capsys):
@@ -76,7 +98,7 @@ def test_few_runs_give_expected_ranges_and_leave_the_thresholds(tmp_path, capsys
     assert "no threshold was calibrated; the built-in thresholds stand" in output
     assert "expected ranges: 2 signals up to step 48, from 5 runs" in output
     read = load_calibration(file)
-    assert (read.id, read.profiles) == (CALIBRATION, {})
+    assert (read.id, read.profiles) == (DETECTOR_VERSION, {})
     reward = read.expected["reward/mean"]
     assert (reward.steps, reward.runs) == ((0, 8, 12, 16, 24, 32, 48), 5)
     assert (reward.low[0], reward.high[0]) == pytest.approx((0.5, 0.502))
@@ -95,7 +117,7 @@ def test_few_runs_give_expected_ranges_and_leave_the_thresholds(tmp_path, capsys
 def test_a_file_with_impossible_ranges_is_refused(tmp_path, expected):
     """The ranges that a chart would draw are checked at the start."""
     file = tmp_path / "own.json"
-    file.write_text(json.dumps({"id": "a", "detectors": CALIBRATION, "profiles": {}, "expected": expected}))
+    file.write_text(json.dumps({"id": "a", "detectors": DETECTOR_VERSION, "profiles": {}, "expected": expected}))
     with pytest.raises(StartupError, match="must be a file that `rlvitals calibrate` wrote"):
         load_calibration(file)
 
@@ -109,12 +131,22 @@ def test_a_share_outside_its_range_is_refused(tmp_path, capsys, share):
 
 @pytest.mark.parametrize(
     "warranty",
-    [{}, [], {"steps_per_page": 0}, {"steps_per_page": 9, "runs": -1}, {"steps_per_page": "x"}, {"steps": 9}, {"a": 1}],
+    [
+        {},
+        [],
+        {"steps_per_page": 0},
+        {"steps_per_page": 9, "runs": -1},
+        {"steps_per_page": "x"},
+        {"steps": 9},
+        {"a": 1},
+        WARRANTY | {"gpu_hours_per_page": 0},
+        WARRANTY | {"gpu_hours_per_page": "x"},
+    ],
 )
 def test_a_file_with_an_impossible_budget_is_refused(tmp_path, warranty):
     """A collector that starts has a budget that it can compute with."""
     file = tmp_path / "own.json"
-    file.write_text(json.dumps({"id": "a", "detectors": CALIBRATION, "profiles": {}, "warranty": warranty}))
+    file.write_text(json.dumps({"id": "a", "detectors": DETECTOR_VERSION, "profiles": {}, "warranty": warranty}))
     with pytest.raises(StartupError, match="must be a file that `rlvitals calibrate` wrote"):
         load_calibration(file)
 
@@ -138,7 +170,7 @@ def test_a_budget_is_learnt_from_the_runs_and_holds_pages_back(tmp_path, capsys)
     options = ["--write", str(file), "--one-page-in"]
     assert main(["calibrate", str(runs), *options, "400"]) == 0
     output = capsys.readouterr().out
-    assert "budget: one false page in 400 recorded steps, from 20 healthy runs with 800 steps" in output
+    assert "warranty: one false page in 400 recorded steps, from 20 healthy runs with 800 steps" in output
     warranty = load_calibration(file).warranty
     assert warranty is not None
     assert (warranty.runs, warranty.steps, warranty.longest) == (20, 800, 40)
@@ -157,14 +189,17 @@ def test_a_budget_that_the_runs_do_not_suffice_for_is_written_and_says_so(tmp_pa
     assert not warranty.is_in_force
 
 
-def test_a_budget_in_gpu_hours_is_converted_to_steps(tmp_path):
-    """One page in 100 GPU-hours at 8 GPUs and 45 s a step is one in 1,000 steps."""
+def test_gpu_hours_are_converted_to_steps_and_both_are_shown(tmp_path, capsys):
+    """One page in 100 GPU-hours at 8 GPUs and 45 s a step is one in 1,000 steps, which 25 runs of 40 steps have."""
     file = tmp_path / "own.json"
     given = ["--one-page-in-gpu-hours", "100", "--gpus", "8", "--step-seconds", "45"]
-    assert main(["calibrate", str(write_runs(tmp_path / "runs", 2)), "--write", str(file), *given]) == 0
+    assert main(["calibrate", str(write_runs(tmp_path / "runs", 25)), "--write", str(file), *given]) == 0
     warranty = load_calibration(file).warranty
     assert warranty is not None
-    assert warranty.steps_per_page == 1000.0
+    assert (warranty.steps_per_page, warranty.gpu_hours_per_page) == (1000.0, 100.0)
+    promise = "one false page in 1,000 recorded steps (100 GPU-hours), from 25 healthy runs with 1,000 steps"
+    assert f"warranty: {promise}" in capsys.readouterr().out
+    assert warranty.describe() == promise
 
 
 @pytest.mark.parametrize(
