@@ -12,7 +12,7 @@ __all__ = ["DatabaseState", "read_clock", "read_state"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseState:
-    """The facts about a database that do not depend on its content.
+    """The facts about a database.
 
     Attributes:
         kind: ``sqlite`` or ``postgresql``.
@@ -22,6 +22,8 @@ class DatabaseState:
         size_bytes: The size of all pages of the file, or of all tables and indexes.
         free_bytes: The free space beside the file; None if the database is on a server.
         waiting_commits: The number of commits that wait for a synchronous standby unusually long.
+        judged_calibration: The calibration in the evidence of the detector's alert that was judged last; None if none
+            was judged, or if nobody has looked.
     """
 
     kind: str
@@ -31,6 +33,7 @@ class DatabaseState:
     size_bytes: int
     free_bytes: int | None
     waiting_commits: int = 0
+    judged_calibration: str | None = None
 
 
 def read_clock(connection: Connection) -> float | None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 
+from monitor_server.commands.doctor.detection_findings import check_detection
 from monitor_server.commands.doctor.findings import DoctorFinding, Level
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.address import shown_url
@@ -22,7 +23,8 @@ OLDEST_POSTGRES, NEWEST_POSTGRES = 15, 18
 
 
 def check_database(url: str) -> Iterator[DoctorFinding]:
-    """Yield the findings about a database, without creating or migrating it."""
+    """Yield the findings about a database and about the detectors for its runs, without creating or migrating it."""
+    state = None
     try:
         state = inspect_database(url)
     except DatabaseUnusable as error:
@@ -32,15 +34,20 @@ def check_database(url: str) -> Iterator[DoctorFinding]:
             text=str(error),
             advice="check that it runs, and RLVITALS_DATABASE_URL or --database",
         )
-        return
-    if state is None:
-        yield DoctorFinding(
-            level=Level.NOT_OBSERVED,
-            about="database",
-            text=f"there is no file {shown_url(url)}",
-            advice="`rlvitals serve` creates it; set RLVITALS_DATABASE_URL or --database where it is elsewhere",
-        )
-        return
+    else:
+        if state is None:
+            yield DoctorFinding(
+                level=Level.NOT_OBSERVED,
+                about="database",
+                text=f"there is no file {shown_url(url)}",
+                advice="`rlvitals serve` creates it; set RLVITALS_DATABASE_URL or --database where it is elsewhere",
+            )
+        else:
+            yield from _check_state(state)
+    yield from check_detection(state.judged_calibration if state is not None else None)
+
+
+def _check_state(state: DatabaseState) -> Iterator[DoctorFinding]:
     yield check_server(state)
     if state.waiting_commits:
         yield DoctorFinding(

@@ -70,6 +70,7 @@ def test_the_same_version_is_as_good_as_what_was_recorded(collector, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["worse"] == []
     assert found["current"] == found["recorded"]
+    assert found["against"] == {}
     assert found["current"]["pages"] >= 1
     assert main(["reassess", "--url", collector.url]) == 0
     assert "nights disturbed" in capsys.readouterr().out
@@ -87,8 +88,75 @@ def test_a_version_that_loses_a_right_page_is_refused_unless_it_is_accepted(coll
     assert main(options) == 3
     output = capsys.readouterr()
     assert "/worse: no page, where there was a right one at step 30" in output.out
-    assert "this version is worse in" in output.err
+    assert "this version is worse than recorded in" in output.err
     assert main([*options, "--accept-worse"]) == 0
+
+
+def test_each_saved_version_has_a_row_and_a_version_that_is_worse_than_one_is_refused(collector, capsys, tmp_path):
+    """The recorded alarms are of this version; a saved one that had paged ten steps earlier is better, and is named."""
+    run_id, alert_id = paged_run(collector, "versions")
+    assert main(["alerts", "--right", alert_id, "--failed-at", "30", "--url", collector.url]) == 0
+    own, earlier, later = (tmp_path / f"{name}.json" for name in ("own", "earlier", "later"))
+    assert main(["reassess", "--save", str(own), "--url", collector.url]) == 0
+    saved = json.loads(own.read_text())
+    assert saved["detectors"] == saved["calibration"] == DETECTOR_VERSION
+    assert saved["runs"][run_id] == {"pages": [30], "is_warned": True}
+    others = {run: alarms for run, alarms in saved["runs"].items() if run == run_id}
+    for file, version, pages in ((earlier, "builtin-0", [20]), (later, "builtin-1", [35])):
+        alarms = others[run_id] | {"pages": pages}
+        file.write_text(json.dumps({"detectors": version, "calibration": "own-1", "runs": {run_id: alarms}}))
+    capsys.readouterr()
+    options = ["reassess", "--url", collector.url, "--against", str(later)]
+    assert main(options) == 0
+    assert "builtin-1, own-1" in capsys.readouterr().out
+    options += ["--against", str(earlier)]
+    assert main(options) == 3
+    printed = capsys.readouterr()
+    line = "/versions: paged at step 30, where it was paged at step 20"
+    assert "worse than builtin-0, own-1: " in printed.out
+    assert line in printed.out
+    assert "this version is worse than builtin-0, own-1 in 1 of 1 judged runs" in printed.err
+    assert main([*options, "--accept-worse", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["against"]
+    assert {version: (row["runs"], row["lead"], len(row["worse"])) for version, row in found.items()} == {
+        "builtin-1, own-1": (1, 0.0, 0),
+        "builtin-0, own-1": (1, 10.0, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[1]",
+        "[" * 100_000,
+        '{"detectors": "a", "calibration": "a"}',
+        '{"detectors": "", "calibration": "a", "runs": {}}',
+        '{"detectors": "a", "calibration": "a", "runs": {"r": {"pages": [-1], "is_warned": true}}}',
+        '{"detectors": "a", "calibration": "a", "runs": {"r": {"pages": ["x"], "is_warned": true}}}',
+        '{"detectors": "a", "calibration": "a", "runs": {"r": {"pages": [NaN], "is_warned": 1}}}',
+    ],
+)
+def test_a_file_that_reassess_did_not_write_is_refused(content, capsys, tmp_path):
+    """In one line, before a collector is asked."""
+    file = tmp_path / "saved.json"
+    file.write_text(content)
+    assert main(["reassess", "--against", str(file)]) == 1
+    assert "--against must name a file that `rlvitals reassess --save` wrote" in capsys.readouterr().err
+
+
+def test_versions_are_named_once_and_files_that_cannot_be_used_are_named(capsys, tmp_path, collector):
+    """Two files of one version, a device, and a folder that is not there."""
+    file = tmp_path / "saved.json"
+    file.write_text('{"detectors": "builtin-1", "calibration": "builtin-1", "runs": {}}')
+    assert main(["reassess", "--against", str(file), "--against", str(file)]) == 1
+    assert "--against must name each version once, got two files of builtin-1" in capsys.readouterr().err
+    assert main(["reassess", "--against", "/dev/zero"]) == 1
+    assert "/dev/zero must be a file, got a device" in capsys.readouterr().err
+    _, alert_id = paged_run(collector, "unwritten")
+    assert main(["alerts", "--right", alert_id, "--url", collector.url]) == 0
+    assert main(["reassess", "--save", str(tmp_path / "none" / "own.json"), "--url", collector.url]) == 1
+    assert "--save must name a file that can be written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

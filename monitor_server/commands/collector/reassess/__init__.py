@@ -1,1 +1,1 @@
-"""`rlvitals reassess`: compares the alarms of another version's detectors in judged runs."""
+"""`rlvitals reassess`: compares the alarms of several versions of the detectors in judged runs."""

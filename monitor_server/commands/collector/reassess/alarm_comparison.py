@@ -1,4 +1,4 @@
-"""Compares the alarms of a collector's detectors in judged runs with those of another version in the same runs."""
+"""Compares the alarms of several versions of the detectors in judged runs: recorded, current, and saved ones."""
 
 import math
 import statistics
@@ -9,7 +9,20 @@ from typing import Any, Self
 
 from monitor_server.durations import HOUR_SECONDS
 
-__all__ = ["Alarms", "CriticalAlert", "JudgedRun", "Measures", "find_worse", "measure", "page_episodes"]
+__all__ = [
+    "CURRENT",
+    "RECORDED",
+    "Alarms",
+    "CriticalAlert",
+    "JudgedRun",
+    "Measures",
+    "find_worse",
+    "measure",
+    "page_episodes",
+]
+
+RECORDED = "recorded"  # the alarms that the collector opened, with the versions that it had at the time
+CURRENT = "current"  # the alarms of the version that runs this command
 
 NIGHT_ENDS, NIGHT_BEGINS = 7, 22  # hours of the local day
 
@@ -57,27 +70,28 @@ class JudgedRun:
     """A run with alarms that a person has judged.
 
     Attributes:
+        id: The id of the run.
         name: The name of the run.
         has_failed: Whether one of its alarms was right; otherwise all its judged alarms were wrong.
         failed_at: The step of the failure, if it was stated.
-        recorded: The alarms of the collector.
-        current: The alarms of the version under test.
+        alarms: The alarms by version: `RECORDED`, `CURRENT`, and each saved version that knows the run.
         times: The times of the steps, in seconds since the epoch; steps without a time are left out.
     """
 
+    id: str
     name: str
     has_failed: bool
     failed_at: int | None
-    recorded: Alarms
-    current: Alarms
+    alarms: Mapping[str, Alarms]
     times: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """The value of one version's alarms over all judged runs; None is not observed.
+    """The value of one version's alarms over the judged runs that it was replayed on; None is not observed.
 
     Attributes:
+        runs: Number of these runs.
         pages: Number of pages.
         right_pages: Pages in runs that failed.
         lead: Median number of steps from the first page to the failure, over failed runs whose failure has a step; a
@@ -86,6 +100,7 @@ class Measures:
         gpu_hours: From the first page to the last step, over failed runs with a page.
     """
 
+    runs: int
     pages: int
     right_pages: int
     lead: float | None
@@ -140,10 +155,10 @@ def measure(runs: Sequence[JudgedRun], version: str, *, gpus: float) -> Measures
 
     Args:
         runs: The judged runs.
-        version: ``recorded`` or ``current``.
+        version: The version; runs without alarms of it are left out.
         gpus: GPUs of a run.
     """
-    found: list[tuple[JudgedRun, Alarms]] = [(run, getattr(run, version)) for run in runs]
+    found = [(run, run.alarms[version]) for run in runs if version in run.alarms]
     failing = [(run, alarms) for run, alarms in found if run.has_failed]
     leads = [
         max(0, run.failed_at - alarms.pages[0]) if alarms.pages else 0
@@ -153,21 +168,29 @@ def measure(runs: Sequence[JudgedRun], version: str, *, gpus: float) -> Measures
     spans = [
         max(run.times.values()) - run.times[a.pages[0]] for run, a in failing if a.pages and a.pages[0] in run.times
     ]
+    has_times = any(run.times for run, _ in found)
     wrong = [run.times.get(page) for run, alarms in found if not run.has_failed for page in alarms.pages]
     return Measures(
+        runs=len(found),
         pages=sum(len(alarms.pages) for _, alarms in found),
         right_pages=sum(len(alarms.pages) for _, alarms in failing),
         lead=statistics.median(leads) if leads else None,
-        nights=len({_night(at) for at in wrong if at is not None} - {None}) if any(run.times for run in runs) else None,
-        gpu_hours=sum(spans) * gpus / HOUR_SECONDS if any(run.times for run in runs) else None,
+        nights=len({_night(at) for at in wrong if at is not None} - {None}) if has_times else None,
+        gpu_hours=sum(spans) * gpus / HOUR_SECONDS if has_times else None,
     )
 
 
-def find_worse(runs: Sequence[JudgedRun]) -> list[str]:
-    """Return one line for each way in which the current version is worse than the recorded one."""
+def find_worse(runs: Sequence[JudgedRun], version: str = RECORDED) -> list[str]:
+    """Return one line for each run in which the current version is worse than another one, and in what.
+
+    It is worse if a right page is missing or later, if a right warning is missing, or if there are more wrong pages, or
+    a wrong warning where there was none.
+    """
     lines = []
     for run in runs:
-        before, now = run.recorded, run.current
+        if version not in run.alarms:
+            continue
+        before, now = run.alarms[version], run.alarms[CURRENT]
         if not run.has_failed:
             if len(now.pages) > len(before.pages):
                 lines.append(f"{run.name}: {len(now.pages)} wrong pages, where there were {len(before.pages)}")

@@ -1,4 +1,7 @@
-"""`rlvitals reassess`: replay the judged runs of a collector with this version's detectors, and compare the alarms."""
+"""`rlvitals reassess`: replay the judged runs of a collector with this version's detectors, and compare the alarms.
+
+``--save`` writes the alarms of this version to a file, and ``--against`` compares with those of other versions.
+"""
 
 import json
 import tempfile
@@ -11,6 +14,8 @@ import typer
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, download, fetch_items, fetch_json, path_part
 from monitor_server.commands.collector.reassess.alarm_comparison import (
+    CURRENT,
+    RECORDED,
     Alarms,
     CriticalAlert,
     JudgedRun,
@@ -19,6 +24,7 @@ from monitor_server.commands.collector.reassess.alarm_comparison import (
     measure,
     page_episodes,
 )
+from monitor_server.commands.collector.reassess.saved_alarms import SavedAlarms, SavedRun, load_all, save
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import error, printable, say, table
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
@@ -43,38 +49,60 @@ def run(
         Path | None, typer.Option(help="File of `rlvitals calibrate`; without it the built-in thresholds apply.")
     ] = None,
     gpus: Annotated[float, typer.Option(help="Number of GPUs of a run, to compute GPU-hours.")] = 1.0,
+    save_to: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Write the alarms of this version to a file.")
+    ] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="File of `--save` of another version to compare with; repeatable."),
+    ] = None,
     accept_worse: Annotated[
         bool, typer.Option("--accept-worse", help="Exit with status 0 even if this version is worse.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     url: CollectorUrl = DEFAULT_URL,
 ) -> int:
-    """Print the value of the recorded alarms and of this version's; the exit status is 3 if this version is worse."""
+    """Print the value of the alarms of each version; the exit status is 3 if this version is worse than another."""
     if not gpus > 0.0:
         raise CommandError(f"--gpus must be above 0, got {gpus:g}")
-    loaded = load_calibration(calibration)
+    loaded, others = load_calibration(calibration), load_all(against or ())
     with tempfile.TemporaryDirectory() as folder:
         runs = [
-            _replay(url, listed, judged, calibration=loaded, file=Path(folder) / "run.jsonl")
+            _replay(url, listed, judged, others, calibration=loaded, file=Path(folder) / "run.jsonl")
             for listed in fetch_items(url, "/runs")
             if (judged := fetch_json("GET", url, f"/runs/{path_part(listed['id'])}/judgements")["items"])
         ]
     if not runs:
         say("no alarm was judged yet: `rlvitals alerts --right ID` or `--wrong ID` judges one")
         return 0
-    measures = {name: measure(runs, name, gpus=gpus) for name in ("recorded", "current")}
-    worse = find_worse(runs)
+    if save_to is not None:
+        save(save_to, _alarms_to_save(runs, loaded))
+    measures = {name: measure(runs, name, gpus=gpus) for name in (RECORDED, *others, CURRENT)}
+    worse = {name: find_worse(runs, name) for name in (RECORDED, *others)}
     _print(runs, measures, worse, tried=loaded, as_json=as_json)
-    if worse and not accept_worse:
-        error(f"this version is worse in {len(worse)} of {len(runs)} judged runs; --accept-worse accepts it")
+    losses = [f"{name} in {len(lines)} of {measures[name].runs} judged runs" for name, lines in worse.items() if lines]
+    if losses and not accept_worse:
+        error(f"this version is worse than {', than '.join(losses)}; --accept-worse accepts it")
         return WORSE
     return 0
 
 
+def _alarms_to_save(runs: Sequence[JudgedRun], calibration: Calibration) -> SavedAlarms:
+    alarms = {run.id: run.alarms[CURRENT] for run in runs}
+    saved = {name: SavedRun(pages=list(found.pages), is_warned=found.is_warned) for name, found in alarms.items()}
+    return SavedAlarms(detectors=DETECTOR_VERSION, calibration=calibration.id, runs=saved)
+
+
 def _replay(
-    url: str, listed: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], *, calibration: Calibration, file: Path
+    url: str,
+    listed: Mapping[str, Any],
+    judged: Sequence[Mapping[str, Any]],
+    others: Mapping[str, SavedAlarms],
+    *,
+    calibration: Calibration,
+    file: Path,
 ) -> JudgedRun:
-    """Read a judged run from the collector, and run this version's detectors on it."""
+    """Read a judged run from the collector, run this version's detectors on it, and add the saved alarms in it."""
     path = f"/runs/{path_part(listed['id'])}"
     alerts = [a for a in fetch_items(url, f"{path}/alerts") if not is_clock_kind(a["kind"]) and not _is_rule(a["kind"])]
     download(url, f"{path}/export?format=jsonl", file)
@@ -86,12 +114,17 @@ def _replay(
     found = backtest(listed["name"], steps, engine=Engine(calibration))
     critical = [CriticalAlert.of_item(alert) for alert in reversed(alerts) if alert["severity"] == "critical"]
     failed = [judgement["failed_at"] for judgement in judged if judgement["failed_at"] is not None]
+    saved = {name: version.runs[listed["id"]] for name, version in others.items() if listed["id"] in version.runs}
     return JudgedRun(
+        id=listed["id"],
         name=f"{listed['project']}/{listed['name']}",
         has_failed=any(judgement["is_right"] for judgement in judged),
         failed_at=min(failed, default=None),
-        recorded=Alarms(pages=page_episodes(critical), is_warned=any(a["severity"] != "info" for a in alerts)),
-        current=Alarms(pages=found["pages"], is_warned=found["warn_step"] is not None),
+        alarms={
+            RECORDED: Alarms(pages=page_episodes(critical), is_warned=any(a["severity"] != "info" for a in alerts)),
+            **{name: Alarms(pages=run.pages, is_warned=run.is_warned) for name, run in saved.items()},
+            CURRENT: Alarms(pages=found["pages"], is_warned=found["warn_step"] is not None),
+        },
         times={observation.step: observation.time for observation in steps if observation.time is not None},
     )
 
@@ -103,7 +136,7 @@ def _is_rule(kind: str) -> bool:
 def _print(
     runs: Sequence[JudgedRun],
     measures: Mapping[str, Measures],
-    worse: Sequence[str],
+    worse: Mapping[str, Sequence[str]],
     *,
     tried: Calibration,
     as_json: bool,
@@ -114,15 +147,23 @@ def _print(
             "failing": sum(run.has_failed for run in runs),
             "detectors": DETECTOR_VERSION,
             "calibration": tried.id,
-            "worse": list(worse),
-        } | {name: _content(found) for name, found in measures.items()}
+            "worse": list(worse[RECORDED]),
+            "against": {
+                name: _content(measures[name]) | {"worse": list(lines)}
+                for name, lines in worse.items()
+                if name != RECORDED
+            },
+        } | {name: _content(measures[name]) for name in (RECORDED, CURRENT)}
         say(json.dumps(content))
         return
-    say(f"{len(runs)} judged runs, {sum(run.has_failed for run in runs)} of them failed; {DETECTOR_VERSION}, {tried.id}")
-    header = ("alarms", "pages right", "median lead, steps", "nights disturbed", "GPU-hours saved")
-    table(header, [[name, *_cells(found)] for name, found in measures.items()])
-    for line in worse:
-        say(f"worse: {printable(line)}")
+    say(
+        f"{len(runs)} judged runs, {sum(run.has_failed for run in runs)} of them failed; {DETECTOR_VERSION}, {tried.id}"
+    )
+    header = ("alarms", "judged runs", "pages right", "median lead, steps", "nights disturbed", "GPU-hours saved")
+    table(header, [[printable(name), *_cells(found)] for name, found in measures.items()])
+    for name, lines in worse.items():
+        for line in lines:
+            say(printable(f"worse than {name}: {line}"))
 
 
 def _content(found: Measures) -> dict[str, Any]:
@@ -131,6 +172,7 @@ def _content(found: Measures) -> dict[str, Any]:
 
 def _cells(found: Measures) -> list[str]:
     return [
+        str(found.runs),
         f"{found.right_pages} of {found.pages}",
         "not known" if found.lead is None else f"{found.lead:g}",
         "not known" if found.nights is None else str(found.nights),

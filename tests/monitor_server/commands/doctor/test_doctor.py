@@ -17,9 +17,11 @@ from monitor_server.commands.doctor.database_findings import check_clock, check_
 from monitor_server.commands.doctor.findings import Level
 from monitor_server.commands.doctor.settings_findings import OTHERS, check_settings
 from monitor_server.commands.main import main
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.settings import Settings
 from monitor_server.store.database_state import DatabaseState
 from monitor_server.store.schema.version import newest_schema
+from tests.live import eventually
 from trainer_hooks import wire
 from trainer_hooks.delivery.http import HttpTransport
 
@@ -235,6 +237,46 @@ def test_a_database_of_somebody_else_is_a_warning(tmp_path, examine, unused_port
     _, found = examine(url=f"http://127.0.0.1:{unused_port}", database=f"sqlite:///{file}")
     assert (levels(found["database"]), levels(found["schema"])) == (["ok"], ["warning"])
     assert "check the address" in found["schema"][0]["advice"]
+
+
+def test_detectors_that_differ_from_those_of_the_last_judgement_are_a_warning(
+    start_collector, database_url, examine, tmp_path, monkeypatch, capsys
+):
+    """Nothing is said before a judgement, nor where the same detectors judged; a new calibration is another set."""
+    live = start_collector()
+    records = [{"step": step, "scalars": {"loss/policy": 0.01 if step < 30 else 2e5}} for step in range(40)]
+    run_id = live.run(run="judged", records=records)
+    eventually(lambda: live.get(f"/runs/{run_id}/alerts", severity="critical")["items"])
+    (alert,) = live.get(f"/runs/{run_id}/alerts", severity="critical")["items"]
+    _, found = examine(url=live.url, database=database_url)
+    assert [each["text"] for each in found["detection"]] == [f"the detectors are {DETECTOR_VERSION}"]
+    assert main(["alerts", "--right", alert["id"], "--url", live.url]) == 0
+    capsys.readouterr()
+    _, found = examine(url=live.url, database=database_url)
+    assert levels(found["detection"]) == ["ok"]
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps({"id": "own-2", "detectors": DETECTOR_VERSION, "profiles": {}}))
+    monkeypatch.setenv("RLVITALS_CALIBRATION", str(file))
+    _, found = examine(url=live.url, database=database_url)
+    (finding,) = found["detection"]
+    assert finding["level"] == "warning"
+    assert f"{DETECTOR_VERSION} with own-2" in finding["text"]
+    assert f"judged last was found by {DETECTOR_VERSION}" in finding["text"]
+    assert "rlvitals reassess" in finding["advice"]
+
+
+def test_a_calibration_of_other_detectors_is_a_problem_before_the_collector_starts(
+    tmp_path, examine, unused_port, monkeypatch
+):
+    """The start would end with it; the doctor needs neither a collector nor a database to say so."""
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps({"id": "own-1", "detectors": "builtin-0", "profiles": {}}))
+    monkeypatch.setenv("RLVITALS_CALIBRATION", str(file))
+    _, found = examine(url=f"http://127.0.0.1:{unused_port}", database=f"sqlite:///{tmp_path / 'none.db'}")
+    (finding,) = found["detection"]
+    assert finding["level"] == "problem"
+    assert "got builtin-0" in finding["text"]
+    assert "rlvitals calibrate" in finding["advice"]
 
 
 @pytest.mark.parametrize(

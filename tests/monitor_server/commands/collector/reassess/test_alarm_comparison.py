@@ -1,5 +1,6 @@
 """The comparison of two versions over judged runs: pages, lead, nights, hours, and the changes that count as worse."""
 
+import dataclasses
 import time
 
 import pytest
@@ -7,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.commands.collector.reassess.alarm_comparison import (
+    CURRENT,
+    RECORDED,
     Alarms,
     CriticalAlert,
     JudgedRun,
@@ -15,17 +18,18 @@ from monitor_server.commands.collector.reassess.alarm_comparison import (
     page_episodes,
 )
 
-NONE = Alarms(pages=[], is_warned=False)
-
 
 def judged(*, failed, recorded, current, warned=(True, True), failed_at=None, times=None):
     """Return a judged run with the pages of both versions."""
     return JudgedRun(
+        id="0" * 16,
         name="run",
         has_failed=failed,
         failed_at=failed_at,
-        recorded=Alarms(pages=recorded, is_warned=warned[0]),
-        current=Alarms(pages=current, is_warned=warned[1]),
+        alarms={
+            RECORDED: Alarms(pages=recorded, is_warned=warned[0]),
+            CURRENT: Alarms(pages=current, is_warned=warned[1]),
+        },
         times=times or {},
     )
 
@@ -85,14 +89,26 @@ def test_measures_count_right_pages_lead_nights_and_hours():
     nights = {1: at(23), 2: at(2, day=25), 3: at(12, day=25), 4: at(6, day=26)}
     healthy = judged(failed=False, recorded=[1, 2, 3, 4], current=[3], times=nights)
     runs = [failing, missed, healthy]
-    before, now = measure(runs, "recorded", gpus=8.0), measure(runs, "current", gpus=8.0)
+    before, now = measure(runs, RECORDED, gpus=8.0), measure(runs, CURRENT, gpus=8.0)
     assert (before.pages, before.right_pages, before.lead, before.nights, before.gpu_hours) == (5, 1, 10.0, 2, 48.0)
     assert (now.pages, now.right_pages, now.nights) == (2, 1, 0)
 
 
+def test_a_version_that_does_not_know_every_run_is_measured_and_compared_where_it_does():
+    """A run that was judged after its alarms were saved is neither a miss nor worse."""
+    known = judged(failed=True, recorded=[10], current=[10], failed_at=14)
+    earlier = dataclasses.replace(known, alarms={**known.alarms, "builtin-1": Alarms(pages=[8], is_warned=True)})
+    runs = [earlier, known]
+    found = measure(runs, "builtin-1", gpus=1.0)
+    assert (found.runs, found.pages, found.lead) == (1, 1, 6.0)
+    assert measure(runs, CURRENT, gpus=1.0).runs == 2
+    assert find_worse(runs, "builtin-1") == ["run: paged at step 10, where it was paged at step 8"]
+    assert find_worse(runs, "builtin-2") == []
+
+
 def test_what_has_no_times_is_not_observed():
     """Unknown nights and hours are not 0, and there is no lead without a step of a failure."""
-    found = measure([judged(failed=True, recorded=[4], current=[4])], "recorded", gpus=1.0)
+    found = measure([judged(failed=True, recorded=[4], current=[4])], RECORDED, gpus=1.0)
     assert (found.lead, found.nights, found.gpu_hours) == (None, None, None)
 
 
