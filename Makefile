@@ -97,8 +97,9 @@ $(VENV)/peers/.installed: requirements/peers.txt
 	@touch $@
 
 RUNS ?= 96
-bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Score detection beside its peers (half an hour, then minutes); CORPUS=folder adds logs
-	$(BIN)/python -m benchmarks.detection --suite a --suite b --suite d $(if $(CORPUS),--suite c --corpus $(CORPUS)) \
+CORPORA = $(foreach folder,$(CORPUS),--corpus $(folder))
+bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Score detection beside its peers (half an hour, then minutes); CORPUS='folder …' adds logs
+	$(BIN)/python -m benchmarks.detection --suite a --suite b --suite d $(if $(CORPUS),--suite c $(CORPORA)) \
 		--runs $(RUNS) --workers 2 --peers $(VENV)/peers/bin/python --write docs/detection-results.md
 
 FIRST ?= 0
@@ -112,12 +113,12 @@ $(VENV)/overhead/.installed: requirements/overhead.txt
 	@$(VENV)/overhead/bin/pip install --quiet --disable-pip-version-check -r requirements/overhead.txt
 	@touch $@
 
-bench-forecast: $(VENV)/.dev ## Fit and score the forecast of a collapse (10 minutes); CORPUS=folder adds logs
+bench-forecast: $(VENV)/.dev ## Fit and score the forecast of a collapse (10 minutes); CORPUS='folder …' adds logs
 	$(BIN)/python -m benchmarks.detection.forecast likelihood --weights --write docs/forecast-results.md
-	$(if $(CORPUS),$(BIN)/python -m benchmarks.detection.forecast metrics --corpus $(CORPUS) --weights --write docs/forecast-results.md)
+	$(if $(CORPUS),$(BIN)/python -m benchmarks.detection.forecast metrics $(CORPORA) --weights --write docs/forecast-results.md)
 
-bench-warranty: $(VENV)/.dev ## Simulate fleets under a budget of false pages (15 minutes); CORPUS=folder adds logs
-	$(BIN)/python -m benchmarks.detection.warranty --suite a --suite b $(if $(CORPUS),--corpus $(CORPUS)) \
+bench-warranty: $(VENV)/.dev ## Simulate fleets under a budget of false pages (15 minutes); CORPUS='folder …' adds logs
+	$(BIN)/python -m benchmarks.detection.warranty --suite a --suite b $(CORPORA) \
 		--write docs/warranty-results.md
 
 bench-overhead: $(VENV)/.dev $(VENV)/overhead/.installed ## Compare with wandb, trackio, mlflow, tensorboard, swanlab; share of a step

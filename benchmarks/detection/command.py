@@ -3,16 +3,17 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.detection import report_a, suite_a, suite_b, suite_c, suite_d
+from benchmarks.detection.blocks import Picture, write_blocks
 from benchmarks.detection.curves import curve, picture
 from benchmarks.detection.induced.record import RECORDINGS as INDUCED
-from benchmarks.detection.tables import Section, as_markdown, as_text
+from benchmarks.detection.tables import Section, as_text
 from benchmarks.detection.workers import Traces
 
-__all__ = ["main", "write_blocks"]
+__all__ = ["BLOCKS", "main"]
 
 PEERS = Path(".venv/peers/bin/python")
 RECORDINGS = Path("docs/experiments")
@@ -21,7 +22,6 @@ UNDRAWN = ("never", "always")
 # Suite A with the peers takes hours. The page therefore keeps it in a separate block beside suite A alone.
 BESIDE_PEERS = "a beside peers"
 BLOCKS = ("a", BESIDE_PEERS, "b", "c", "priors", "d")
-_BEGIN, _END = "<!-- suite {} -->", "<!-- end -->"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,31 +61,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         sys.stdout.write(as_text(section for found in sections.values() for section in found))
     if options.write is not None:
-        write_blocks(options.write, " ".join(["python -m benchmarks.detection", *given]), sections, drawn)
+        command = " ".join(["python -m benchmarks.detection", *given])
+        pictures = {BESIDE_PEERS: _curves(drawn)}
+        write_blocks(options.write, command, sections, order=BLOCKS, pictures=pictures)
     return 0
 
 
-def write_blocks(page: Path, command: str, sections: Mapping[str, Sequence[Section]], drawn: Traces) -> None:
-    """Write the suites that ran into a page and the curves beside it, and leave the rest of the page as it stands."""
-    before = page.read_text() if page.exists() else ""
-    introduction, _, _ = before.partition(_BEGIN.partition("{")[0])
-    blocks = {suite: _block(before, suite) for suite in BLOCKS}
-    images = ""
-    for level, title in LEVELS.items() if drawn else ():
-        curves = {name: curve(traces, level) for name, traces in drawn.items() if name not in UNDRAWN}
-        image = page.with_name(f"{page.stem}-{level}.svg")
-        image.write_text(picture(f"{title}: lead against false alarms, suite A", curves))
-        images += f"![{title}: lead against false alarms]({image.name})\n\n"
-    for suite, found in sections.items():
-        pictures = images if suite == BESIDE_PEERS else ""
-        blocks[suite] = f"{_BEGIN.format(suite)}\n\n{pictures}{as_markdown(found)}\nPrinted by `{command}`.\n\n{_END}\n"
-    page.write_text(introduction + "\n".join(block for block in blocks.values() if block))
-
-
-def _block(text: str, suite: str) -> str:
-    """Return a suite's part of a page, markers included."""
-    _, begin, rest = text.partition(_BEGIN.format(suite))
-    return begin + rest.partition(_END)[0] + _END + "\n" if begin else ""
+def _curves(drawn: Traces) -> list[Picture]:
+    """Return the curves of suite A beside its peers, one picture for each level."""
+    if not drawn:
+        return []
+    shown = {name: traces for name, traces in drawn.items() if name not in UNDRAWN}
+    return [
+        Picture(
+            name=level,
+            text=f"{title}: lead against false alarms",
+            svg=picture(
+                f"{title}: lead against false alarms, suite A",
+                {name: curve(traces, level) for name, traces in shown.items()},
+            ),
+        )
+        for level, title in LEVELS.items()
+    ]
 
 
 def _corpora(folders: list[Path] | None) -> list[Path]:

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.detection.blocks import write_blocks
 from benchmarks.detection.by_repository import LEAD_ROWS, SHORT_ROWS, repository
-from benchmarks.detection.command import write_blocks
+from benchmarks.detection.command import BLOCKS
 from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
@@ -269,9 +270,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     section = _section(_outcomes(runs))
     sys.stdout.write(as_text([section]))
     if options.write is not None:
-        write_blocks(
-            options.write, " ".join(["python -m benchmarks.detection.priors", *given]), {"priors": [section]}, {}
-        )
+        command = " ".join(["python -m benchmarks.detection.priors", *given])
+        write_blocks(options.write, command, {"priors": [section]}, order=BLOCKS)
     return 0
 
 

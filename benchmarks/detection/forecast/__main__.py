@@ -11,11 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.detection.authored import DEVELOPMENT_SEEDS, TEST_SEEDS
+from benchmarks.detection.blocks import Picture, write_blocks
 from benchmarks.detection.forecast.fitting import as_json, fit, predict
-from benchmarks.detection.forecast.report import groups_table, suite_section, variants_section, weights_section
-from benchmarks.detection.forecast.rows import Rows, authored_rows, real_rows, recorded_rows
+from benchmarks.detection.forecast.reliability import diagram
+from benchmarks.detection.forecast.report import (
+    groups_table,
+    suite_scores,
+    suite_section,
+    variants_section,
+    weights_section,
+)
+from benchmarks.detection.forecast.rows import Rows, authored_rows, induced_rows, real_rows, recorded_rows
 from benchmarks.detection.forecast.scores import score
-from benchmarks.detection.tables import Section, as_markdown, as_text
+from benchmarks.detection.induced.record import RECORDINGS as INDUCED
+from benchmarks.detection.tables import Section, as_text
 from monitor_server.detection.forecast import hazard
 from monitor_server.detection.forecast.hazard import HazardModel
 from monitor_server.detection.protocol import HORIZONS
@@ -32,11 +41,12 @@ that sends no likelihood gets the base rate of the real logs, whatever happens i
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit, score, print, and write the requested files."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(given)
     if options.model == hazard.LIKELIHOOD:
-        models, sections = _score_likelihood(options)
+        models, sections, pictures = _score_likelihood(options)
     elif options.corpus:
-        models, sections = _score_metrics(options)
+        models, sections, pictures = _score_metrics(options)
     else:
         sys.stderr.write("the model of real logs needs --corpus: name a folder of labelled logs\n")
         return 2
@@ -45,11 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = json.loads(COEFFICIENTS.read_text()) | {model.name: as_json(model) for model in models}
         COEFFICIENTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     if options.write:
-        _write(options.write, options.model, sections)
+        command = " ".join(["python -m benchmarks.detection.forecast", *given])
+        order = (hazard.LIKELIHOOD, hazard.METRICS)
+        found = {options.model: sections}
+        write_blocks(options.write, command, found, order=order, pictures={options.model: pictures})
     return 0
 
 
-def _score_likelihood(options: argparse.Namespace) -> tuple[list[HazardModel], list[Section]]:
+def _score_likelihood(options: argparse.Namespace) -> tuple[list[HazardModel], list[Section], list[Picture]]:
     """Fit and score the two models of runs with likelihoods, with and without ratios, each on its rows."""
     developed = DEVELOPMENT_SEEDS[options.first : options.first + options.seeds]
     authored = authored_rows(developed, workers=options.workers)
@@ -60,30 +73,47 @@ def _score_likelihood(options: argparse.Namespace) -> tuple[list[HazardModel], l
     unaided = _left_out(hidden, lambda others: _fit_likelihood(Rows.join([authored, others])))
     left_out_ratios = _left_out(recorded, lambda others: _fit_ratios(Rows.join([authored, others])))
     left_out = np.where(recorded.has_ratios[:, None], left_out_ratios, unaided)
-    section_b = suite_section("Suite B: recorded runs, one experiment left out", recorded, left_out)
+    induced = induced_rows(INDUCED, workers=options.workers)
+    section_a, picture_a = _suite(
+        "a", "Suite A: authored runs, other seeds", tested, _as_observed(tested, with_ratios, without)
+    )
+    section_b, picture_b = _suite("b", "Suite B: recorded runs, one experiment left out", recorded, left_out)
+    section_d, picture_d = _suite(
+        "d", "Suite D: failures induced in TRL, by its hooks", induced, _as_observed(induced, with_ratios, without)
+    )
     variants = {
         "without ratio_rise; fitted on authored and recorded runs (shipped where ratio/p999 is missing)": unaided,
         "without ratio_rise; fitted on recorded runs only": _left_out(hidden, _fit_likelihood),
         "with ratio_rise; fitted on recorded runs only (shipped)": left_out,
     }
-    return [without, with_ratios], [
-        suite_section("Suite A: authored runs, other seeds", tested, _as_observed(tested, with_ratios, without)),
+    sections = [
+        section_a,
         dataclasses.replace(section_b, tables=[*section_b.tables, groups_table(recorded, left_out, HORIZONS[-1])]),
         variants_section("Suite B by what is observed and fitted on", recorded, variants),
+        section_d,
         weights_section(without),
         weights_section(with_ratios),
     ]
+    return [without, with_ratios], sections, [picture_a, picture_b, picture_d]
 
 
-def _score_metrics(options: argparse.Namespace) -> tuple[list[HazardModel], list[Section]]:
+def _suite(name: str, title: str, rows: Rows, probabilities: NDArray[np.float64]) -> tuple[Section, Picture]:
+    """Return the tables of one suite and its reliability diagram."""
+    scores = suite_scores(rows, probabilities)
+    shown = f"{title.partition(':')[0]}: reliability of the forecast"
+    return suite_section(title, rows, scores), Picture(name=name, text=shown, svg=diagram(shown, scores))
+
+
+def _score_metrics(options: argparse.Namespace) -> tuple[list[HazardModel], list[Section], list[Picture]]:
     """Fit and score the model of real logs; without a proven gain it keeps the base rate and no weights."""
     rows = real_rows(options.corpus, workers=options.workers)
     tried, left_out = _fit_metrics(rows), _left_out(rows, _fit_metrics)
     last = len(HORIZONS) - 1
     found = score(left_out[:, last], rows.outcomes(HORIZONS[last]), rows.units)
     model = tried if found.gain_interval[0] > 0.0 else _fit_metrics(rows.without_evidence())
-    return [model], [
-        suite_section("Suite C: real logs, one repository left out, with evidence", rows, left_out),
+    section, picture = _suite("c", "Suite C: real logs, one repository left out, with evidence", rows, left_out)
+    sections = [
+        section,
         weights_section(tried),
         *(
             []
@@ -91,6 +121,7 @@ def _score_metrics(options: argparse.Namespace) -> tuple[list[HazardModel], list
             else [Section(title="What is shipped for real logs", notes=[NO_GAIN]), weights_section(model)]
         ),
     ]
+    return [model], sections, [picture]
 
 
 def _fit_likelihood(rows: Rows) -> HazardModel:
@@ -125,13 +156,6 @@ def _left_out(rows: Rows, fit_others: Callable[[Rows], HazardModel]) -> NDArray[
         held = rows.groups == group
         found[held] = predict(fit_others(rows.take(~held)), rows.evidence[held])
     return found
-
-
-def _write(path: Path, name: str, sections: Sequence[Section]) -> None:
-    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-    before, _, rest = path.read_text().partition(begin)
-    _, _, after = rest.partition(end)
-    path.write_text(f"{before}{begin}\n{as_markdown(sections)}\n{end}{after}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,9 +10,8 @@ from scipy.optimize import minimize
 from benchmarks.detection.forecast.rows import NAMES, Rows
 from monitor_server.detection.forecast.hazard import PERIODS, HazardModel
 
-__all__ = ["PENALTIES", "as_json", "fit", "predict"]
+__all__ = ["as_json", "fit", "predict"]
 
-PENALTIES = (1e-5, 1e-4, 1e-3)  # on the squared weights; real logs have few failures
 LARGEST_WEIGHT = 8.0
 INTERCEPTS = (-12.0, 2.0)
 

@@ -11,16 +11,22 @@ from benchmarks.detection.tables import Section, Table, interval, percent
 from monitor_server.detection.forecast.hazard import PERIODS, HazardModel
 from monitor_server.detection.protocol import HORIZONS
 
-__all__ = ["groups_table", "suite_section", "variants_section", "weights_section"]
+__all__ = ["groups_table", "suite_scores", "suite_section", "variants_section", "weights_section"]
+
+TARGET = 0.05  # the largest calibration error that is asked for
 
 
-def suite_section(title: str, rows: Rows, probabilities: NDArray[np.float64]) -> Section:
-    """Return the scores of one suite and its reliability diagrams."""
-    units, failing = len(np.unique(rows.units)), len(np.unique(rows.units[rows.collapses]))
-    scores = {
+def suite_scores(rows: Rows, probabilities: NDArray[np.float64]) -> dict[int, Score]:
+    """Return the scores of one suite by horizon."""
+    return {
         horizon: score(probabilities[:, place], rows.outcomes(horizon), rows.units)
         for place, horizon in enumerate(HORIZONS)
     }
+
+
+def suite_section(title: str, rows: Rows, scores: Mapping[int, Score]) -> Section:
+    """Return the tables of one suite: its scores, and the numbers of its reliability diagram."""
+    units, failing = len(np.unique(rows.units)), len(np.unique(rows.units[rows.collapses]))
     note = f"{len(rows.units):,} rows before the collapse, of {units} units, {failing} of them with a collapse."
     return Section(
         title=title,
@@ -80,6 +86,8 @@ _HEADER = (
     "gain, in parts per thousand",
     "95 %",
     "calibration error",
+    "95 %",
+    f"≤ {TARGET:g}",
     f"net benefit at {ACTS_AT:.0%}, per thousand",
     "95 %",
 )
@@ -95,9 +103,17 @@ def _row(horizon: int, found: Score) -> list[str]:
         f"{1000 * found.gain:.2f}",
         interval((1000 * found.gain_interval[0], 1000 * found.gain_interval[1]), digits=2),
         f"{found.calibration_error:.4f}",
+        interval(found.calibration_interval, digits=4),
+        _reached(found.calibration_interval),
         f"{1000 * found.net_benefit:.2f}",
         interval((1000 * found.net_benefit_interval[0], 1000 * found.net_benefit_interval[1]), digits=2),
     ]
+
+
+def _reached(bounds: tuple[float, float]) -> str:
+    """Return whether the target holds: only if the whole interval is below it."""
+    low, high = bounds
+    return "yes" if high <= TARGET else "NO" if low > TARGET else "not certain"
 
 
 def _reliability(horizon: int, found: Score) -> Table:

@@ -13,13 +13,14 @@ from benchmarks.detection.authored import benign_kinds, displacement_kinds, fail
 from benchmarks.detection.by_repository import repository
 from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.engine import without_pairs
+from benchmarks.detection.induced.pairs import pairs
 from benchmarks.detection.recordings import recordings
 from benchmarks.detection.runs import Group, LabelledRun
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.forecast.evidence import EVIDENCE, Evidence
 from monitor_server.detection.protocol import Observation
 
-__all__ = ["Rows", "authored_rows", "real_rows", "recorded_rows"]
+__all__ = ["Rows", "authored_rows", "induced_rows", "real_rows", "recorded_rows"]
 
 NAMES = tuple(EVIDENCE)
 
@@ -87,6 +88,17 @@ def recorded_rows(folder: Path) -> Rows:
     )
 
 
+def induced_rows(folder: Path, *, workers: int) -> Rows:
+    """Return suite D as the hooks sent it; a pair is a unit, and a failing run that did not fail is left out."""
+    jobs = [
+        (pair.failing.name, run)
+        for pair in pairs(folder, "hooks")
+        for run in ([pair.failing] if pair.has_failed else []) + [pair.healthy]
+    ]
+    with ProcessPoolExecutor(workers) as pool:
+        return Rows.join(pool.map(_induced, jobs, chunksize=4))
+
+
 def real_rows(folders: Sequence[Path], *, workers: int) -> Rows:
     """Return suite C, folders of labelled logs; runs that neither succeeded nor failed are left out."""
     runs = [run for run in labelled_corpus(*folders) if run.truth.group is not Group.UNSCORED]
@@ -98,6 +110,11 @@ def _authored(job: tuple[str, int]) -> Rows:
     run = make_run(*job)
     observations = run.observations if job[1] % 2 else without_pairs(run.observations)
     return _rows(run, observations, unit=run.name, group=job[0])
+
+
+def _induced(job: tuple[str, LabelledRun]) -> Rows:
+    unit, run = job
+    return _rows(run, run.observations, unit=unit, group=unit.partition(",")[0])
 
 
 def _real(run: LabelledRun) -> Rows:

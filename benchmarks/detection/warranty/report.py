@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -128,35 +129,30 @@ def _bounds(pages: np.ndarray, allowed: np.ndarray) -> tuple[float, float]:
 
 
 def _cost_table(healthy: Pool, failing: Pool, plan: Plan) -> Table:
-    """Return how many failing runs are still paged, over warranties learnt from runs that are drawn at random."""
+    """Return how many failing runs are still paged, over warranties learnt from runs that are drawn at random.
+
+    A warranty that is not in force holds no page back, so only those in force tell a cost.
+    """
     plain = [open_rows(run, "pages", None) for run in failing]
     ahead = [[row for row in rows if row < run.end] for run, rows in zip(failing, plain, strict=True)]
     rows = []
     for steps_per_page in plan.budgets:
-        rng = np.random.default_rng(SEED)
-        kept = before = 0
-        delays: list[int] = []
-        for _ in range(WARRANTIES):
-            known, _ = split_at_random(healthy, rng, plan.learnt, 0)
-            warranty = Warranty.of_runs(steps_per_page, [healthy[place].score("pages") for place in known])
-            for run, without in zip(failing, plain, strict=True):
-                opened = open_rows(run, "pages", warranty) if without else []
-                kept += bool(opened)
-                before += bool(opened) and opened[0] < run.end
-                if opened:
-                    delays.append(opened[0] - without[0])
+        costs = _costs(healthy, failing, plan, plain, steps_per_page)
+        delays = [delay for cost in costs for delay in cost.delays]
         rows.append(
             [
                 f"{steps_per_page:,.0f}",
+                f"{len(costs):,} of {WARRANTIES:,}",
                 f"{sum(map(bool, plain))} of {len(failing)}",
-                f"{kept / WARRANTIES:.2f}",
+                f"{np.mean([cost.paged for cost in costs]):.2f}" if costs else "–",
                 f"{sum(map(bool, ahead))}",
-                f"{before / WARRANTIES:.2f}",
+                f"{np.mean([cost.before for cost in costs]):.2f}" if costs else "–",
                 f"{np.mean(delays):.2f}" if delays else "–",
             ]
         )
     header = (
         "one page in, steps",
+        "warranties in force",
         "failing runs paged without a budget",
         "with it, mean",
         "paged before the failure without",
@@ -164,3 +160,35 @@ def _cost_table(healthy: Pool, failing: Pool, plan: Plan) -> Table:
         "rows later, mean",
     )
     return Table(title=f"What the budget costs, over {WARRANTIES:,} warranties", header=header, rows=rows)
+
+
+class _Cost(NamedTuple):
+    """The failing runs that are paged under one warranty, those of them before the failure, and the rows lost."""
+
+    paged: int
+    before: int
+    delays: list[int]
+
+
+def _costs(
+    healthy: Pool, failing: Pool, plan: Plan, plain: Sequence[Sequence[int]], steps_per_page: float
+) -> list[_Cost]:
+    """Return the cost under each warranty in force; ``plain`` are the rows of the pages without a budget."""
+    rng = np.random.default_rng(SEED)
+    costs = []
+    for _ in range(WARRANTIES):
+        known, _ = split_at_random(healthy, rng, plan.learnt, 0)
+        warranty = Warranty.of_runs(steps_per_page, [healthy[place].score("pages") for place in known])
+        if not warranty.is_in_force:
+            continue
+        opened = [
+            open_rows(run, "pages", warranty) if without else [] for run, without in zip(failing, plain, strict=True)
+        ]
+        costs.append(
+            _Cost(
+                paged=sum(map(bool, opened)),
+                before=sum(bool(rows) and rows[0] < run.end for run, rows in zip(failing, opened, strict=True)),
+                delays=[rows[0] - without[0] for rows, without in zip(opened, plain, strict=True) if rows],
+            )
+        )
+    return costs

@@ -68,16 +68,28 @@ def test_pages_open_where_the_engine_opens_them(weight):
 
 
 def test_stopping_times_are_where_they_say():
-    """Three runs of 40 rows, with pages at row 10 of the second and at row 20 of the third."""
-    fleet = Fleet(Warranty(steps_per_page=100.0), [40, 40, 40], [[], [10], [20]])
+    """Runs of 40, 40 and 80 rows, with pages at row 10 of the second and at rows 20 and 60 of the third.
+
+    At one page in 60 steps the first page is within the budget, 80 / 60 of the runs begun, though not of the 51 steps
+    recorded; so is the second, at 160 / 60. The third is not.
+    """
+    fleet = Fleet(Warranty(steps_per_page=60.0), [40, 40, 80], [[], [10], [20, 60]])
     found = {name: stop(fleet) for name, stop in STOPPING_TIMES.items()}
     assert found["the end of the first run"] == Moment(0, 40, 40)
-    assert found["half of the fleet's steps"] == Moment(1, 60, 80)
-    assert found["the end of the fleet"] == Moment(2, 120, 120)
+    assert found["half of the fleet's steps"] == Moment(1, 80, 80)
+    assert found["the end of the fleet"] == Moment(3, 160, 160)
     assert found["the first false page"] == Moment(1, 51, 80)
-    assert found["the first moment above the budget"] == Moment(1, 51, 80)
+    assert found["the first moment above the budget"] == Moment(3, 141, 160)
     assert found["half of the runs, and all of them only after a page"] == Moment(0, 40, 40)
-    assert found[f"row {EARLY} of every run"] == Moment(2, 120, 120)
+    assert found[f"row {EARLY} of every run"] == Moment(2, 130, 160)
+
+
+def test_stopping_times_without_a_page_are_at_the_end_and_a_page_in_the_first_half_continues_the_fleet():
+    """What stops at a page has none to stop at, and what goes on after a page goes on to the end of all runs."""
+    quiet_fleet, paged = (Fleet(Warranty(steps_per_page=60.0), [40, 80], [opened, []]) for opened in ([], [10]))
+    for name in ("the first false page", "the first moment above the budget"):
+        assert STOPPING_TIMES[name](quiet_fleet) == Moment(0, 120, 120)
+    assert STOPPING_TIMES["half of the runs, and all of them only after a page"](paged) == Moment(1, 120, 120)
 
 
 def test_a_run_that_is_learnt_from_is_not_played():
@@ -103,12 +115,14 @@ def test_a_loud_run_makes_pages_dear_for_the_others():
 
 
 def test_the_report_has_a_table_of_each_level_and_budget_and_one_of_the_cost():
-    """Two levels, two budgets and the failing runs; each row ends with whether the budget was kept."""
+    """Two levels, two budgets and the failing runs; a warranty that is not in force has no cost."""
     failing = RunPages(
         name="f", source="a", is_healthy=False, rows=40, end=20, alarms={level: [(15, 50.0)] for level in LEVELS}
     )
     pool = [*[quiet(number) for number in range(20)], loud(1, 2.0), failing]
-    section = suite_section("Suite", pool, Plan(learnt=10, played=4, budgets=(300.0, 200.0), fleets=20))
+    section = suite_section("Suite", pool, Plan(learnt=10, played=4, budgets=(500.0, 200.0), fleets=20))
     assert len(section.tables) == 5
     assert all(len(table.rows) == len(STOPPING_TIMES) for table in section.tables[:4])
-    assert section.tables[4].rows[0][1] == "1 of 1"
+    assert all(row[1:] == ["–"] * 6 for row in section.tables[0].rows)
+    assert section.tables[4].rows[0] == ["500", "0 of 1,000", "1 of 1", "–", "1", "–", "–"]
+    assert section.tables[4].rows[1] == ["200", "1,000 of 1,000", "1 of 1", "1.00", "1", "1.00", "0.00"]

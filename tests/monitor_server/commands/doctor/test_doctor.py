@@ -240,7 +240,7 @@ def test_a_database_of_somebody_else_is_a_warning(tmp_path, examine, unused_port
 
 
 def test_detectors_that_differ_from_those_of_the_last_judgement_are_a_warning(
-    start_collector, database_url, examine, tmp_path, monkeypatch, capsys
+    start_collector, database_url, examine, tmp_path, monkeypatch
 ):
     """Nothing is said before a judgement, nor where the same detectors judged; a new calibration is another set."""
     live = start_collector()
@@ -250,8 +250,8 @@ def test_detectors_that_differ_from_those_of_the_last_judgement_are_a_warning(
     (alert,) = live.get(f"/runs/{run_id}/alerts", severity="critical")["items"]
     _, found = examine(url=live.url, database=database_url)
     assert [each["text"] for each in found["detection"]] == [f"the detectors are {DETECTOR_VERSION}"]
-    assert main(["alerts", "--right", alert["id"], "--url", live.url]) == 0
-    capsys.readouterr()
+    judgement = f"{live.url}/api/v1/alerts/{alert['id']}/judgement"
+    assert live.pool.request("POST", judgement, json={"is_right": True}).status == 200
     _, found = examine(url=live.url, database=database_url)
     assert levels(found["detection"]) == ["ok"]
     file = tmp_path / "own.json"
