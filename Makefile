@@ -117,7 +117,7 @@ bench-forecast: $(VENV)/.dev ## Fit and score the forecast of a collapse (10 min
 	$(BIN)/python -m benchmarks.detection.forecast likelihood --weights --write docs/forecast-results.md
 	$(if $(CORPUS),$(BIN)/python -m benchmarks.detection.forecast metrics $(CORPORA) --weights --write docs/forecast-results.md)
 
-bench-warranty: $(VENV)/.dev ## Simulate fleets under a budget of false pages (15 minutes); CORPUS='folder …' adds logs
+bench-warranty: $(VENV)/.dev ## Simulate fleets under a warranty (15 minutes); CORPUS='folder …' adds logs
 	$(BIN)/python -m benchmarks.detection.warranty --suite a --suite b $(CORPORA) \
 		--write docs/warranty-results.md
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.detection.warranty``: simulates fleets under a budget of false pages, and writes tables."""
+"""``python -m benchmarks.detection.warranty``: simulates fleets under a warranty, and writes tables."""
 
 import argparse
 import sys
@@ -23,20 +23,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sections: dict[str, list[Section]] = {}
     if "a" in options.suite:
         pool = authored_pages(options.seeds, first=options.first, workers=options.workers)
-        plan = Plan(learnt=100, played=20, budgets=(25_000.0, 5_000.0), fleets=options.fleets)
+        plan = Plan(learnt=100, played=20, steps_per_page=(25_000.0, 5_000.0), fleets=options.fleets)
         sections["a"] = [suite_section("Suite A: authored runs", pool, plan)]
     if "b" in options.suite:
         pool = recorded_pages(RECORDINGS, workers=options.workers)
         healthy = [run for run in pool if not run.is_healthy or Path(run.name).parent.name in HEALTHY]
-        plan = Plan(learnt=45, played=10, budgets=(20_000.0, 5_000.0), fleets=options.fleets)
-        surviving = Plan(learnt=100, played=10, budgets=(20_000.0, 5_000.0), fleets=options.fleets)
+        plan = Plan(learnt=45, played=10, steps_per_page=(20_000.0, 5_000.0), fleets=options.fleets)
+        surviving = Plan(learnt=100, played=10, steps_per_page=(20_000.0, 5_000.0), fleets=options.fleets)
         sections["b"] = [
             suite_section("Suite B: healthy runs of the reference trainer", healthy, plan),
             suite_section("Suite B: every run that survives counted as healthy", pool, surviving),
         ]
     if options.corpus:
         pool = real_pages(options.corpus, workers=options.workers)
-        plan = Plan(learnt=100, played=20, budgets=(20_000.0, 5_000.0), fleets=options.fleets, by_source=True)
+        plan = Plan(learnt=100, played=20, steps_per_page=(20_000.0, 5_000.0), fleets=options.fleets, by_source=True)
         sections["c"] = [suite_section("Suite C: real logs of language models", pool, plan)]
     if not sections:
         sys.stderr.write("nothing to simulate: name --suite a or b, or a folder of labelled logs with --corpus\n")

@@ -73,7 +73,7 @@ def real_pages(folders: Sequence[Path], *, workers: int) -> list[RunPages]:
 
 
 def open_rows(run: RunPages, level: str, warranty: Warranty | None) -> list[int]:
-    """Return the rows at which a run's pages open under a warranty; None means no budget."""
+    """Return the rows at which a run's pages open under a warranty; None means no warranty."""
     if not run.alarms[level]:
         return []
     budget = FalseAlarmBudget(warranty or Warranty(steps_per_page=math.inf))

@@ -21,7 +21,7 @@ from benchmarks.detection.warranty.fleets import (
 from benchmarks.detection.warranty.page_strengths import LEVELS, open_rows
 from monitor_server.detection.false_alarm_budget import Warranty
 
-__all__ = ["Plan", "suite_section"]
+__all__ = ["Plan", "describe", "suite_section"]
 
 SEED = 17
 WARRANTIES = 1000  # drawn for the cost on failing runs
@@ -34,11 +34,11 @@ SPLITS: Mapping[Split, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The simulation of a suite: the runs that teach the budget, and the runs, budgets and number of fleets."""
+    """The simulation of a suite: runs that make the warranty, runs played, one page in how many steps."""
 
     learnt: int
     played: int
-    budgets: Sequence[float]
+    steps_per_page: Sequence[float]
     fleets: int
     by_source: bool = False
 
@@ -47,21 +47,26 @@ def suite_section(title: str, pool: Pool, plan: Plan) -> Section:
     """Simulate the fleets of one suite and return its section."""
     healthy = [run for run in pool if run.is_healthy]
     failing = [run for run in pool if not run.is_healthy]
-    note = (
-        f"{len(healthy)} healthy runs with {sum(run.rows for run in healthy):,} recorded steps and {len(failing)} "
-        f"failing runs. Of each of {plan.fleets:,} fleets {plan.learnt} healthy runs make the warranty and "
-        f"{plan.played} others are played."
-    )
     splits = [split_at_random, split_by_source] if plan.by_source else [split_at_random]
     tables = [
         _fleet_table(healthy, plan, split, level=level, steps_per_page=steps_per_page)
         for split in splits
         for level in LEVELS
-        for steps_per_page in plan.budgets
+        for steps_per_page in plan.steps_per_page
     ]
     if failing:
         tables.append(_cost_table(healthy, failing, plan))
-    return Section(title=title, notes=[note], tables=tables)
+    return Section(title=title, notes=[describe(healthy, failing, plan)], tables=tables)
+
+
+def describe(healthy: Pool, failing: Pool, plan: Plan) -> str:
+    """Describe the runs of a suite and what is drawn from them."""
+    paged, alarmed = (sum(bool(run.alarms[level]) for run in healthy) for level in LEVELS)
+    return (
+        f"{len(healthy)} healthy runs with {sum(run.rows for run in healthy):,} recorded steps and {len(failing)} "
+        f"failing runs. {paged} of the healthy runs have a page, and {alarmed} a page or a warning. Of each of "
+        f"{plan.fleets:,} fleets {plan.learnt} healthy runs make the warranty and {plan.played} others are played."
+    )
 
 
 def _fleet_table(healthy: Pool, plan: Plan, split: Split, *, level: str, steps_per_page: float) -> Table:
@@ -136,7 +141,7 @@ def _cost_table(healthy: Pool, failing: Pool, plan: Plan) -> Table:
     plain = [open_rows(run, "pages", None) for run in failing]
     ahead = [[row for row in rows if row < run.end] for run, rows in zip(failing, plain, strict=True)]
     rows = []
-    for steps_per_page in plan.budgets:
+    for steps_per_page in plan.steps_per_page:
         costs = _costs(healthy, failing, plan, plain, steps_per_page)
         delays = [delay for cost in costs for delay in cost.delays]
         rows.append(
@@ -173,7 +178,7 @@ class _Cost(NamedTuple):
 def _costs(
     healthy: Pool, failing: Pool, plan: Plan, plain: Sequence[Sequence[int]], steps_per_page: float
 ) -> list[_Cost]:
-    """Return the cost under each warranty in force; ``plain`` are the rows of the pages without a budget."""
+    """Return the cost under each warranty in force; ``plain`` are the rows of the pages without a warranty."""
     rng = np.random.default_rng(SEED)
     costs = []
     for _ in range(WARRANTIES):

@@ -20,8 +20,6 @@ from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import Severity
 from tests.monitor_server.detection.test_engine import spiral
 
-ENOUGH = Warranty(steps_per_page=100.0, runs=10, steps=1000, longest=100)
-
 
 def quiet(number, rows=40, source="a"):
     """Return a healthy run without an alarm."""
@@ -115,12 +113,16 @@ def test_a_loud_run_makes_pages_dear_for_the_others():
 
 
 def test_the_report_has_a_table_of_each_level_and_budget_and_one_of_the_cost():
-    """Two levels, two budgets and the failing runs; a warranty that is not in force has no cost."""
+    """Two levels, two numbers of steps and the failing runs; a warranty that is not in force has no cost."""
     failing = RunPages(
         name="f", source="a", is_healthy=False, rows=40, end=20, alarms={level: [(15, 50.0)] for level in LEVELS}
     )
     pool = [*[quiet(number) for number in range(20)], loud(1, 2.0), failing]
-    section = suite_section("Suite", pool, Plan(learnt=10, played=4, budgets=(500.0, 200.0), fleets=20))
+    section = suite_section("Suite", pool, Plan(learnt=10, played=4, steps_per_page=(500.0, 200.0), fleets=20))
+    assert (
+        "21 healthy runs with 840 recorded steps and 1 failing runs. 1 of the healthy runs have a page"
+        in section.notes[0]
+    )
     assert len(section.tables) == 5
     assert all(len(table.rows) == len(STOPPING_TIMES) for table in section.tables[:4])
     assert all(row[1:] == ["–"] * 6 for row in section.tables[0].rows)
