@@ -9,16 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from benchmarks.detection.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK, alarmed_within
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group
 from benchmarks.detection.tables import Table, interval, percent
 from benchmarks.detection.traces import Trace
 
-__all__ = ["LEAD_ROWS", "POPULATIONS", "alarmed_within", "populations_table", "repository", "share_by_repository"]
+__all__ = ["POPULATIONS", "SHORT_ROWS", "populations_table", "repository", "share_by_repository"]
 
-LEAD_ROWS = 50  # rows before an event in which an alarm counts as an alarm of it
 SHORT_ROWS = 60
-WARN_SLACK, PAGE_SLACK = 3, 5  # rows after the event that still count
 DRAWS = 10_000
 
 POPULATIONS: dict[str, Callable[[Trace], bool]] = {
@@ -36,23 +35,6 @@ def repository(run: str) -> str:
     'owner-project'
     """
     return run.split("__", maxsplit=1)[0]
-
-
-def alarmed_within(trace: Trace, level: str, *, before: int | None, after: int) -> bool:
-    """Return whether an alarm opened in the rows around the event.
-
-    Args:
-        trace: The trace of a run with an event.
-        level: ``"warn"`` or ``"page"``.
-        before: Rows before the event that count; None counts all.
-        after: Rows after the event that count.
-    """
-    if trace.truth.collapse is None:
-        return False
-    event = int(np.searchsorted(trace.steps, trace.truth.collapse))
-    rows = np.searchsorted(trace.steps, trace.openings(level))
-    first = 0 if before is None else event - before
-    return bool(((rows >= first) & (rows <= event + after)).any())
 
 
 def share_by_repository(
@@ -127,4 +109,4 @@ def _cells(traces: Sequence[Trace], holds: Callable[[Trace], bool]) -> list[str]
     count = sum(map(sum, by.values()))
     share, bounds = share_by_repository(by)
     exact = interval(clopper_pearson(count, len(traces)), digits=2)
-    return [f"{count} {exact}", f"{percent(share)} {interval(bounds, digits=2)}"]
+    return [f"{count} {exact}", f"{percent(share)} {interval(bounds)}"]

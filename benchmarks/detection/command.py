@@ -21,7 +21,7 @@ LEVELS = {"warn": "Warnings", "page": "Pages"}
 UNDRAWN = ("never", "always")
 # Suite A with the peers takes hours. The page therefore keeps it in a separate block beside suite A alone.
 BESIDE_PEERS = "a beside peers"
-BLOCKS = ("a", BESIDE_PEERS, "b", "c", "priors", "d")
+BLOCKS = ("a", BESIDE_PEERS, "b", "c", "leave one out", "priors", "fixed bounds", "d")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

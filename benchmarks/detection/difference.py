@@ -29,7 +29,7 @@ from monitor_server.detection.registry import DETECTORS
 
 __all__ = ["engine_without", "findings", "main"]
 
-NEWEST = ("garbled_text", "advantage_order")  # of builtin-11
+NEWEST = ("constant_likelihood", "unmasked_feedback")  # of builtin-13
 HEADER = (
     "detector",
     "suite",

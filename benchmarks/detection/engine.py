@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from benchmarks.detection.authored.observe import PAIRED
 from benchmarks.detection.runs import LabelledRun
-from benchmarks.detection.traces import Candidate, Mark
+from benchmarks.detection.traces import Candidate, Mark, Opening
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Assessment, Observation, Severity
 
@@ -72,9 +72,11 @@ def _replay(observations: Sequence[Observation]) -> list[Mark]:
 
 
 def _mark(assessment: Assessment) -> Mark:
-    warns = [f.strength for f in assessment.findings if f.severity is not Severity.INFO]
-    pages = [f.strength for f in assessment.findings if f.severity is Severity.CRITICAL]
-    return Mark(warn=max(warns, default=0.0), page=max(pages, default=0.0), phase=assessment.phase)
+    alarms = [finding for finding in assessment.findings if finding.severity is not Severity.INFO]
+    pages = [finding.strength for finding in alarms if finding.severity is Severity.CRITICAL]
+    found = [Opening(f.step, f.kind, f.summary, f.severity is Severity.CRITICAL) for f in alarms]
+    strongest = max((finding.strength for finding in alarms), default=0.0)
+    return Mark(warn=strongest, page=max(pages, default=0.0), phase=assessment.phase, found=found)
 
 
 def _verdicts(observations: Sequence[Observation]) -> list[str]:

@@ -3,14 +3,15 @@
 The sizes of every departure and the rarity that rules by ranks demand are varied, and single detectors are switched
 off. For each repository the variant that is best on the others is applied to it. The result shows the value of the
 choice on a repository that was not used for it, and not the best possible fit. Only language models are scored, and
-each repository counts once.
+each repository counts once. Runs of at most 60 rows are also shown apart, because a TRL run often has no more. The
+choice is made on the runs of every length.
 """
 
 import argparse
 import itertools
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,11 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.detection.by_repository import LEAD_ROWS, repository, share_by_repository
+from benchmarks.detection.blocks import write_blocks
+from benchmarks.detection.by_repository import SHORT_ROWS, repository, share_by_repository
+from benchmarks.detection.command import BLOCKS
 from benchmarks.detection.corpus import labelled_corpus
+from benchmarks.detection.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.tables import Section, Table, as_text, interval, percent
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.detector_parts import mechanisms
 from monitor_server.detection.detectors import run_collapsed
@@ -33,14 +38,13 @@ from monitor_server.detection.protocol import Severity
 from monitor_server.detection.registry import DETECTORS
 from monitor_server.detection.statistics.departure import Size
 
-__all__ = ["Outcome", "Variant", "best", "main", "scaled"]
+__all__ = ["Outcome", "Variant", "best", "left_out_table", "main", "scaled"]
 
 # Multiples of the shipped bounds. A rarity multiplied by 0 means: no rule by ranks, as before version builtin-8.
 RARITIES, SIZES = (1.0, 10.0, 0.1, 0.0), (1.0, 1.6)
 OPTIONAL = ("", "joint_departure", "reward_fall", "clip_surge", "entropy_explosion", "gradient_explosion")
 MOST_WARNED, MOST_PAGED = 0.08, 0.01  # of the negatives, by repository (issue 17)
-SLACK, PAGE_SLACK = 3, 5  # rows after the event that still count
-MEASURES = ("warned before", f"warned by +{SLACK}", f"paged by +{PAGE_SLACK}")
+MEASURES = ("warned before", f"warned by +{WARN_SLACK}", f"paged by +{PAGE_SLACK}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,7 @@ class Outcome:
 
     repository: str
     is_event: bool
+    is_short: bool = False
     kinds: frozenset[str] = frozenset()
     paging: frozenset[str] = frozenset()
     in_time: tuple[frozenset[str], ...] = (frozenset(), frozenset(), frozenset())
@@ -162,11 +167,12 @@ def _outcome(run: LabelledRun) -> Outcome:
         warned |= alarms
         paging |= pages
         if at is not None and row >= at - LEAD_ROWS:
-            for window, kinds, slack in zip(in_time, (alarms, alarms, pages), (0, SLACK, PAGE_SLACK), strict=True):
+            for window, kinds, slack in zip(in_time, (alarms, alarms, pages), (0, WARN_SLACK, PAGE_SLACK), strict=True):
                 window.update(kinds if row <= at + slack else ())
     return Outcome(
         repository=repository(run.name),
         is_event=run.truth.group is Group.FAILURE,
+        is_short=len(run.observations) <= SHORT_ROWS,
         kinds=frozenset(warned),
         paging=frozenset(paging),
         in_time=tuple(map(frozenset, in_time)),
@@ -180,7 +186,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--corpus", type=Path, action="append", required=True, help="folder of labelled logs, repeatable"
     )
     parser.add_argument("--workers", type=int, default=1, help="processes")
-    options = parser.parse_args(arguments)
+    parser.add_argument(
+        "--write", type=Path, help="also write the tables but that of the variants to this Markdown file"
+    )
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(given)
     grid = list(itertools.product(RARITIES, SIZES))
     with ProcessPoolExecutor(options.workers) as pool:
         runs = list(pool.map(_outcomes, [(options.corpus, rarity, size) for rarity, size in grid]))
@@ -189,28 +199,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for (rarity, size), found in zip(grid, runs, strict=True)
         for without in OPTIONAL
     }
-    tables = [_variant_table(outcomes), _kind_table(runs[0]), _left_out_table(outcomes)]
-    sys.stdout.write(as_text([Section(title="Suite C: leave one repository out", tables=tables)]))
+    section = Section(
+        title="Suite C: leave one repository out",
+        notes=[_NOTE.format(calibration=DETECTOR_VERSION, variants=len(outcomes), short=SHORT_ROWS)],
+        tables=[left_out_table(outcomes), _kind_table(runs[0])],
+    )
+    variants = Section(title="Suite C: every variant", tables=[_variant_table(outcomes)])
+    sys.stdout.write(as_text([variants, section]))
+    if options.write is not None:
+        command = " ".join(["python -m benchmarks.detection.leave_one_out", *given])
+        write_blocks(options.write, command, {"leave one out": [section]}, order=BLOCKS)
     return 0
 
 
+_NOTE = """Language models, with the bounds of {calibration} varied: three other rarities, sizes of 1.6 times, and one
+of five detectors switched off, {variants} variants in all. For each repository the variant that is best on the others
+is applied to it. Counts have exact 95 % intervals; shares by repository have those of repositories drawn with replacement.
+Runs of at most {short} rows are part of the choice, and are then also counted apart from the longer ones."""
+_POPULATIONS: Mapping[str, Callable[[Outcome], bool]] = {
+    "all, each left out": lambda outcome: True,  # noqa: ARG005 - of one form with the others
+    f"of them, at most {SHORT_ROWS} rows": lambda outcome: outcome.is_short,
+    f"of them, more than {SHORT_ROWS} rows": lambda outcome: not outcome.is_short,
+}
 _SHARES = ("negatives warned", "negatives paged", *(f"events {measure}" for measure in MEASURES))
 
 
-def _left_out_table(outcomes: Mapping[Variant, Sequence[Outcome]]) -> Table:
+def left_out_table(outcomes: Mapping[Variant, Sequence[Outcome]]) -> Table:
+    """Return the outcome of each repository with the variant chosen on the others, and the sums over repositories."""
     repositories = sorted({outcome.repository for found in outcomes.values() for outcome in found})
-    pooled: list[dict[str, list[bool]]] = [{} for _ in _SHARES]
+    applied: list[tuple[Variant, list[Outcome]]] = []
     rows = []
     for name in repositories:
         variant = best(outcomes, left_out=name)
-        found = _found([o for o in outcomes[variant] if o.repository == name], variant)
-        for measure, own in zip(pooled, found, strict=True):
-            measure.update(own)
-        counts = [f"{sum(own[name])} of {len(own[name])}" if name in own else "" for own in found]
+        own = [outcome for outcome in outcomes[variant] if outcome.repository == name]
+        applied.append((variant, own))
+        counts = [
+            f"{sum(found[name])} of {len(found[name])}" if name in found else "" for found in _found(own, variant)
+        ]
         if any(not count.startswith("0 of") and count for count in counts):
             rows.append([name, str(variant), *counts])
-    rows.append(["all, each left out", "runs", *(_count(measure) for measure in pooled)])
-    rows.append(["all, each left out", "by repository", *(_share(measure) for measure in pooled)])
+    for population, holds in _POPULATIONS.items():
+        pooled: list[dict[str, list[bool]]] = [{} for _ in _SHARES]
+        for variant, own in applied:
+            for measure, found in zip(pooled, _found([o for o in own if holds(o)], variant), strict=True):
+                measure.update(found)
+        rows.append([population, "runs", *(_count(measure) for measure in pooled)])
+        rows.append([population, "by repository", *(_share(measure) for measure in pooled)])
     title = "Chosen on the others, applied to the one left out (repositories without any alarm are not listed)"
     return Table(title=title, header=("repository left out", "chosen on the others", *_SHARES), rows=rows)
 

@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.detection.blocks import write_blocks
-from benchmarks.detection.by_repository import LEAD_ROWS, SHORT_ROWS, repository
+from benchmarks.detection.by_repository import SHORT_ROWS, repository
 from benchmarks.detection.command import BLOCKS
 from benchmarks.detection.corpus import labelled_corpus
+from benchmarks.detection.events import LEAD_ROWS, WARN_SLACK
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.tables import Section, Table, as_text, interval
@@ -35,7 +36,6 @@ FIRST_ROWS = 12  # of a healthy run, which show how noisy first rows are, drift 
 LEAST_VALUES = 6
 MOST_WARNED = 0.08  # of the negatives (issue 17)
 POOLED = "any trainer"
-SLACK = 3
 
 _NOTE = """Language models of at most {rows} rows, and the first {rows} rows of longer healthy ones. A prior of k rows
 lies around a run's first two rows, with the noise that the first {first} rows of healthy runs of other repositories
@@ -173,7 +173,7 @@ def _outcome(run: LabelledRun, prior: Prior, variant: Variant) -> Outcome:
         findings = engine.update(observation).findings
         if row >= skipped and any(finding.severity is not Severity.INFO for finding in findings):
             alarmed.append(row)
-    in_time = [] if at is None else [row for row in alarmed if at - LEAD_ROWS <= row <= at + SLACK]
+    in_time = [] if at is None else [row for row in alarmed if at - LEAD_ROWS <= row <= at + WARN_SLACK]
     lead = None if at is None or not in_time or in_time[0] > at else at - in_time[0]
     return Outcome(
         repository=repository(run.name),
@@ -221,7 +221,7 @@ def _section(outcomes: Mapping[Variant, Sequence[Outcome]]) -> Section:
         f"negatives of at most {SHORT_ROWS} rows warned",
         f"first {SHORT_ROWS} rows of longer negatives warned",
         "events warned before, within 50 rows",
-        f"by +{SLACK}",
+        f"by +{WARN_SLACK}",
         "median lead, rows",
     )
     note = _NOTE.format(rows=SHORT_ROWS, first=FIRST_ROWS, most=100 * MOST_WARNED)

@@ -40,7 +40,7 @@ def sections(suite: AuthoredSuite) -> list[Section]:
             title="Suite A: authored runs" + (", beside peers" if _has_peers(suite) else ""),
             notes=[_provenance(suite)],
             tables=[
-                targets_table(suite.runs, suite.microseconds),
+                targets_table(suite.runs),
                 _level_table("Warnings", scores, "warn"),
                 _level_table("Pages", scores, "page"),
                 _phase_table(suite.runs),
@@ -210,11 +210,8 @@ def _twin_table(twins: dict[str, Traces]) -> Table:
 
 
 def _engine_table(suite: AuthoredSuite) -> Table:
-    p50, p99 = np.quantile(suite.microseconds, [0.5, 0.99])
     same = f"of {suite.probes} runs the same"
     rows = [
-        ["update, all detectors, p50", f"{p50:.0f} µs"],
-        ["update, all detectors, p99", f"{p99:.0f} µs"],
         ["restarted from its state every 17 rows", f"{suite.probes - suite.restart_mismatches} {same}"],
         ["given every row twice", f"{suite.probes - suite.duplicate_mismatches} {same}"],
     ]

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.detection.authored import (
     DEVELOPMENT_SEEDS,
     TEST_SEEDS,
@@ -21,11 +19,9 @@ from benchmarks.detection.engine import (
     ENGINE_STANDARD,
     duplicate_mismatches,
     restart_mismatches,
-    update_microseconds,
 )
 from benchmarks.detection.peers import peer_traces
 from benchmarks.detection.phases import score_phases
-from benchmarks.detection.runs import LabelledRun
 from benchmarks.detection.scores import misses, score_level, twin_auroc
 from benchmarks.detection.scoring import false_alarms
 from benchmarks.detection.traces import Trace
@@ -38,7 +34,6 @@ TWINS = ("exploring", "harder_prompts")
 FAILURE_SHARE = 0.5  # failures are scored on half as many runs a kind, twins too
 PEER_RUNS = 20  # a kind; peers take a second a run
 PROBE_EVERY = 3  # kinds; each probe is replayed five times over
-TIMED_RUNS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +46,6 @@ class AuthoredSuite:
     probes: int
     restart_mismatches: int
     duplicate_mismatches: int
-    microseconds: Sequence[float]
 
 
 def collect(
@@ -85,7 +79,6 @@ def collect(
         probes=len(probes),
         restart_mismatches=restart_mismatches(probes),
         duplicate_mismatches=duplicate_mismatches(probes),
-        microseconds=update_microseconds(_timed(probes)),
     )
 
 
@@ -112,10 +105,6 @@ def numbers(suite: AuthoredSuite) -> dict[str, object]:
         "probes": suite.probes,
         "restart_mismatches": suite.restart_mismatches,
         "duplicate_mismatches": suite.duplicate_mismatches,
-        "update_microseconds": {
-            "p50": float(np.quantile(suite.microseconds, 0.5)),
-            "p99": float(np.quantile(suite.microseconds, 0.99)),
-        },
     }
 
 
@@ -123,7 +112,3 @@ def _random(traces: Sequence[Trace]) -> list[Trace]:
     """Return random alarms with the frequency of our engine's alarms on benign rows."""
     warn, page = (false_alarms(traces, level).rate / 1000.0 for level in LEVELS)
     return [random_trace(trace, warn_rate=warn, page_rate=page) for trace in traces]
-
-
-def _timed(probes: Sequence[LabelledRun]) -> Sequence[LabelledRun]:
-    return probes[:: max(1, len(probes) // TIMED_RUNS)]

@@ -8,24 +8,25 @@ from benchmarks.detection.baselines import baselines, random_trace
 from benchmarks.detection.by_repository import populations_table
 from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.engine import ENGINE_STANDARD, engines
+from benchmarks.detection.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK, alarmed_within
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.peers import peer_traces
 from benchmarks.detection.runs import Group
 from benchmarks.detection.scoring import FalseAlarms, false_alarms
+from benchmarks.detection.suite_c_lists import event_table, false_table, hard_table
 from benchmarks.detection.tables import Section, Table, interval, percent
 from benchmarks.detection.traces import Trace
 from benchmarks.detection.workers import Traces, trace_run
 
-__all__ = ["alarmed_by", "collect", "numbers", "section"]
+__all__ = ["collect", "numbers", "section"]
 
 _NOTE = """{negatives} negatives ({rows:,} rows), {events} events, {hard} hard cases (a dip that recovers, a length
-explosion: a warning is acceptable, a page is false). No log holds likelihoods or the paired channel. At or before: at
-any distance; timely: opened within the {timely} rows up to it; +3 and +5: rows after it. The rules were chosen on these
-logs, so these numbers describe the fit. `python -m benchmarks.detection.leave_one_out` gives what the choice is worth
-on a repository that it did not see, and hidden logs are scored by those who hold them. Intervals of counts are exact,
-95 %; those of shares by repository come from drawing repositories with replacement."""
-WARN_SLACK, PAGE_SLACK = 3, 5  # rows after the event that still count
-TIMELY_ROWS = 30  # an alarm long before may have had nothing to do with the event
+explosion: a warning is acceptable, a page is false). No log holds likelihoods or the paired channel. An alarm of an
+event opens within the {lead} rows before it; +3 and +5: or so many rows after it. An alarm that opened earlier counts
+for nothing, even if it still holds at the event. The rules were chosen on these logs, so these numbers describe the
+fit. `python -m benchmarks.detection.leave_one_out` gives what the choice is worth on a repository that it did not see,
+and hidden logs are scored by those who hold them. Intervals of counts are exact, 95 %; those of shares by repository
+come from drawing repositories with replacement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,6 @@ class _Counts:
     events: int
     warned_earlier: int
     warned_before: int
-    warned_timely: int
     warned_after: int
     paged_before: int
     paged_after: int
@@ -71,14 +71,15 @@ def section(traces: Traces) -> Section:
                 rows=ours.warned.rows,
                 events=ours.events,
                 hard=ours.hard,
-                timely=TIMELY_ROWS,
+                lead=LEAD_ROWS,
             ),
         ],
         tables=[
             populations_table(f"{ENGINE_STANDARD}, by population", traces[ENGINE_STANDARD]),
             Table(title="Candidates", header=_HEADER, rows=[_row(name, score) for name, score in scores.items()]),
-            _false_table(traces[ENGINE_STANDARD]),
-            _event_table(traces[ENGINE_STANDARD]),
+            false_table(f"{ENGINE_STANDARD}: every alarm of a negative", traces[ENGINE_STANDARD]),
+            hard_table(f"{ENGINE_STANDARD}: every page of a hard case", traces[ENGINE_STANDARD]),
+            event_table(f"{ENGINE_STANDARD}: every event", traces[ENGINE_STANDARD]),
         ],
     )
 
@@ -98,33 +99,12 @@ def numbers(traces: Traces) -> dict[str, object]:
             "events": score.events,
             "warned_earlier": score.warned_earlier,
             "warned_before": score.warned_before,
-            "warned_timely": score.warned_timely,
             "warned_by_3": score.warned_after,
             "paged_before": score.paged_before,
             "paged_by_5": score.paged_after,
         }
         for name, score in scores.items()
     }
-
-
-def alarmed_by(trace: Trace, level: str, *, slack: int) -> bool:
-    """Return whether an alarm opened at or before the event, or within ``slack`` rows after it."""
-    event = trace.truth.collapse
-    if event is None:
-        return False
-    after = trace.steps[trace.steps > event]
-    last = event if not slack or not len(after) else int(after[min(slack, len(after)) - 1])
-    return bool((trace.openings(level) <= last).any())
-
-
-def _timely(trace: Trace) -> bool:
-    """Return whether a warning opened within the last rows up to the event."""
-    event = trace.truth.collapse
-    if event is None:
-        return False
-    rows = trace.steps[trace.steps <= event][-TIMELY_ROWS:]
-    openings = trace.openings("warn")
-    return bool(len(rows) and ((openings >= rows[0]) & (openings <= event)).any())
 
 
 def _count(traces: Sequence[Trace]) -> _Counts:
@@ -136,13 +116,16 @@ def _count(traces: Sequence[Trace]) -> _Counts:
         hard=len(hard),
         hard_paged=sum(len(trace.openings("page")) > 0 for trace in hard),
         events=len(events),
-        warned_earlier=sum(_earlier(trace) for trace in events),
-        warned_before=sum(alarmed_by(trace, "warn", slack=0) for trace in events),
-        warned_timely=sum(_timely(trace) for trace in events),
-        warned_after=sum(alarmed_by(trace, "warn", slack=WARN_SLACK) for trace in events),
-        paged_before=sum(alarmed_by(trace, "page", slack=0) for trace in events),
-        paged_after=sum(alarmed_by(trace, "page", slack=PAGE_SLACK) for trace in events),
+        warned_earlier=_alarmed(events, "warn", -1),
+        warned_before=_alarmed(events, "warn", 0),
+        warned_after=_alarmed(events, "warn", WARN_SLACK),
+        paged_before=_alarmed(events, "page", 0),
+        paged_after=_alarmed(events, "page", PAGE_SLACK),
     )
+
+
+def _alarmed(events: Sequence[Trace], level: str, after: int) -> int:
+    return sum(alarmed_within(trace, level, before=LEAD_ROWS, after=after) for trace in events)
 
 
 _HEADER = (
@@ -153,17 +136,10 @@ _HEADER = (
     "hard paged",
     "warned on a row before",
     "at or before",
-    "timely",
     f"by +{WARN_SLACK}",
     "paged before",
     f"by +{PAGE_SLACK}",
 )
-
-
-def _earlier(trace: Trace) -> bool:
-    """Return whether a warning opened on a row before the event's."""
-    event = trace.truth.collapse
-    return event is not None and any(step < event for step in trace.openings("warn"))
 
 
 def _row(name: str, score: _Counts) -> list[str]:
@@ -178,57 +154,9 @@ def _row(name: str, score: _Counts) -> list[str]:
             for count in (
                 score.warned_earlier,
                 score.warned_before,
-                score.warned_timely,
                 score.warned_after,
                 score.paged_before,
                 score.paged_after,
             )
         ),
     ]
-
-
-def _false_table(traces: Sequence[Trace]) -> Table:
-    rows = [
-        [trace.run, trace.truth.kind, str(len(trace.steps)), _steps(trace, "warn"), _steps(trace, "page")]
-        for trace in traces
-        if trace.truth.group is Group.BENIGN and len(trace.openings("warn"))
-    ]
-    header = ("run", "label", "rows", "warned at steps", "paged at steps")
-    return Table(title=f"{ENGINE_STANDARD}: negatives alarmed", header=header, rows=rows)
-
-
-def _event_table(traces: Sequence[Trace]) -> Table:
-    rows = []
-    for trace in traces:
-        if trace.truth.group is not Group.FAILURE or trace.truth.collapse is None:
-            continue
-        before = int((trace.steps < trace.truth.collapse).sum())
-        rows.append(
-            [
-                trace.run,
-                trace.truth.kind,
-                f"{trace.truth.collapse} (row {before + 1} of {len(trace.steps)})",
-                _steps(trace, "warn"),
-                _steps(trace, "page"),
-                _reason(trace, before),
-            ]
-        )
-    header = ("run", "label", "event at step", "warned at steps", "paged at steps", "verdict")
-    return Table(title=f"{ENGINE_STANDARD}: every event", header=header, rows=rows)
-
-
-def _steps(trace: Trace, level: str) -> str:
-    openings = [str(step) for step in trace.openings(level)]
-    return ", ".join(openings[:4]) + (f" and {len(openings) - 4} more" if len(openings) > 4 else "")  # noqa: PLR2004 - what fits a cell
-
-
-def _reason(trace: Trace, before: int) -> str:
-    if alarmed_by(trace, "warn", slack=0):
-        return "warned before" if _earlier(trace) else "warned at its row"
-    found = trace.openings("warn")
-    if not len(found):
-        return f"missed: never alarmed; {before} rows before the event"
-    rows_late = int(((trace.steps > (trace.truth.collapse or 0)) & (trace.steps <= found[0])).sum())
-    if alarmed_by(trace, "warn", slack=WARN_SLACK):
-        return f"{rows_late} rows late; {before} rows before the event"
-    return f"missed: first alarm {rows_late} rows late; {before} rows before the event"

@@ -110,7 +110,7 @@ def section(found: Found) -> Section:
         rows=LOST_ROWS,
         unfailed=sum(not scored.pair.has_failed for scored in first),
     )
-    tables = []
+    tables = [_cause_table(first)]
     for half, title_of_half in TITLES.items():
         scored_of_half = {name: _of(scores, half) for name, scores in found.items()}
         if not any(scored_of_half.values()):
@@ -119,7 +119,7 @@ def section(found: Found) -> Section:
         tables.append(Table(title=title_of_half, header=_HEADER, rows=rows))
         if half not in UNLISTED:
             tables += [_failures(f"{name}, {half}", scores) for name, scores in scored_of_half.items()]
-    return Section(title=title, notes=[note], tables=tables)
+    return Section(title=title, notes=[note, *_without_failures(first)], tables=tables)
 
 
 def numbers(found: Found) -> dict[str, object]:
@@ -131,6 +131,37 @@ def numbers(found: Found) -> dict[str, object]:
         for name, scores in found.items()
         for half in Half
     }
+
+
+def _cause_table(scores: Sequence[Scored]) -> Table:
+    """Return how many pairs of each cause failed in each part of the recordings; nothing about their alarms."""
+    rows = [
+        [cause, *(_failed_of([scored for scored in of_cause if scored.pair.half is half]) for half in Half)]
+        for cause, of_cause in _by_cause(scores).items()
+    ]
+    return Table(title="Pairs that failed, by cause", header=("cause", *Half), rows=rows)
+
+
+def _failed_of(scores: Sequence[Scored]) -> str:
+    return f"{sum(scored.pair.has_failed for scored in scores)} of {len(scores)}" if scores else ""
+
+
+def _without_failures(scores: Sequence[Scored]) -> list[str]:
+    """Return a sentence that names the causes of the open seeds of which no run failed, if there is one."""
+    causes = _by_cause(_of(scores, Half.OPEN))
+    unhurt = [cause for cause, own in causes.items() if not any(scored.pair.has_failed for scored in own)]
+    if not unhurt:
+        return []
+    names = ", ".join(f"`{cause}`" for cause in unhurt)
+    count = f"Of {len(unhurt)} of the {len(causes)} causes"
+    return [f"{count} no run with an open seed failed ({names}):\nno rule was chosen on a failure of theirs."]
+
+
+def _by_cause(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
+    causes: dict[str, list[Scored]] = {}
+    for scored in scores:
+        causes.setdefault(scored.pair.failure.partition("-")[0], []).append(scored)
+    return dict(sorted(causes.items()))
 
 
 def _of(scores: Sequence[Scored], half: Half) -> list[Scored]:

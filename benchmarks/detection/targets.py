@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD
 from benchmarks.detection.phases import PhaseScore, score_phases
 from benchmarks.detection.scores import LevelScore, score_level
@@ -36,17 +34,15 @@ _TARGETS = (
     ("delay II", "≤ 30", "≤ 45"),
     ("delay III", "≤ 10", "≤ 14"),
     ("benign rows named II or III", "≤ 0.02", "≤ 0.03"),
-    ("update p99, µs", "≤ 1000", "≤ 1000"),
 )
 
 
 PAUSE_STRENGTH = 3.5  # of a critical finding, at which a run may be paused automatically; chosen on development seeds
 
 
-def targets_table(runs: Traces, microseconds: Sequence[float]) -> Table:
+def targets_table(runs: Traces) -> Table:
     """Return the targets and the results, with the paired channel and without."""
-    p99 = float(np.quantile(microseconds, 0.99))
-    paired, standard = (_reached(runs[name], p99) for name in (ENGINE, ENGINE_STANDARD))
+    paired, standard = (_reached(runs[name]) for name in (ENGINE, ENGINE_STANDARD))
     rows = []
     for (what, goal, goal_standard), value, value_standard in zip(_TARGETS, paired, standard, strict=True):
         rows.append([what, goal, _cell(value, goal), goal_standard, _cell(value_standard, goal_standard)])
@@ -57,12 +53,12 @@ def targets_table(runs: Traces, microseconds: Sequence[float]) -> Table:
     )
 
 
-def _reached(traces: Sequence[Trace], p99: float) -> list[float]:
+def _reached(traces: Sequence[Trace]) -> list[float]:
     warn, page = (score_level(traces, level) for level in ("warn", "page"))
     sudden = leads([trace for trace in traces if trace.truth.kind == "failure/sudden"], "page")
     pause = score_level(traces, "page", threshold=PAUSE_STRENGTH)
     paused = [pause.benign_share, pause.per_1000_interval[1], pause.recall_5]
-    return [*_warnings(warn), *_pages(page), *paused, sudden.recall(1), *_phases(score_phases(traces)), p99]
+    return [*_warnings(warn), *_pages(page), *paused, sudden.recall(1), *_phases(score_phases(traces))]
 
 
 def _warnings(score: LevelScore) -> list[float]:

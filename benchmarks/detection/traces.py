@@ -1,8 +1,8 @@
 """The output of a candidate on a run: one mark a row, and the steps at which its alarms open."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +10,31 @@ from numpy.typing import NDArray
 from benchmarks.detection.runs import Truth
 from monitor_server.detection.protocol import Observation, Phase
 
-__all__ = ["PHASES", "Candidate", "Mark", "Replay", "Trace"]
+__all__ = ["PHASES", "Candidate", "Mark", "Opening", "Replay", "Trace"]
 
 PHASES = tuple(Phase)
 
 
+class Opening(NamedTuple):
+    """A finding at a row at which an episode opens: its kind, its summary, and whether it is critical."""
+
+    step: int
+    kind: str
+    summary: str
+    is_page: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A candidate's output on one row: the strength of its warning and its page (1 = its threshold), and its phase."""
+    """A candidate's output on one row: the strength of its warning and its page (1 = its threshold), and its phase.
+
+    Our engine also gives the findings of the row, of severity warning and above.
+    """
 
     warn: float = 0.0
     page: float = 0.0
     phase: Phase | None = None
+    found: Sequence[Opening] = ()
 
 
 Replay = Callable[[Sequence[Observation]], Sequence[Mark]]
@@ -45,6 +58,7 @@ class Trace:
     warn: NDArray[np.float32]
     page: NDArray[np.float32]
     phases: NDArray[np.int8]  # index into PHASES, −1 where the candidate names none
+    opened: Sequence[Opening] = ()  # what our engine found where a warning or a page opens
 
     @classmethod
     def of(cls, run: str, truth: Truth, steps: Sequence[int], marks: Sequence[Mark]) -> Self:
@@ -55,7 +69,7 @@ class Trace:
         """
         if len(steps) != len(marks):
             raise ValueError(f"a candidate must give one mark a row, got {len(marks)} for {len(steps)} rows of {run}")
-        return cls(
+        trace = cls(
             run=run,
             truth=truth,
             steps=np.array(steps, dtype=np.int32),
@@ -63,6 +77,10 @@ class Trace:
             page=np.array([mark.page for mark in marks], dtype=np.float32),
             phases=np.array([-1 if m.phase is None else PHASES.index(m.phase) for m in marks], dtype=np.int8),
         )
+        begin = {level: set(trace.openings(level).tolist()) for level in ("warn", "page")}
+        found = (opening for mark in marks for opening in mark.found)
+        opened = (o for o in found if o.step in begin["warn"] or (o.is_page and o.step in begin["page"]))
+        return replace(trace, opened=tuple(opened))
 
     def openings(self, level: str, *, threshold: float = 1.0) -> NDArray[np.int32]:
         """Return the steps at which an episode opens: the alarm holds on this row and did not on the row before.

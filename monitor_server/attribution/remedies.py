@@ -162,6 +162,7 @@ NONE_KNOWN: Final = _kinds(
     "router_collapse",
     "sampler_gap",
     "truncation",
+    "unmasked_feedback",
     "zero_rate",
 )
 

@@ -7,6 +7,7 @@ from monitor_server.detection.detectors.advantage_order import AdvantageOrder
 from monitor_server.detection.detectors.all_truncated import AllTruncated
 from monitor_server.detection.detectors.attention_collapse import AttentionCollapse
 from monitor_server.detection.detectors.clip_surge import ClipSurge
+from monitor_server.detection.detectors.constant_likelihood import ConstantLikelihood
 from monitor_server.detection.detectors.control_spike import ControlSpike
 from monitor_server.detection.detectors.control_tokens import ControlTokens
 from monitor_server.detection.detectors.dead_environment import MOVES, DeadEnvironment
@@ -48,6 +49,7 @@ from monitor_server.detection.detectors.stale_responses import StaleResponses
 from monitor_server.detection.detectors.sudden_silence import SuddenSilence
 from monitor_server.detection.detectors.tool_use_collapse import ToolUseCollapse
 from monitor_server.detection.detectors.truncation import Truncation
+from monitor_server.detection.detectors.unmasked_feedback import UnmaskedFeedback
 from monitor_server.detection.detectors.verdict_decline import VerdictDecline
 from monitor_server.detection.detectors.verdict_gap import VerdictGap
 from monitor_server.detection.detectors.zero_rate import ZeroRate
@@ -103,6 +105,8 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "sampler_gap": SamplerGap,
     "zero_rate": ZeroRate,
     "impossible_likelihood": ImpossibleLikelihood,
+    "constant_likelihood": ConstantLikelihood,
+    "unmasked_feedback": UnmaskedFeedback,
     "equal_rewards": EqualRewards,
     "all_truncated": AllTruncated,
 }

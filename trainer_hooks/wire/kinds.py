@@ -49,6 +49,7 @@ ALERT_KINDS: Final = frozenset(
         "sampler_mismatch",
         "tool_use_collapse",
         "truncation",
+        "unmasked_feedback",
         "zero_rate",
     }
 )

@@ -13,7 +13,7 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["DETECTOR_VERSION", "DetectorGroup", "StreamDetector"]
 
-DETECTOR_VERSION = "builtin-12"  # changes with the alarms of any detector; also the id of the built-in calibration
+DETECTOR_VERSION = "builtin-13"  # changes with the alarms of any detector; also the id of the built-in calibration
 ROWS_PER_SELECTION = 64
 
 

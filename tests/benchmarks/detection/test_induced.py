@@ -83,6 +83,17 @@ def test_suite_d_reports_each_half_and_what_did_not_fail(record, capsys):
     assert "onset by row 15: warned within 5 rows" in printed
 
 
+def test_suite_d_counts_the_failed_pairs_of_each_cause_and_names_causes_without_one(record, capsys):
+    """Of the cause that was recorded the open pair did not fail, and the unseen one did."""
+    record(0, 0.6)
+    folder = record(1, 0.1)
+    assert main(["--suite", "d", "--induced", str(folder), "--no-peers"]) == 0
+    printed = capsys.readouterr().out
+    assert "Of 1 of the 1 causes no run with an open seed failed (`grader_random`)" in printed
+    line = next(line for line in printed.splitlines() if line.startswith("grader_random  "))
+    assert line.split() == ["grader_random", "0", "of", "1", "1", "of", "1"]
+
+
 def test_suite_d_counts_the_unseen_seeds_and_lists_them_nowhere(record, capsys):
     """Open pairs and later causes are listed by failure, and each half has its own title."""
     record(0, 0.1)

@@ -1,6 +1,6 @@
 """Leaving one repository out: the choice never reads it, and varying the bounds leaves no trace."""
 
-from benchmarks.detection.leave_one_out import Outcome, Variant, best, scaled
+from benchmarks.detection.leave_one_out import Outcome, Variant, best, left_out_table, scaled
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.detector_parts import mechanisms
 from monitor_server.detection.detectors import run_collapsed
@@ -41,6 +41,23 @@ def test_too_many_false_warnings_outweigh_events():
         LOOSE: [*quiet, *[outcome("a", event=False, warned=True)] * 2, outcome("a", event=True, warned=True)],
     }
     assert best(outcomes, left_out="b") == SHIPPED
+
+
+def test_short_runs_are_also_counted_apart():
+    """Two short negatives, one of them warned, and a long event: each length has a line of runs and of repositories."""
+    warned = frozenset({"reward_fall"})
+    found = [
+        Outcome(repository="a", is_event=False, is_short=True, kinds=warned),
+        Outcome(repository="a", is_event=False, is_short=True),
+        Outcome(repository="b", is_event=True, kinds=warned, in_time=(warned, warned, frozenset())),
+    ]
+    table = left_out_table({SHIPPED: found})
+    lines = {tuple(row[:2]): row[2:] for row in table.rows}
+    assert lines["a", str(SHIPPED)] == ["1 of 2", "0 of 2", "", "", ""]
+    assert lines["b", str(SHIPPED)] == ["", "", "1 of 1", "1 of 1", "0 of 1"]
+    assert [cell[:6] for cell in lines["of them, at most 60 rows", "runs"][:3]] == ["1 of 2", "0 of 2", "0 of 0"]
+    assert [cell[:6] for cell in lines["of them, more than 60 rows", "runs"]][2:] == ["1 of 1", "1 of 1", "0 of 1"]
+    assert lines["of them, at most 60 rows", "by repository"][0].startswith("50.0 %")
 
 
 def test_varied_bounds_are_put_back():

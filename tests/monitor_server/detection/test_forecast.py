@@ -88,7 +88,8 @@ def with_ratios(ratio_of, *, rows=60, signal="ratio/p999"):
     """Return a run that holds its likelihoods, with the ratio that a step has; None leaves it out."""
     run = []
     for step in range(rows):
-        signals = {"entropy/mean": 0.4, "likelihood/correct": -0.4, "reward/mean": 0.5}
+        likelihood = -0.4 - 1e-9 * (step % 2)  # a likelihood that is the same in all digits is itself a mistake
+        signals = {"entropy/mean": 0.4, "likelihood/correct": likelihood, "reward/mean": 0.5}
         ratio = ratio_of(step)
         run.append(Observation(step=step, signals=signals | ({} if ratio is None else {signal: ratio})))
     return run

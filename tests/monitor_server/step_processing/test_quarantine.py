@@ -154,8 +154,10 @@ def test_a_damaged_pace_is_learned_anew(start_collector, scripted, clock, databa
 
 def test_the_phase_of_a_quarantined_run_is_not_known(start_collector, database):
     """No detector sees its steps, so readers are not told that it is healthy; open pages learn it by the stream."""
-    signals = {"entropy/mean": 0.5, "likelihood/correct": -0.4, "reward/mean": 0.5}
-    rows = [{"step": step, "scalars": signals} for step in range(31)]
+    signals = {"entropy/mean": 0.5, "reward/mean": 0.5}
+    rows = [
+        {"step": step, "scalars": signals | {"likelihood/correct": -0.4 - 0.001 * (step % 3)}} for step in range(31)
+    ]
     url = database.engine.url.render_as_string(hide_password=False)
     with serving(Settings(database_url=url, dashboard="", tick_seconds=0.1)) as first:
         run_id = first.run(run="sick", records=rows[:30])

@@ -111,6 +111,7 @@ def by_loops(a: dict) -> dict[str, float]:
             for valid, empty in zip(a["tool_calls_valid"], a["tool_calls_empty"], strict=True)
             for j in range(valid)
         ],
+        "tools/unbroken_frac": [not gaps[i] for i, ks in words.items() if ks and a["tool_calls_valid"][i] > 0],
         "tools/grounded_frac": [
             bool(answers[i]) and answers[i] <= {a["token_ids"][i, k] for k in gaps[i]} - set(a["control_ids"])
             for i in range(responses)
