@@ -214,8 +214,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 _NOTE = """Language models, with the bounds of {calibration} varied: three other rarities, sizes of 1.6 times, and one
 of five detectors switched off, {variants} variants in all. For each repository the variant that is best on the others
-is applied to it. Counts have exact 95 % intervals; shares by repository have those of repositories drawn with replacement.
-Runs of at most {short} rows are part of the choice, and are then also counted apart from the longer ones."""
+is applied to it. Counts have exact 95 % intervals; shares by repository have those of repositories drawn with
+replacement. Runs of at most {short} rows are part of the choice, and are then also counted apart from the longer
+ones."""
 _POPULATIONS: Mapping[str, Callable[[Outcome], bool]] = {
     "all, each left out": lambda outcome: True,  # noqa: ARG005 - of one form with the others
     f"of them, at most {SHORT_ROWS} rows": lambda outcome: outcome.is_short,
