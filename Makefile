@@ -97,10 +97,19 @@ $(VENV)/peers/.installed: requirements/peers.txt
 	@touch $@
 
 RUNS ?= 96
-CORPORA = $(foreach folder,$(CORPUS),--corpus $(folder))
-bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Score detection beside its peers (half an hour, then minutes); CORPUS='folder …' adds logs
-	$(BIN)/python -m benchmarks.detection --suite a --suite b --suite d $(if $(CORPUS),--suite c $(CORPORA)) \
-		--runs $(RUNS) --workers 2 --peers $(VENV)/peers/bin/python --write docs/detection-results.md
+CORPORA = $(addprefix --corpus ,$(CORPUS))
+PAGE := --write docs/detection-results.md
+bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Write docs/detection-results.md, beside the peers too (hours); CORPUS="folder folder" adds suite C
+	$(BIN)/python -m benchmarks.detection --suite a --first 600 --runs 120 --workers 2 --no-peers $(PAGE)
+	$(BIN)/python -m benchmarks.detection --suite a --runs $(RUNS) --workers 2 --peers $(VENV)/peers/bin/python $(PAGE)
+	$(BIN)/python -m benchmarks.detection --suite b --peers $(VENV)/peers/bin/python $(PAGE)
+	$(BIN)/python -m benchmarks.detection --suite d --no-peers $(PAGE)
+ifdef CORPUS
+	$(BIN)/python -m benchmarks.detection --suite c $(CORPORA) --no-peers $(PAGE)
+	$(BIN)/python -m benchmarks.detection.leave_one_out $(CORPORA) --workers 2 $(PAGE)
+	$(BIN)/python -m benchmarks.detection.priors $(CORPORA) $(PAGE)
+	$(BIN)/python -m benchmarks.detection.absolute_bounds $(CORPORA) $(PAGE)
+endif
 
 FIRST ?= 0
 PAIRS ?= 4
@@ -117,7 +126,7 @@ bench-forecast: $(VENV)/.dev ## Fit and score the forecast of a collapse (10 min
 	$(BIN)/python -m benchmarks.detection.forecast likelihood --weights --write docs/forecast-results.md
 	$(if $(CORPUS),$(BIN)/python -m benchmarks.detection.forecast metrics $(CORPORA) --weights --write docs/forecast-results.md)
 
-bench-warranty: $(VENV)/.dev ## Simulate fleets under a warranty (15 minutes); CORPUS='folder …' adds logs
+bench-warranty: $(VENV)/.dev ## Simulate fleets under a budget of false pages (15 minutes); CORPUS="folder folder" adds logs
 	$(BIN)/python -m benchmarks.detection.warranty --suite a --suite b $(CORPORA) \
 		--write docs/warranty-results.md
 
