@@ -11,10 +11,9 @@ import argparse
 import itertools
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,38 +26,15 @@ from benchmarks.detection.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK
 from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.tables import Section, Table, as_text, interval, percent
+from benchmarks.detection.variants import OPTIONAL, RARITIES, SIZES, Variant, scaled
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
-from monitor_server.detection.base_classes.shift import ShiftDetector
-from monitor_server.detection.detector_parts import mechanisms
-from monitor_server.detection.detectors import run_collapsed
-from monitor_server.detection.detectors.reward_loss import RewardLoss
-from monitor_server.detection.detectors.run_collapsed import RunCollapsed
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Severity
-from monitor_server.detection.registry import DETECTORS
-from monitor_server.detection.statistics.departure import Size
 
-__all__ = ["Outcome", "Variant", "best", "left_out_table", "main", "scaled"]
+__all__ = ["Outcome", "best", "left_out_table", "main"]
 
-# Multiples of the shipped bounds. A rarity multiplied by 0 means: no rule by ranks, as before version builtin-8.
-RARITIES, SIZES = (1.0, 10.0, 0.1, 0.0), (1.0, 1.6)
-OPTIONAL = ("", "joint_departure", "reward_fall", "clip_surge", "entropy_explosion", "gradient_explosion")
 MOST_WARNED, MOST_PAGED = 0.08, 0.01  # of the negatives, by repository (issue 17)
 MEASURES = ("warned before", f"warned by +{WARN_SLACK}", f"paged by +{PAGE_SLACK}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """Rarity and sizes as multiples of the shipped values, and the kind of finding that is left out, if any."""
-
-    rarity: float
-    size: float
-    without: str
-
-    def __str__(self) -> str:
-        """Describe it in words."""
-        ranks = f"rarity x {self.rarity:g}" if self.rarity else "no ranks"
-        return f"{ranks}, sizes x {self.size:g}" + (f", no {self.without}" if self.without else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,38 +51,6 @@ class Outcome:
     kinds: frozenset[str] = frozenset()
     paging: frozenset[str] = frozenset()
     in_time: tuple[frozenset[str], ...] = (frozenset(), frozenset(), frozenset())
-
-
-@contextmanager
-def scaled(rarity: float, size: float) -> Iterator[None]:
-    """Vary the bounds of every departure, and of the rules by ranks, inside the context."""
-    shifts = [detector for detector in DETECTORS.values() if issubclass(detector, ShiftDetector)]
-    shipped = {detector: detector.size for detector in shifts}
-    channels, fast = dict(mechanisms.CHANNELS), run_collapsed.FAST
-    rules: tuple[type[RewardLoss | RunCollapsed], ...] = (RewardLoss, RunCollapsed)
-    ranked = {rule: rule.RARITY for rule in rules}
-    try:
-        for detector in shifts:
-            detector.size = _varied(shipped[detector], rarity, size)
-        for name, (mechanism, signal, bounds) in channels.items():
-            mechanisms.CHANNELS[name] = (mechanism, signal, _varied(bounds, rarity, size))
-        run_collapsed.FAST = _varied(fast, rarity, size)
-        for rule, bound in ranked.items():
-            rule.RARITY = bound * rarity
-        yield
-    finally:
-        for detector in shifts:
-            detector.size = shipped[detector]
-        mechanisms.CHANNELS.update(channels)
-        run_collapsed.FAST = fast
-        for rule, bound in ranked.items():
-            rule.RARITY = bound
-
-
-def _varied(bounds: Size, rarity: float, size: float) -> Size:
-    """Return the bounds with their smallest change, absolute and as a factor, and their rarity multiplied."""
-    factor = bounds.factor**size
-    return replace(bounds, least=bounds.least * size, factor=factor, rarity=bounds.rarity * rarity if rarity else 1.0)
 
 
 def best(outcomes: Mapping[Variant, Sequence[Outcome]], *, left_out: str) -> Variant:

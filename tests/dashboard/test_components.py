@@ -170,6 +170,17 @@ def test_the_header_shows_values_that_were_observed_and_dashes_for_the_rest(text
     assert texts(header[5]) == ["warmup", "0 to 4", "healthy", "5 to now"]
 
 
+@pytest.mark.parametrize(("last_step", "severity"), [(7, "warning"), (9, "info")])
+def test_the_header_says_which_share_of_the_ranks_the_newest_incomplete_step_has(last_step, severity, texts):
+    """It is a warning while this step is the newest one; a run whose steps are all complete has no mark."""
+    several = run("a", world_size=8, last_step=last_step)
+    series = {"step/seen_frac": {"signal": "step/seen_frac", "steps": [3, 7], "values": [0.5, 0.75]}}
+    (mark,) = [part for part in run_header(several, [], series)[1].children if "ranks seen" in str(part.children)]
+    assert texts(mark) == ["75% of 8 ranks seen at step 7"]
+    assert tree(mark)["props"]["data-severity"] == severity
+    assert not any("ranks seen" in text for text in texts(run_header(several, [], {})[1]))
+
+
 @pytest.mark.parametrize(
     ("status", "phase", "steps"),
     [

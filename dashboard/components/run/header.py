@@ -11,7 +11,10 @@ from dashboard.components.forecast import forecast_parts
 from dashboard.components.small_elements import badge, number, since
 from dashboard.ids import run as run_ids
 
-__all__ = ["gone_header", "run_header"]
+__all__ = ["SEEN_SHARE", "gone_header", "run_header"]
+
+# Held by the steps that were processed without all ranks.
+SEEN_SHARE: Final = "step/seen_frac"
 
 VITALS: Final = (
     ("likelihood/correct", "likelihood, correct"),
@@ -55,6 +58,7 @@ def run_header(
                 html.H1(shown_name(run)),
                 badge("phase", run["phase"]),
                 badge("status", run["status"]),
+                *_incomplete(run, series),
                 *(html.Span(tag, className="tag") for tag in run.get("tags") or []),
                 *([html.Span("archived", className="tag")] if run.get("archived") else []),
             ],
@@ -91,6 +95,19 @@ def _timeline(phases: Sequence[PhaseItem], *, newest_step: str | int | None) -> 
         [_span(span, newest_step) for span in earlier], className="timeline", **{"aria-label": "earlier phases"}
     )
     return [shown, html.Details([html.Summary(f"{len(earlier)} earlier phases"), spans])]
+
+
+def _incomplete(run: RunItem, series: Mapping[str, SeriesItem]) -> list[Component]:
+    """Return a mark with the share of the ranks in the newest step that was processed without all of them, if any."""
+    held = series.get(SEEN_SHARE)
+    if held is None:
+        return []
+    step, share = held["steps"][-1], held["values"][-1]
+    is_newest = step == run.get("last_step")
+    text = f"{share:.0%} of {run['world_size']} ranks seen at step {step}"
+    mark = badge("severity", "warning" if is_newest else "info", text=text)
+    mark.title = "Values of this step are those of the ranks that were seen, and an alarm there needs more strength."
+    return [mark]
 
 
 def _facts(run: RunItem) -> list[tuple[str, object]]:

@@ -28,7 +28,7 @@ from dashboard.components.alert.trainer_actions import action_list
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.rules.states import rule_states
-from dashboard.components.run.header import gone_header, run_header
+from dashboard.components.run.header import SEEN_SHARE, gone_header, run_header
 from dashboard.components.run.labels import notes_properties, run_labels
 from dashboard.components.run.workspace import (
     left_out_text,
@@ -273,7 +273,7 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view:
             asyncio.gather(
                 api.runs.get(run_id),
                 read_zoomed(api, run_id, plain, view, points),
-                api.runs.series(run_id, [SUMMED_SIGNAL]),
+                api.runs.series(run_id, [SUMMED_SIGNAL, SEEN_SHARE]),
                 api.runs.expected_ranges(run_id, plain),
             ),
             asyncio.gather(
@@ -287,8 +287,8 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view:
             asyncio.gather(api.runs.judgements(run_id), api.runs.warranty(run_id)),
         )
     run, series, summed, expected = drawn
-    sums = {name: _sum_points(held, points, view) for name, held in summed.items()}
-    return _RunPageData(run, series | sums, expected, *happened, *judged, view)
+    more = {name: held if name == SEEN_SHARE else _sum_points(held, points, view) for name, held in summed.items()}
+    return _RunPageData(run, series | more, expected, *happened, *judged, view)
 
 
 def _sum_points(series: SeriesItem, points: int, view: PanelView) -> SeriesItem:
