@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 import urllib3
 
-from benchmarks.ingest import NAMES, STEPS_PER_BATCH, process
+from benchmarks.healthy_signals import healthy_levels
+from benchmarks.ingest import SIGNALS as SENT_SIGNALS
+from benchmarks.ingest import STEPS_PER_BATCH, process
 from benchmarks.service.charts import fill, listener
 from benchmarks.service.core import Core
 from benchmarks.service.databases import NewDatabase
@@ -77,7 +79,7 @@ def _watched(url: str, status: Path) -> Iterator[tuple[list[float], list[int]]]:
     """Send batches of another project until the block ends; yield how long each waited, and the memory meanwhile."""
     waits: list[float] = []
     sizes: list[int] = []
-    stop, scalars = threading.Event(), dict.fromkeys(NAMES, 0.5)
+    stop, scalars = threading.Event(), healthy_levels(SENT_SIGNALS)
 
     def send() -> None:
         with urllib3.PoolManager(retries=False) as pool:
