@@ -22,6 +22,7 @@ from trainer_hooks.delivery import (
 )
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.probes.paired import Paired
+from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.recording.action_requests import RequestReceiver
 from trainer_hooks.recording.batches import BatchBuilder
 from trainer_hooks.recording.health import RunHealth
@@ -183,6 +184,7 @@ class Monitor:
         data_version: str | None = None,
         policy_version: int | None = None,
         paired: Sequence[Paired] = (),
+        recomputed: Sequence[Recomputed] = (),
         actions: Sequence[ActionReport] = (),
     ) -> None:
         """Log the measurements of one optimiser step. Copies them, returns at once and never raises.
@@ -202,6 +204,7 @@ class Monitor:
             data_version: Name of the data, which changes with the curriculum.
             policy_version: Updates applied to the policy that produced these numbers.
             paired: Tokens scored before and after the step's update (`trainer_hooks.probes.rescoring`).
+            recomputed: Reported numbers beside the same numbers computed again (`trainer_hooks.probes.recomputation`).
             actions: The actions that were taken about alerts after this step; the adapters set them.
         """
         if self._is_silent:
@@ -214,7 +217,7 @@ class Monitor:
             if grad_norm is not None:
                 given["grad/norm"] = grad_norm
             now = self._clock()
-            numbers, tokens, changes = self._reader.read(given, rollouts, paired, now)
+            numbers, tokens, changes = self._reader.read(given, rollouts, [*paired, *recomputed], now)
             seconds = self._blocking_seconds
             reports = self._requests.take_reports(actions)
             self._queue.put(

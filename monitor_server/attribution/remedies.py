@@ -152,6 +152,7 @@ NONE_KNOWN: Final = _kinds(
     "frozen_ratio",
     "garbled_text",
     "impossible_likelihood",
+    "instrument_gap",
     "joint_departure",
     "length_collapse",
     "length_explosion",

@@ -20,6 +20,7 @@ from monitor_server.detection.detectors.garbled_text import GarbledText
 from monitor_server.detection.detectors.gradient_explosion import GradientExplosion
 from monitor_server.detection.detectors.gradient_spike import GradientSpike
 from monitor_server.detection.detectors.impossible_likelihood import ImpossibleLikelihood
+from monitor_server.detection.detectors.instrument_gap import InstrumentGap
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.detectors.kl_runaway import KlRunaway
 from monitor_server.detection.detectors.length_fall import LengthFall
@@ -109,6 +110,7 @@ DETECTORS: dict[str, type[StreamDetector]] = {
     "unmasked_feedback": UnmaskedFeedback,
     "equal_rewards": EqualRewards,
     "all_truncated": AllTruncated,
+    "instrument_gap": InstrumentGap,
 }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from trainer_hooks.delivery.drop_counter import DROPPED_RECORD_REASONS
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import NAMES
-from trainer_hooks.signals.families import paired
+from trainer_hooks.signals.families import instrument, paired
 
 DOCS = Path(__file__).parents[2] / "docs"
 OWN = {
@@ -42,6 +42,11 @@ def test_every_signal_is_documented_and_nothing_else():
 def test_what_a_probe_gives_is_documented():
     """The signals of scores before and after an update, likewise."""
     assert sorted(documented("From scores before and after an update")) == sorted(paired.NAMES)
+
+
+def test_what_is_computed_again_is_documented():
+    """The signals of numbers that are computed again, likewise."""
+    assert sorted(documented("From numbers that are computed again")) == sorted(instrument.NAMES)
 
 
 def test_our_own_signals_are_documented():

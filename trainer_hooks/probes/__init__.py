@@ -1,1 +1,1 @@
-"""Paired re-scoring: the same tokens scored before and after an update."""
+"""Passes of the model beside training: scores before and after an update, and numbers that are computed again."""

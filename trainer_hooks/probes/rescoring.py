@@ -4,14 +4,12 @@ At every n-th step this costs one forward pass of the responses after the update
 does not have their scores anyway.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-import torch
-from torch import Tensor, distributed
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch import Tensor
 
+from trainer_hooks.probes.forward_pass import without_trace
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.ranks.participation import Unanimity
 
@@ -95,34 +93,5 @@ class PairedProbe:
 
 
 def _score(score: Scorer) -> tuple[Tensor, Tensor | None]:
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-    with torch.no_grad(), torch.random.fork_rng(devices), _resharding():
+    with without_trace():
         return score()
-
-
-@contextmanager
-def _resharding() -> Iterator[None]:
-    """Make every FSDP module that is called in this context gather its weights anew at its next call.
-
-    The outermost module keeps its weights gathered after a forward pass, for the backward pass that FSDP expects. After
-    a forward pass without a backward pass, an update would change only the shards, and the next forward pass, also of
-    training itself, would use the old weights.
-    """
-    if not (distributed.is_available() and distributed.is_initialized()):
-        yield
-        return
-    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel  # noqa: PLC0415 - the import takes half a second and few need it
-
-    called: list[Any] = []
-    handle_of_hook = register_module_forward_pre_hook(lambda module, _: called.append(module))
-    try:
-        yield
-    finally:
-        handle_of_hook.remove()
-        for module in called:
-            if isinstance(module, FSDPModule):
-                module.reshard()
-            elif isinstance(module, FullyShardedDataParallel):
-                handle = module._handle  # noqa: SLF001 - FSDP1 has no public name for it
-                if handle is not None:
-                    handle.reshard(True)

@@ -14,11 +14,13 @@ from trainer_hooks.arrays.copies import Copies, CopyPool
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.probes.paired import Paired
+from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.recording.responses.candidates import gather_candidates
 from trainer_hooks.recording.responses.selection import Candidates, SamplingInterval
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals import FamiliarTokens, Reduced, fetch, reduce
 from trainer_hooks.signals.action_tokens.tokens import ActionTokens
+from trainer_hooks.signals.families import instrument
 from trainer_hooks.signals.families import paired as paired_family
 from trainer_hooks.signals.summary_builders import PendingSummary
 from trainer_hooks.text_safety import describe_error, describe_object
@@ -53,7 +55,7 @@ class InputReader:
         self,
         scalars: dict[str, SupportsFloat],
         rollouts: Rollouts | Mapping[str, Any] | None,
-        paired: Sequence[Paired],
+        scored: Sequence[Paired | Recomputed],
         now: float,
     ) -> tuple[dict[str, float], Tokens | None, Changes]:
         """Read a step. Arrays on a device are reduced there, and then fetched with one copy.
@@ -61,12 +63,11 @@ class InputReader:
         Args:
             scalars: Numbers, or tensors of one element; this dictionary belongs to the reader.
             rollouts: The step's rollouts, or the arguments of `Rollouts`.
-            paired: Scores before and after the update.
+            scored: Scores before and after the update, and scores that were computed again.
             now: Seconds since the epoch.
 
         Returns:
-            The numbers, the tokens as given or reduced, and the changes over the update in the form of
-            `Reduced.pending`.
+            The numbers, the tokens as given or reduced, and the signals of the scores in the form of `Reduced.pending`.
         """
         # Mostly the scalars are floats and the arrays are in memory. Training has filled the processor's caches since
         # the last step, so every call costs; this path makes as few as possible.
@@ -88,21 +89,21 @@ class InputReader:
             except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
                 self._drops.count_error(error)
         reduced = tokens if type(tokens) is Reduced else None
-        if not (waiting or reduced or paired):
+        if not (waiting or reduced or scored):
             return numbers, tokens, ()
         try:
             changes: list[tuple[str, PendingSummary]]
-            changes = [("", check) for scores in paired for check in scores.library.deferred_checks]
-            changes += [change for scores in paired for change in paired_family.compute(scores).items()]
+            changes = [("", check) for scores in scored for check in scores.library.deferred_checks]
+            changes += [change for scores in scored for change in _compute(scores).items()]
             alone = [Pending((value.reshape(()),), float) for value in waiting.values()]
             parts = [*alone, *(part for _, part in changes), *(reduced.parts if reduced else ())]
-            fetched = iter(fetch(_find_device([reduced, *paired], waiting), parts))
+            fetched = iter(fetch(_find_device([reduced, *scored], waiting), parts))
             numbers |= {name: next(fetched).numbers[0] for name in waiting}
             changes = [(name, next(fetched)) for name, _ in changes]
             return numbers, reduced.replace_parts(list(fetched)) if reduced else tokens, changes
         except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
             self._drops.count_error(error)
-        found = self.read({**waiting}, None, (), now)[0] if waiting and (reduced or paired) else {}
+        found = self.read({**waiting}, None, (), now)[0] if waiting and (reduced or scored) else {}
         return numbers | found, None if reduced else tokens, ()
 
     def read_numbers(self, scalars: Mapping[str, SupportsFloat]) -> dict[str, float]:
@@ -160,7 +161,11 @@ def _own_copy(tensor: Any) -> Any:  # noqa: ANN401 - torch may not be installed
     return tensor.to_local()
 
 
-def _find_device(arrays: Iterable[Reduced | Paired | None], waiting: Mapping[str, Array]) -> ArrayLibrary:
+def _compute(scores: Paired | Recomputed) -> dict[str, PendingSummary]:
+    return paired_family.compute(scores) if isinstance(scores, Paired) else instrument.compute(scores)
+
+
+def _find_device(arrays: Iterable[Reduced | Paired | Recomputed | None], waiting: Mapping[str, Array]) -> ArrayLibrary:
     """Return the device that holds any of them, or else the host."""
     libraries = [*(item.library for item in arrays if item is not None), *map(library_of, waiting.values())]
     return next((library for library in libraries if not library.is_host), HOST)

@@ -21,6 +21,7 @@ from trainer_hooks.recording.usable_fields import UsableFields
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import FamiliarTokens, Reduced, finish_summaries, reduce
+from trainer_hooks.signals.families.paired import NAMES as PAIRED_NAMES
 from trainer_hooks.text_safety import describe_object
 from trainer_hooks.wire import LARGEST_INTEGER, ActionReport, Capability, Extreme, Moments, Record, Summary, encode
 
@@ -134,7 +135,7 @@ class RecordBuilder:
             responses=sampled.encoded,
         )
         version = max(version_of_record(record), sampled.schema_version)
-        is_paired = bool(changes) or "entropy/paired_delta" in numbers
+        is_paired = "entropy/paired_delta" in numbers or any(name in PAIRED_NAMES for name, _ in changes)
         capability: Capability = "L4" if is_paired else "L1" if reduced is None else reduced.capability
         return EncodedRecord(attempt, encode(record), version, capability)
 

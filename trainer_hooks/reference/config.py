@@ -102,6 +102,10 @@ class Config:
     decompose_every: int = _option(
         0, "steps between decompositions of the updates by their causes, in a single process; 0: none"
     )
+    recompute_every: int = _option(
+        0, "steps between recomputations of the numbers of a few responses by other code, before the updates; 0: none"
+    )
+    recompute_responses: int = _option(2, "responses of a process that are recomputed at a time")
     # The environment.
     world_seed: int = _option(12345, "seed of the facts")
     entities: int = _option(96, "entities in the environment")
@@ -312,9 +316,9 @@ _POSITIVE = (
     "steps lr critic_lr questions_per_step minibatches epochs temperature top_p clip group_size max_actions width "
     "layers threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context thought_choices "
     "wrong_thought_factor covariance_share fork_steps fork_questions protocol_lr heads entities train_questions "
-    "warm_steps warm_lr"
+    "warm_steps warm_lr recompute_responses"
 )
 _NOT_NEGATIVE = (
     "lambda_ target_entropy kl entropy_bonus weight_decay held_out max_grad_norm lr_warmup probe_every decompose_every "
-    "checkpoint_every max_rollbacks protocol_steps thought_words"
+    "checkpoint_every max_rollbacks protocol_steps thought_words recompute_every"
 )

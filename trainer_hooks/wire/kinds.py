@@ -25,6 +25,7 @@ ALERT_KINDS: Final = frozenset(
         "garbled_text",
         "gradient_explosion",
         "impossible_likelihood",
+        "instrument_gap",
         "joint_departure",
         "kl_runaway",
         "learning_rate_rise",

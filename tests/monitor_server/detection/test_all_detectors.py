@@ -28,6 +28,9 @@ AT_REST = {
     "displacement/cross": 0.0,
     "mismatch/ratio": 1.0,
     "mismatch/logprob_abs": 0.01,
+    "instrument/logprob_abs": 1e-3,
+    "instrument/entropy_abs": 1e-3,
+    "instrument/mask_frac": 0.0,
 }
 LIKELIHOODS = [name for name in SIGNALS if name.startswith("likelihood/")]
 every_subject = pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS.keys())

@@ -35,11 +35,11 @@ def shard_1(module):
     return FullyShardedDataParallel(module, device_id=torch.device("cpu"), use_orig_params=True)
 
 
-def sharded(model, shard=shard_2):
+def sharded(model, shard=shard_2, dropout=0.1):
     """Shard each layer and the rest of a model that draws random numbers."""
     layers = model.model.layers
     for index in range(len(layers)):
-        layers[index].self_attn.attention_dropout = 0.1
+        layers[index].self_attn.attention_dropout = dropout
         if shard is not DistributedDataParallel:
             layers[index] = shard(layers[index])
     return shard(model)
@@ -94,8 +94,10 @@ def said(prompts, trainer):
     return {"prompt_ids": ids, "completion_ids": responses, "logprobs": [[-3.6] * 6 for _ in prompts]}
 
 
-def grpo(folder, callbacks):
+def grpo(folder, callbacks, dropout=0.1):
     """Train TRL with two passes over each rollout."""
+    # Accelerate shards on accelerators alone.
+    Accelerator.prepare_model = lambda _, model, **__: sharded(model, dropout=dropout)
     trainer = tiny_trl.trainer(
         folder,
         callbacks,
@@ -113,8 +115,6 @@ def main(folder):
     """Train in each way, once alone and once watched."""
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
-    # Accelerate shards on accelerators alone.
-    Accelerator.prepare_model = lambda _, model, **__: sharded(model)
     off, connect = trainer_hooks.NullMonitor, trainer_hooks.connect
 
     def half(run):
@@ -131,6 +131,14 @@ def main(folder):
             grpo(folder, []),
             grpo(folder, [VitalsCallback(half("half TRL"), probe_every=2)]),
             grpo(folder, [VitalsCallback(run="TRL", probe_every=2)]),
+        ],
+        "recomputed TRL": [
+            grpo(folder, callbacks, dropout=0.0)
+            for callbacks in (
+                [],
+                [VitalsCallback(half("half recomputed"), recompute_every=2)],
+                [VitalsCallback(run="recomputed", recompute_every=2)],
+            )
         ],
     }
     (folder / f"rank{distributed.get_rank()}.json").write_text(json.dumps(found))

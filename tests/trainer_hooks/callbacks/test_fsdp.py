@@ -35,5 +35,12 @@ def test_a_model_of_several_ranks_is_scored_again_by_all_or_by_none_and_ends_the
         assert sorted(received) == [(step, rank) for step in range(1, 5) for rank in range(ranks)]
         levels = {batch.capability for batch in collector.batches if batch.run == name}
         assert ("L4" in levels) == (ranks == 2), name
+    gaps = {
+        (run, record.step, rank): record.summaries["instrument/logprob_abs"].value()
+        for run, rank, record in records
+        if "instrument/logprob_abs" in record.summaries
+    }
+    assert gaps.keys() == {("recomputed", 4, 0), ("recomputed", 4, 1)}
+    assert all(gap < 0.05 for gap in gaps.values()), gaps  # TRL computes in bfloat16 here
     for name in ("FSDP1", "FSDP2", "DDP"):
         assert {record.step for run, _, record in records if run == name and PAIRED & record.summaries.keys()} == {4}

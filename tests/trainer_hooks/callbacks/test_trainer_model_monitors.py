@@ -51,7 +51,9 @@ def test_a_grpo_run_of_a_mixture_of_experts_is_looked_into(callback, tmp_path, c
 
 
 @pytest.mark.parametrize(
-    "options", [{"model_monitors": ModelMonitors(every=1)}, {"probe_every": 1}], ids=["model_monitors", "probe"]
+    "options",
+    [{"model_monitors": ModelMonitors(every=1)}, {"probe_every": 1}, {"recompute_every": 1}],
+    ids=["model_monitors", "probe", "recomputation"],
 )
 def test_a_callback_that_measures_can_be_pickled_at_any_moment_and_holds_no_model(options, tmp_path, connect):
     """A script that pickles the callbacks of a trainer pickles this one too, in the middle of a step as well."""

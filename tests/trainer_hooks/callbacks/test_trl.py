@@ -804,3 +804,101 @@ def test_two_processes_stream_their_shards_and_end_with_the_same_weights(tmp_pat
     rewards = [signals["reward/mean"] for signals in steps().values()]
     logged = [float(reward) for reward in watched[0].split("[")[1].rstrip("]").split(",")]
     assert rewards[::2] == pytest.approx(logged, abs=1e-6)
+
+
+@needs_entropies
+@pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
+def test_what_trl_reports_is_found_again(options, tmp_path, connect, collector):
+    """Two of TRL's responses are computed again at every second step: the gap is rounding, and no weight changes."""
+    options = options | {"temperature": 0.7, "max_steps": 4, "bf16": False}
+    monitor = connect()
+    watched = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor, recompute_every=2)], **options)
+    watched.train()
+    assert monitor.flush(PATIENCE_SECONDS)
+    found = [
+        {name: summary.value() for name, summary in record.summaries.items() if name.startswith("instrument/")}
+        for record in collector.records
+    ]
+    assert [bool(names) for names in found] == [False, True] * 2
+    for gaps in found[1::2]:
+        assert 0 <= gaps["instrument/logprob_abs"] <= gaps["instrument/logprob_max"] < 1e-4
+        assert gaps["instrument/entropy_abs"] < 1e-4
+        assert gaps["instrument/mask_frac"] == 0
+    assert not any("hooks/internal_errors" in record.summaries for record in collector.records)
+    generators = torch.get_rng_state(), random.getstate()
+    alone = tiny_trl.trainer(tmp_path, **options)
+    alone.train()
+    assert tiny_trl.weights(watched) == tiny_trl.weights(alone)
+    assert torch.equal(generators[0], torch.get_rng_state())
+    assert generators[1] == random.getstate()
+
+
+class WrongTemperature(GRPOTrainer):
+    """A trainer whose scorer reports numbers of another temperature than the one that it samples at."""
+
+    def _get_per_token_logps_and_entropies(self, *args, **kwargs):
+        logprobs, entropies, *rest = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        return 0.5 * logprobs, entropies, *rest
+
+
+class StaleScores(GRPOTrainer):
+    """A trainer that scores with the weights that it began with, and takes only the gradients from the new ones."""
+
+    def _get_per_token_logps_and_entropies(self, model, *args, **kwargs):
+        self._first = getattr(self, "_first", None) or copy.deepcopy(model)
+        logprobs, *rest = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        with torch.no_grad():
+            stale = super()._get_per_token_logps_and_entropies(self._first, *args, **kwargs)[0]
+        return stale + logprobs - logprobs.detach(), *rest
+
+
+class ShiftedMask(GRPOTrainer):
+    """A trainer whose mask of a response begins one token late."""
+
+    def _generate_and_score_completions(self, inputs):
+        batch = super()._generate_and_score_completions(inputs)
+        batch["completion_mask"] = batch["completion_mask"].roll(1, dims=1)
+        batch["completion_mask"][:, 0] = 0
+        return batch
+
+
+@needs_entropies
+@pytest.mark.parametrize(
+    ("kind", "signal"),
+    [
+        (WrongTemperature, "instrument/logprob_abs"),
+        (StaleScores, "instrument/logprob_abs"),
+        (ShiftedMask, "instrument/mask_frac"),
+    ],
+)
+def test_a_trainer_that_reports_wrong_numbers_is_found(kind, signal, tmp_path, connect, collector):
+    """Wrong temperature, stale weights and a shifted mask are each far beyond rounding."""
+    monitor = connect()
+    callback = VitalsCallback(monitor, recompute_every=2, recompute_responses=4)
+    tiny_trl.trainer(tmp_path, [callback], kind=kind, learning_rate=0.1).train()
+    assert monitor.flush(PATIENCE_SECONDS)
+    gaps = [record.summaries[signal].value() for record in collector.records if record.step % 2 == 0]
+    assert all(gap > 0.05 for gap in gaps)
+
+
+@needs_entropies
+def test_dropout_makes_the_numbers_of_trl_not_observed(tmp_path, connect, collector):
+    """With attention dropout the numbers are those of one draw, so no gap is reported."""
+
+    def with_dropout(folder):
+        model = tiny_trl.model(folder)
+        for layer in model.model.layers:
+            layer.self_attn.attention_dropout = 0.5
+        return model
+
+    monitor = connect()
+    callback = VitalsCallback(monitor, recompute_every=1)
+    tiny_trl.trainer(tmp_path, [callback], model_of=with_dropout).train()
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert not [name for record in collector.records for name in record.summaries if name.startswith("instrument/")]
+
+
+def test_an_interval_of_recomputation_below_zero_is_refused():
+    """The error is raised before training begins."""
+    with pytest.raises(ValueError, match="every must be at least 1, got -1"):
+        VitalsCallback(recompute_every=-1)

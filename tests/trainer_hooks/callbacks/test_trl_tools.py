@@ -177,6 +177,32 @@ def test_what_a_tool_answers_is_no_action(watched):
     assert signals["reward/correct_frac"] == 3 / 4
 
 
+@pytest.mark.parametrize("kind", [{"tools": [multiply]}, {"environment_factory": Calculator}])
+def test_the_mask_of_trl_is_the_one_that_the_chat_template_gives(kind, tmp_path, connect, steps):
+    """Turns that the template begins after a tool's answer are the policy's, in TRL's mask and by the tokens alone."""
+    monitor = connect()
+    train(tmp_path, VitalsCallback(monitor, recompute_every=1, recompute_responses=4), **kind)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert steps()[1]["instrument/mask_frac"] == 0
+    assert steps()[1]["instrument/logprob_abs"] < 0.05
+
+
+def test_feedback_that_trl_counts_as_the_policys_is_found(tmp_path, connect, steps, monkeypatch):
+    """With a mask that leaves no feedback out, the share of wrong tokens is that of the feedback."""
+    whole = Scripted._generate_and_score_completions
+
+    def without_tool_mask(trainer, inputs):
+        batch = whole(trainer, inputs)
+        batch["tool_mask"] = batch["tool_mask"] | 1
+        return batch
+
+    monkeypatch.setattr(Scripted, "_generate_and_score_completions", without_tool_mask)
+    monitor = connect()
+    train(tmp_path, VitalsCallback(monitor, recompute_every=1, recompute_responses=4), tools=[multiply])
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert steps()[1]["instrument/mask_frac"] > 0.1
+
+
 def test_a_tool_run_is_announced_at_level_l3(tmp_path, connect, collector):
     """The first record of a run with tools has level L3."""
     monitor = connect()

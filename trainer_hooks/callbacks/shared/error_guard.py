@@ -31,8 +31,12 @@ class Guard:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
+        self.count(error)
+        return True
+
+    def count(self, error: Exception) -> None:
+        """Count an error that was caught elsewhere, as if it had been raised in the block."""
         if isinstance(error, RolloutsError):
             self._drops.count("rollouts", f"rollouts were left out: {error}")
         else:
             self._drops.count_error(error)
-        return True

@@ -9,6 +9,7 @@ from trainer_hooks.callbacks.shared.hf_trainer.callback import StreamingCallback
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.trl.capture import RolloutCapture
 from trainer_hooks.model_monitors import ModelMonitors
+from trainer_hooks.probes.recomputation import RecomputationProbe
 from trainer_hooks.probes.rescoring import PairedProbe
 
 __all__ = ["VitalsCallback"]
@@ -46,10 +47,16 @@ class VitalsCallback(StreamingCallback):
             the trainer, on every rank, and returns the arguments of
             `trainer_hooks.probes.rescoring.PairedProbe.note`. It costs two forward passes of these responses, or one
             where it returns ``before``.
+        recompute_every: At every n-th step, compute log-probabilities, entropies and mask of a few responses again
+            without TRL's scorer, before the update, and send how far TRL's numbers are from them
+            (``instrument/…``). It costs a forward pass of these responses without gradients; 0 is off. Under FSDP,
+            ZeRO-3 and DDP that pass is collective like that of ``probe_every``.
+        recompute_responses: Most responses of a rank that are computed again at a time.
         model_monitors: Measures the model at every n-th step, on rank 0; off unless given.
 
     Raises:
         ConfigurationError: If both a monitor and a policy are given, or the policy asks for a rollback.
+        ValueError: If an interval or a number of responses is too small.
     """
 
     library = "trl"
@@ -68,6 +75,8 @@ class VitalsCallback(StreamingCallback):
         control_ids: Sequence[int] | None = None,
         probe_every: int | None = None,
         reserved: Callable[[Any], Mapping[str, Any]] | None = None,
+        recompute_every: int = 0,
+        recompute_responses: int = 2,
         model_monitors: ModelMonitors | None = None,
     ) -> None:
         super().__init__(
@@ -84,6 +93,9 @@ class VitalsCallback(StreamingCallback):
         self._control_ids = control_ids
         self._probe = PairedProbe(probe_every) if probe_every else None
         self._reserved = reserved
+        self._recomputation = (
+            RecomputationProbe(recompute_every, responses=recompute_responses) if recompute_every else None
+        )
 
     def create_capture(self, trainer: Any, *, texts: bool) -> StepCapture:
         """Create the object that reads this trainer's steps; a trainer without rollouts has only metrics."""
@@ -95,4 +107,5 @@ class VitalsCallback(StreamingCallback):
             control_ids=self._control_ids,
             probe=self._probe,
             reserved=self._reserved,
+            recomputation=self._recomputation,
         )

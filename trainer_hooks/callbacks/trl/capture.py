@@ -19,7 +19,10 @@ from trainer_hooks.callbacks.shared.microbatches import concatenate_arrays
 from trainer_hooks.callbacks.shared.naming import TRL
 from trainer_hooks.callbacks.trl.labels import ResponseLabels
 from trainer_hooks.callbacks.trl.metrics import StepMetrics
+from trainer_hooks.callbacks.trl.recomputed_responses import PendingRecomputation
 from trainer_hooks.probes.paired import Paired
+from trainer_hooks.probes.recomputation import RecomputationProbe
+from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.probes.rescoring import PairedProbe, Scorer
 
 __all__ = ["RolloutCapture"]
@@ -43,6 +46,7 @@ class RolloutCapture(StepCapture):
         probe: Scores one microbatch again after the update.
         reserved: Takes the trainer, and returns the arguments of `PairedProbe.note` for responses held out from the
             update.
+        recomputation: Computes the numbers of a few responses again before the update.
     """
 
     names = TRL
@@ -58,6 +62,7 @@ class RolloutCapture(StepCapture):
         texts: bool = False,
         probe: PairedProbe | None = None,
         reserved: Callable[[Any], Mapping[str, Any]] | None = None,
+        recomputation: RecomputationProbe | None = None,
     ) -> None:
         super().__init__(trainer, guard)
         self._labels = ResponseLabels(trainer, correct)
@@ -67,6 +72,7 @@ class RolloutCapture(StepCapture):
         self._decode: Callable[[list[int]], str] | None = None
         self._probe = probe
         self._reserved = reserved
+        self._recomputation = PendingRecomputation(trainer, recomputation, guard)
         self._probe_scorer: Scorer | None = None  # scores the microbatch in the loss again, where that is due
         # Whether updates lie between the policy that sampled and this one; otherwise ratios are 1 by construction.
         self._is_off_policy = False
@@ -98,6 +104,7 @@ class RolloutCapture(StepCapture):
         self._probe_scorer = None
         if self._probe is not None:
             self._probe.forget()
+        self._recomputation.forget()
         self._is_off_policy = False
         self._metrics.begin_step()
 
@@ -109,10 +116,15 @@ class RolloutCapture(StepCapture):
         """Score the held-out responses if this step is due, which is the same on every rank."""
         if self._probe is not None and self._reserved is not None and self._probe.is_due(self._step):
             self._probe.note(**self._reserved(self._trainer))
+        self._recomputation.before_update()
 
     def paired_scores(self) -> list[Paired]:
         """Score the first microbatch and the held-out responses again, if this step is due."""
         return self._probe.after_update() if self._probe is not None else []
+
+    def recomputed_scores(self) -> list[Recomputed]:
+        """Return the numbers of a few responses beside the same ones computed again, if this step is due."""
+        return self._recomputation.after_step()
 
     def logged_numbers(self, logs: Mapping[str, object]) -> dict[str, float]:
         """Return what is logged except TRL's own metrics, which are read at each step, before TRL averages them."""
@@ -211,7 +223,7 @@ class RolloutCapture(StepCapture):
             finally:
                 self._is_in_loss = False
             with self._guard:
-                self._add_microbatch(inputs)
+                self._add_microbatch(model, inputs)
             return result
 
         return loss
@@ -228,7 +240,7 @@ class RolloutCapture(StepCapture):
             gaps = ((table * batch["completion_mask"]).sum(dim=2) - batch["old_logps"]).abs().amax(dim=1)
             batch[OLD] = table.index_select(0, gaps.argmin(dim=0, keepdim=True))[0]
 
-    def _add_microbatch(self, inputs: Mapping[str, Any]) -> None:
+    def _add_microbatch(self, model: Any, inputs: Mapping[str, Any]) -> None:
         if "completion_mask" not in inputs:  # TRL's trainers without rollouts have metrics alone
             return
         mask = inputs["completion_mask"]
@@ -255,6 +267,11 @@ class RolloutCapture(StepCapture):
         }
         if self._probe is not None and self._probe_scorer is not None and self._logprobs is not None:
             self._note_for_probe(self._probe, self._probe_scorer, (self._logprobs, self._entropies), inputs)
+        if not self._microbatches:
+            fresh_old = None if is_stale else old
+            self._recomputation.note(
+                self._step, model, inputs, scores=(self._logprobs, self._entropies), mask=mask, old=fresh_old
+            )
         self._logprobs = self._entropies = self._probe_scorer = None
         self._microbatches.append({name: array.detach() for name, array in arrays.items() if array is not None})
 

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 
+from trainer_hooks.probes.expected_mask import TurnGrammar
 from trainer_hooks.reference.builtin_task.episode import FactsEpisode
 from trainer_hooks.reference.builtin_task.facts import Facts, Question, Vocabulary
 from trainer_hooks.reference.config import Config
@@ -30,6 +31,12 @@ class FactsEnvironment:
         self.questions = [self.facts.question(draw) for _ in range(config.train_questions)]
         self.control_ids = [words.mark[tag] for tag in TAGS]
         self.texts = words.texts
+        # Derived from the tokens alone, to check the mask that the sampler makes; no other environment has it.
+        self.turn_grammar = TurnGrammar(
+            ends=frozenset({words.mark["</search>"], words.mark["</answer>"]}),
+            resumes=(words.mark["</info>"],),
+            longest_turn=config.max_action_tokens,
+        )
         self._rules = (config.max_actions, config.max_action_tokens, config.retry)
 
     def held_out(self, draw: random.Random, count: int) -> list[Question]:

@@ -19,6 +19,7 @@ CHANGEABLE_OF_RUN = {
 CHANGEABLE_OF_PROCESS = {
     "resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads", "device", "texts",
     "retriever", "tool_timeout", "lld_epsilon", "probe_every", "probe_optimiser", "probe_sweep", "decompose_every",
+    "recompute_every", "recompute_responses",
 }  # fmt: skip
 """Settings that may differ between the run that wrote a checkpoint and the one that goes on from it."""
 

@@ -123,6 +123,7 @@ class Loop:
                 vocabulary=getattr(self.trainer.environment, "texts", None),
             ),
             grad_norm=result.grad_norm if self.ranks.rank == 0 else None,
+            recomputed=result.recomputed,
             actions=self._take_reports(),
         )
         phase = self.ranks.broadcast(self.monitor.phase)

@@ -11,7 +11,8 @@ from torch import Tensor
 from trainer_hooks import Rollouts
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.run.trainer import StepResult
-from trainer_hooks.signals import FamiliarTokens, summarise
+from trainer_hooks.signals import FamiliarTokens, fetch, finish_summaries, summarise
+from trainer_hooks.signals.families import instrument
 from trainer_hooks.wire import Summary, merge_summaries
 
 __all__ = ["append_log", "line", "numbers", "rollouts", "step_warnings"]
@@ -61,6 +62,10 @@ def numbers(
 ) -> dict[str, float]:
     """Compute every signal of a step by its canonical name over all ranks, with the values that the collector shows."""
     found = summarise(Rollouts(**rollouts(result, clip=clip)), familiar=familiar)
+    for scores in result.recomputed:
+        gaps = instrument.compute(scores)
+        parts = fetch(scores.library, [*gaps.values()])
+        found |= finish_summaries(zip(gaps, parts, strict=True))
     shards: list[dict[str, Summary]] = ranks.gather(found)
     summaries = merge_summaries(item for shard in shards for item in shard.items())
     values = {name: summary.value() for name, summary in summaries.items()}

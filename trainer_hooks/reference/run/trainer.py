@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from trainer_hooks.probes.recomputation import RecomputationProbe
+from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.reference.builtin_task.environment import FactsEnvironment
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
@@ -23,6 +25,7 @@ from trainer_hooks.reference.measurements.question_probe import (
     probe_questions,
     probe_signals,
 )
+from trainer_hooks.reference.measurements.recomputation import recompute_batch
 from trainer_hooks.reference.measurements.siblings import sibling_signals
 from trainer_hooks.reference.protocols import Environment, Policy, Rollout
 from trainer_hooks.reference.updates.adjustment import Adjustment
@@ -51,6 +54,7 @@ class StepResult:
         skipped: The number of updates left out because the gradient was not finite, and the number of all updates.
         control_ids: Token ids of the protocol's tags.
         probes: Probes of eq. 3 and GWHES by group number, over all ranks, at a step with a probe.
+        recomputed: This rank's numbers of a few responses, beside the same ones computed again, where that is due.
     """
 
     step: int
@@ -60,6 +64,7 @@ class StepResult:
     skipped: tuple[int, int]
     control_ids: Sequence[int]
     probes: Mapping[int, QuestionProbe]
+    recomputed: Sequence[Recomputed] = ()
 
 
 class Trainer:
@@ -99,6 +104,11 @@ class Trainer:
             )
         self.draw = random.Random(config.seed)
         self.step_number = 0
+        self._recomputation = (
+            RecomputationProbe(config.recompute_every, responses=config.recompute_responses)
+            if config.recompute_every
+            else None
+        )
 
     def step(self) -> StepResult:
         """Take a step: `sample`, then `learn` from it."""
@@ -129,6 +139,7 @@ class Trainer:
         config, learner = self.learner.config, self.learner
         learner.set_rate(self.step_number)
         batch = prepare(self.model, training, config, generator=self.generator, critic=learner.critic, ranks=self.ranks)
+        recomputed = self._recompute(batch)
         probe = HeldOut.before(self.model, held_out, self.ranks) if held_out.episodes else None
         is_probed = config.probe_every > 0 and self.step_number % config.probe_every == 0
         probes = self._probe(batch) if is_probed else {}
@@ -163,6 +174,7 @@ class Trainer:
             skipped=(sum(not math.isfinite(update["grad/norm"]) for update in updates), len(updates)),
             control_ids=self.environment.control_ids,
             probes=probes,
+            recomputed=recomputed,
         )
 
     def state(self) -> dict[str, object]:
@@ -210,6 +222,16 @@ class Trainer:
             )
         rows = torch.arange(len(questions))
         return select(rollout, rows[: len(rows) - len(unseen)]), select(rollout, rows[len(rows) - len(unseen) :])
+
+    def _recompute(self, batch: TrainingBatch) -> list[Recomputed]:
+        """Compute a few responses' numbers again, which `prepare` has just computed under the same weights."""
+        probe = self._recomputation
+        if probe is None:
+            return []
+        is_due = probe.is_due(self.step_number + 1)
+        found = recompute_batch(probe, self.model, batch, self.environment) if is_due else []
+        probe.after_step()
+        return found
 
     def _probe(self, batch: TrainingBatch) -> dict[int, QuestionProbe]:
         """Probe this rank's questions, and merge the results of all ranks."""

@@ -11,8 +11,10 @@ import torch
 from trainer_hooks import Rollouts
 from trainer_hooks.losses import llds_loss
 from trainer_hooks.losses.token_arrays import action_index
+from trainer_hooks.probes.recomputation import RecomputationProbe
 from trainer_hooks.recording.responses.sampler import ResponseSampler
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.measurements.recomputation import recompute_batch
 from trainer_hooks.reference.methods import METHODS, MethodName
 from trainer_hooks.reference.policy.model import PolicyModel
 from trainer_hooks.reference.policy.token_sampling import sampler_logprobs
@@ -22,7 +24,9 @@ from trainer_hooks.reference.run.telemetry import append_log, line, numbers, rol
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
 from trainer_hooks.reference.updates.batch import prepare
 from trainer_hooks.reference.updates.objective import policy_losses
+from trainer_hooks.signals import fetch, finish_summaries
 from trainer_hooks.signals.action_tokens.tokens import ActionTokens
+from trainer_hooks.signals.families import instrument
 from trainer_hooks.wire import decode_response, merge
 
 
@@ -478,3 +482,39 @@ def test_the_schedule_of_the_release_is_what_its_page_says():
     assert (config.top_p, config.weight_decay) == (0.95, 0.01)
     own = Config(**PRESETS["search-r1"])
     assert (own.lr, own.lr_warmup, own.minibatches, own.epochs, own.top_p) == (1e-6, 286, 10, 1, 0.95)
+
+
+def test_what_the_trainer_reports_is_found_again(tiny):
+    """At every second step the gap to a second computation is rounding, the masks agree, and no weight changes."""
+    watched, weights = train(replace(tiny, recompute_every=2, recompute_responses=8, lr=5e-3), 4)
+    assert [bool(result.recomputed) for result in watched] == [False, True, False, True]
+    for result in watched[1::2]:
+        found = numbers(result, clip=0.2)
+        assert found["instrument/logprob_abs"] <= found["instrument/logprob_max"] < 1e-4
+        assert found["instrument/entropy_abs"] < 1e-4
+        assert found["instrument/mask_frac"] == 0
+    assert "instrument/logprob_abs" not in numbers(watched[0], clip=0.2)
+    assert torch.equal(weights, train(replace(tiny, lr=5e-3), 4)[1])
+
+
+def test_a_mask_that_the_tokens_contradict_is_found(tiny):
+    """A batch whose mask begins a token late disagrees with the grammar of the environment's turns."""
+    trainer = Trainer(tiny, warm_start(tiny))
+    training, _ = trainer.sample()
+    batch = prepare(trainer.model, training, tiny, generator=trainer.generator)
+    shifted = replace(batch, mask=batch.mask.roll(1, dims=1))
+    right, wrong = (
+        instrument_signals(recompute_batch(RecomputationProbe(1), trainer.model, each, trainer.environment))
+        for each in (batch, shifted)
+    )
+    assert right["instrument/mask_frac"] == 0
+    assert wrong["instrument/mask_frac"] > 0.05
+    assert wrong["instrument/logprob_abs"] > 0.05
+
+
+def instrument_signals(recomputed):
+    """Return the signals of a comparison."""
+    (scores,) = recomputed
+    gaps = instrument.compute(scores)
+    parts = fetch(scores.library, [*gaps.values()])
+    return {name: summary.value() for name, summary in finish_summaries(zip(gaps, parts, strict=True)).items()}

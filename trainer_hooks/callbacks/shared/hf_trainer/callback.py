@@ -21,6 +21,7 @@ from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, TRANSFORMERS, ca
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probes.paired import Paired
+from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.settings import find_run_name
 
 __all__ = ["StreamingCallback", "calling_trainer"]
@@ -161,6 +162,9 @@ class StreamingCallback(TrainerCallback):
         paired: Sequence[Paired] = ()
         with self._guard:  # the model monitors have detached by now
             paired = self._capture.paired_scores()
+        recomputed: Sequence[Recomputed] = ()
+        with self._guard:
+            recomputed = self._capture.recomputed_scores()
         with self._guard:
             if self._actions is not None:
                 reports = self._actions.after_step(state, control)
@@ -171,6 +175,7 @@ class StreamingCallback(TrainerCallback):
             rollouts=rollouts,
             policy_version=state.global_step - 1,
             paired=paired,
+            recomputed=recomputed,
             actions=reports,
         )
 

@@ -15,6 +15,7 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.method_wrappers import Method, MethodWrappers
 from trainer_hooks.callbacks.shared.naming import TRANSFORMERS, canonical
 from trainer_hooks.probes.paired import Paired
+from trainer_hooks.probes.recomputed import Recomputed
 
 __all__ = ["StepCapture"]
 
@@ -70,6 +71,10 @@ class StepCapture:
 
     def paired_scores(self) -> Sequence[Paired]:
         """Return tokens scored before and after the update, once the weights have changed; none for a plain trainer."""
+        return ()
+
+    def recomputed_scores(self) -> Sequence[Recomputed]:
+        """Return the step's numbers that were computed again before the update; none for a plain trainer."""
         return ()
 
     def note_learning_rate(self, value: float) -> None:
