@@ -15,6 +15,8 @@ from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.model_monitors.gradients import total_norm
 from trainer_hooks.probes.paired import Paired
+from trainer_hooks.probes.recomputation import Forward, RecomputationProbe, ReportedResponses
+from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.probes.rescoring import PairedProbe, Scorer
 from trainer_hooks.ranks.agreement import Coordinator, SingleProcessCoordinator, make_coordinator
 from trainer_hooks.ranks.process_group import find_world_size
@@ -52,6 +54,8 @@ class LoopWatch:
             optimiser sees. Off unless given.
         probe_every: Score the responses given to `score_again` at every n-th step (level L4); off unless given. Give
             it on every rank: several processes score from the third step on, and only if all of them do.
+        recompute_every: Compute the responses given to `recompute` again at every n-th step; off unless given. Give it
+            on every rank, likewise.
 
     Raises:
         ConfigurationError: If the model monitors have no model, or ``optimizer`` is no torch optimiser.
@@ -65,9 +69,14 @@ class LoopWatch:
         first_step: int = 1,
         model_monitors: ModelMonitors | None = None,
         probe_every: int | None = None,
+        recompute_every: int | None = None,
     ) -> None:
         self.decisions: Sequence[Decision] = ()
         self._probe = PairedProbe(probe_every) if probe_every else None
+        self._recomputation = (
+            RecomputationProbe(recompute_every, on_error=monitor.drops.count_error) if recompute_every else None
+        )
+        self._recomputed: list[Recomputed] = []
         self._policy = monitor.policy
         self._coordinator: Coordinator = (
             make_coordinator(find_world_size()) if monitor.policy else SingleProcessCoordinator()
@@ -119,6 +128,7 @@ class LoopWatch:
         """
         self._step, self._has_gone_back = int(step), True
         self._scalars, self._rollouts, self.decisions = {}, None, ()
+        self._recomputed = []
 
     def score_again(
         self,
@@ -145,6 +155,20 @@ class LoopWatch:
         with self._guard:
             if self._probe is not None and self._handles and self._probe.is_due(self._step):
                 self._probe.note(score, mask=mask, correct=correct, fresh=fresh, before=before)
+
+    def recompute(self, model: torch.nn.Module, reported: ReportedResponses, *, forward: Forward | None = None) -> None:
+        """Compute the numbers of a few responses again, if the next step is a multiple of ``recompute_every``.
+
+        Call it after the pass that gave the numbers and before the optimiser's step, because the numbers must be
+        compared with the weights that produced them. With several processes, call this equally often on every rank.
+
+        Args:
+            model: The model, as the loop calls it, wrappers included.
+            reported: The responses, and the numbers that the loss has used.
+            forward: Runs the model; unless given, the model is called as a causal language model of transformers is.
+        """
+        if self._recomputation is not None and self._handles and self._recomputation.is_due(self._step):
+            self._recomputed += self._recomputation.recompute(model, reported, forward=forward)
 
     def close(self) -> None:
         """Remove the hooks from the optimiser and close the monitor; safe to call twice."""
@@ -204,8 +228,17 @@ class LoopWatch:
         paired: Sequence[Paired] = ()
         with self._guard:  # the model monitors have detached by now
             paired = self._probe.after_update() if self._probe else ()
+        recomputed, self._recomputed = self._recomputed, []
+        if self._recomputation is not None:
+            self._recomputation.after_step()
         self._monitor.log_step(
-            self._step, scalars, rollouts=rollouts, policy_version=self._step - 1, paired=paired, actions=reports
+            self._step,
+            scalars,
+            rollouts=rollouts,
+            policy_version=self._step - 1,
+            paired=paired,
+            recomputed=recomputed,
+            actions=reports,
         )
         self._step += 1
         with self._guard:

@@ -8,6 +8,7 @@ from trainer_hooks import ConfigurationError
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 from trainer_hooks.model_monitors import ModelMonitors
+from trainer_hooks.probes.recomputation import ReportedResponses
 from trainer_hooks.wire import AlertNotice, Receipt
 
 
@@ -282,3 +283,19 @@ def test_contradicting_arrays_to_score_again_are_refused_and_counted(optimizer, 
     (record,) = collector.records
     assert record.summaries["hooks/rejected_rollouts"].value() == 1
     assert record.scalars["grad/norm"] == 5
+
+
+def test_a_loop_has_its_numbers_computed_again_before_its_step(optimizer, connect, collector):
+    """At every second step the reported log-probabilities are compared with those of the model."""
+    model = torch.nn.Embedding(4, 4)
+    tokens = torch.tensor([[0, 1, 2]])
+    logprobs = torch.zeros(1, 3)
+    logprobs[:, 1:] = model(tokens)[:, :-1].log_softmax(-1).gather(2, tokens[:, 1:, None])[:, :, 0].detach() - 0.25
+    reported = ReportedResponses(tokens, torch.tensor([[0, 1, 1]]), logprobs)
+    with LoopWatch(optimizer, connect(), recompute_every=2) as watch:
+        for _ in range(2):
+            watch.recompute(model, reported, forward=lambda ids, _: model(ids))
+            step(optimizer)
+    untouched, compared = collector.records
+    assert "instrument/logprob_abs" not in untouched.summaries
+    assert compared.summaries["instrument/logprob_abs"].value() == pytest.approx(0.25, abs=1e-6)

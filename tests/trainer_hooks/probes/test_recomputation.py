@@ -171,6 +171,28 @@ def test_it_leaves_no_trace(model):
     assert 1e-5 < signals([scores])["instrument/logprob_abs"] < 0.05
 
 
+def test_rounding_of_bfloat16_stays_below_the_bound_of_the_detector(model):
+    """With logits above 32 and a softmax in bfloat16 the mean gaps of both are below 0.05 nat."""
+    with torch.no_grad():
+        model.lm_head.weight.mul_(4)
+
+    def forward(tokens, attention):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return model(input_ids=tokens, attention_mask=attention).logits
+
+    reported = responses(model)
+    with torch.no_grad():
+        logits = forward(reported.tokens, reported.attention).bfloat16()
+    assert logits.abs().max() > 32
+    table = logits.log_softmax(-1)
+    logprobs = torch.nn.functional.pad(table[:, :-1].gather(2, reported.tokens[:, 1:, None])[:, :, 0], (1, 0))
+    entropies = torch.nn.functional.pad(-(table.exp() * table).sum(-1)[:, :-1], (1, 0))
+    given = reported._replace(logprobs=logprobs, entropies=entropies)
+    found = signals(recompute(model, given, forward=forward))
+    assert 0 < found["instrument/logprob_abs"] < 0.05
+    assert 0 < found["instrument/entropy_abs"] < 0.05
+
+
 @pytest.mark.parametrize("setting", ["attention_dropout", "module"])
 def test_a_model_with_active_dropout_is_not_observed(setting, model, caplog):
     """Numbers with dropout cannot be computed again: there is no signal, and one warning."""
