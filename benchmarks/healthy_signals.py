@@ -66,8 +66,10 @@ def healthy_levels(count: int) -> dict[str, float]:
     return dict(list((LEVELS | others).items())[:count])
 
 
-def deviation(level: float) -> float:
-    """Return the standard deviation of a signal by its level."""
+def deviation(name: str, level: float) -> float:
+    """Return the standard deviation of a signal; a share of 0 stays 0."""
+    if level == 0.0 and name.endswith("_frac"):
+        return 0.0
     return max(NOISE * abs(level), SMALLEST_DEVIATION)
 
 
@@ -79,4 +81,4 @@ def healthy_steps(count: int, *, steps: int) -> list[dict[str, float]]:
         steps: The number of steps.
     """
     noise, levels = random.Random(0), healthy_levels(count)  # noqa: S311 - numbers for a benchmark
-    return [{name: noise.gauss(level, deviation(level)) for name, level in levels.items()} for _ in range(steps)]
+    return [{name: noise.gauss(level, deviation(name, level)) for name, level in levels.items()} for _ in range(steps)]

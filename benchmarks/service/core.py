@@ -35,7 +35,7 @@ class Core:
     ) -> ValidBatch:
         """Return a valid batch of steps of a healthy run."""
         levels = healthy_levels(signals)
-        means, deviations = list(levels.values()), [deviation(level) for level in levels.values()]
+        means, deviations = list(levels.values()), [deviation(*each) for each in levels.items()]
         records = []
         for step in range(first, first + steps):
             values = self._random.normal(means, deviations).tolist()
