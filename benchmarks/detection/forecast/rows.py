@@ -91,7 +91,7 @@ def recorded_rows(folder: Path) -> Rows:
 def induced_rows(folder: Path, *, workers: int) -> Rows:
     """Return suite D as the hooks sent it; a pair is a unit, and a failing run that did not fail is left out."""
     jobs = [
-        (pair.failing.name, run)
+        (f"{pair.failing.name}, {pair.half}", run)  # pairs of two trainers have the same names
         for pair in pairs(folder, "hooks")
         for run in ([pair.failing] if pair.has_failed else []) + [pair.healthy]
     ]

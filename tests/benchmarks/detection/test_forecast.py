@@ -136,7 +136,7 @@ def test_pairs_of_suite_d_are_units_and_their_runs_end_before_the_loss(tmp_path)
             content = "".join(json.dumps(line) + "\n" for line in lines)
             (folder / f"a-{number}-{kind}.jsonl.gz").write_bytes(gzip.compress(content.encode()))
     found = induced_rows(tmp_path, workers=1)
-    assert sorted(set(found.units)) == ["a, pair 0", "a, pair 1"]
+    assert sorted(set(found.units)) == ["a, pair 0, open seeds", "a, pair 1, unseen seeds"]
     assert found.ahead[found.collapses].tolist() == list(range(10, 0, -1))
     assert (~found.collapses).sum() == 60
 
