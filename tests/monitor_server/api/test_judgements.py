@@ -101,6 +101,7 @@ def test_each_saved_version_has_a_row_and_a_version_that_is_worse_than_one_is_re
     saved = json.loads(own.read_text())
     assert saved["detectors"] == saved["calibration"] == DETECTOR_VERSION
     assert saved["runs"][run_id] == {"pages": [30], "is_warned": True}
+    assert main(["reassess", "--against", str(own), "--url", collector.url]) == 0
     others = {run: alarms for run, alarms in saved["runs"].items() if run == run_id}
     for file, version, pages in ((earlier, "builtin-0", [20]), (later, "builtin-1", [35])):
         alarms = others[run_id] | {"pages": pages}
@@ -130,11 +131,12 @@ def test_each_saved_version_has_a_row_and_a_version_that_is_worse_than_one_is_re
         "",
         "[1]",
         "[" * 100_000,
-        '{"detectors": "a", "calibration": "a"}',
-        '{"detectors": "", "calibration": "a", "runs": {}}',
-        '{"detectors": "a", "calibration": "a", "runs": {"r": {"pages": [-1], "is_warned": true}}}',
-        '{"detectors": "a", "calibration": "a", "runs": {"r": {"pages": ["x"], "is_warned": true}}}',
-        '{"detectors": "a", "calibration": "a", "runs": {"r": {"pages": [NaN], "is_warned": 1}}}',
+        '{"detectors": "builtin-1", "calibration": "a"}',
+        '{"detectors": "recorded", "calibration": "recorded", "runs": {}}',
+        '{"detectors": "builtin-1", "calibration": "", "runs": {}}',
+        '{"detectors": "builtin-1", "calibration": "a", "runs": {"r": {"pages": [-1], "is_warned": true}}}',
+        '{"detectors": "builtin-1", "calibration": "a", "runs": {"r": {"pages": ["x"], "is_warned": true}}}',
+        '{"detectors": "builtin-1", "calibration": "a", "runs": {"r": {"pages": [NaN], "is_warned": 1}}}',
     ],
 )
 def test_a_file_that_reassess_did_not_write_is_refused(content, capsys, tmp_path):
@@ -143,6 +145,15 @@ def test_a_file_that_reassess_did_not_write_is_refused(content, capsys, tmp_path
     file.write_text(content)
     assert main(["reassess", "--against", str(file)]) == 1
     assert "--against must name a file that `rlvitals reassess --save` wrote" in capsys.readouterr().err
+
+
+def test_without_a_judged_alarm_no_file_is_written_and_the_command_says_so(start_collector, capsys, tmp_path):
+    """There is nothing to compare a later version with."""
+    file = tmp_path / "own.json"
+    assert main(["reassess", "--save", str(file), "--url", start_collector().url]) == 0
+    assert "no alarm was judged yet" in (printed := capsys.readouterr().out)
+    assert f"{file} was not written" in printed
+    assert not file.exists()
 
 
 def test_versions_are_named_once_and_files_that_cannot_be_used_are_named(capsys, tmp_path, collector):

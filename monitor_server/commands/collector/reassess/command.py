@@ -73,7 +73,8 @@ def run(
             if (judged := fetch_json("GET", url, f"/runs/{path_part(listed['id'])}/judgements")["items"])
         ]
     if not runs:
-        say("no alarm was judged yet: `rlvitals alerts --right ID` or `--wrong ID` judges one")
+        unsaved = "" if save_to is None else f"; {printable(str(save_to))} was not written"
+        say(f"no alarm was judged yet: `rlvitals alerts --right ID` or `--wrong ID` judges one{unsaved}")
         return 0
     if save_to is not None:
         save(save_to, _alarms_to_save(runs, loaded))

@@ -33,7 +33,7 @@ class SavedAlarms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         runs: The alarms by the id of the run.
     """
 
-    detectors: Name
+    detectors: Annotated[str, Meta(pattern="^builtin-[0-9]{1,9}$")]  # so that no version is called as another row is
     calibration: Name
     runs: Annotated[dict[Name, SavedRun], Meta(max_length=100_000)]
 
