@@ -1,4 +1,4 @@
-"""The one rule that decides whether an alarm belongs to an event of a real log, and the reason of a miss.
+"""The rule by which suite C decides whether an alarm belongs to an event of a real log, and the reason of a miss.
 
 An alarm counts if it opens within 50 rows before the event, or a few rows after it. An alarm that opened earlier may
 have had nothing to do with the event, even if it still holds there.

@@ -37,12 +37,15 @@ MOST_WARNED, MOST_PAGED = 0.08, 0.01  # of the negatives, by repository (issue 1
 MEASURES = ("warned before", f"warned by +{WARN_SLACK}", f"paged by +{PAGE_SLACK}")
 
 
+Change = tuple[frozenset[str], frozenset[str]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of one variant on one run: the kinds that alarm in it, and for an event those within its windows.
+    """The result of one variant on one run: the kinds that alarm in it, and for an event the changes in its windows.
 
-    ``in_time`` holds the kinds for each of: warned at or before the event within 50 rows, warned by three rows after,
-    paged by five rows after.
+    ``in_time`` holds the changes for each of: warned at or before the event within 50 rows, warned by three rows after,
+    paged by five rows after. A change has the kinds that held on the row before, and those that hold on its row.
     """
 
     repository: str
@@ -50,7 +53,7 @@ class Outcome:
     is_short: bool = False
     kinds: frozenset[str] = frozenset()
     paging: frozenset[str] = frozenset()
-    in_time: tuple[frozenset[str], ...] = (frozenset(), frozenset(), frozenset())
+    in_time: tuple[frozenset[Change], ...] = (frozenset(), frozenset(), frozenset())
 
 
 def best(outcomes: Mapping[Variant, Sequence[Outcome]], *, left_out: str) -> Variant:
@@ -80,8 +83,9 @@ def _found(outcomes: Sequence[Outcome], variant: Variant) -> list[dict[str, list
     found: list[defaultdict[str, list[bool]]] = [defaultdict(list) for _ in range(2 + len(MEASURES))]
     for outcome in outcomes:
         if outcome.is_event:
-            for measure, kinds in zip(found[2:], outcome.in_time, strict=True):
-                measure[outcome.repository].append(bool(kinds - left_out))
+            for measure, changes in zip(found[2:], outcome.in_time, strict=True):
+                opened = any(now - left_out and not before - left_out for before, now in changes)
+                measure[outcome.repository].append(opened)
         else:
             found[0][outcome.repository].append(bool(outcome.kinds - left_out))
             found[1][outcome.repository].append(bool(outcome.paging - left_out))
@@ -103,16 +107,19 @@ def _outcome(run: LabelledRun) -> Outcome:
     at = None if event is None else int(np.searchsorted(steps, event))
     warned: set[str] = set()
     paging: set[str] = set()
-    in_time: tuple[set[str], ...] = (set(), set(), set())
+    in_time: tuple[set[Change], ...] = (set(), set(), set())
+    before = (frozenset[str](), frozenset[str](), frozenset[str]())
     for row, observation in enumerate(run.observations):
         findings = engine.update(observation).findings
-        alarms = {finding.kind for finding in findings if finding.severity is not Severity.INFO}
-        pages = {finding.kind for finding in findings if finding.severity is Severity.CRITICAL}
+        alarms = frozenset(finding.kind for finding in findings if finding.severity is not Severity.INFO)
+        pages = frozenset(finding.kind for finding in findings if finding.severity is Severity.CRITICAL)
         warned |= alarms
         paging |= pages
-        if at is not None and row >= at - LEAD_ROWS:
-            for window, kinds, slack in zip(in_time, (alarms, alarms, pages), (0, WARN_SLACK, PAGE_SLACK), strict=True):
-                window.update(kinds if row <= at + slack else ())
+        now = (alarms, alarms, pages)
+        for changes, earlier, kinds, slack in zip(in_time, before, now, (0, WARN_SLACK, PAGE_SLACK), strict=True):
+            if at is not None and at - LEAD_ROWS <= row <= at + slack and kinds != earlier:
+                changes.add((earlier, kinds))
+        before = now
     return Outcome(
         repository=repository(run.name),
         is_event=run.truth.group is Group.FAILURE,
@@ -208,10 +215,15 @@ def _kind_table(outcomes: Sequence[Outcome]) -> Table:
         alone = [outcome for outcome in warned if outcome.kinds == {kind}]
         cells = [kind]
         for found in (warned, alone):
-            cells += [str(sum(not o.is_event for o in found)), str(sum(kind in o.in_time[0] for o in found))]
+            cells += [str(sum(not o.is_event for o in found)), str(sum(_opens(kind, o) for o in found))]
         rows.append(cells)
     header = ("kind, as shipped", "negatives", "events", "negatives, alone", "events, alone")
     return Table(title="What each detector contributes", header=header, rows=rows)
+
+
+def _opens(kind: str, outcome: Outcome) -> bool:
+    """Return whether a kind opened within 50 rows before the event, whatever else held."""
+    return any(kind in now and kind not in before for before, now in outcome.in_time[0])
 
 
 def _count(measure: Mapping[str, Sequence[bool]]) -> str:

@@ -15,7 +15,8 @@ LOOSE = Variant(rarity=10.0, size=0.6, without="")
 def outcome(repository, *, event, warned):
     """Return a run of a repository that was warned, or not."""
     kinds = frozenset({"reward_fall"}) if warned else frozenset()
-    return Outcome(repository=repository, is_event=event, kinds=kinds, in_time=(kinds, kinds, frozenset()))
+    changes = frozenset({(frozenset(), kinds)})
+    return Outcome(repository=repository, is_event=event, kinds=kinds, in_time=(changes, changes, frozenset()))
 
 
 def bounds():
@@ -50,7 +51,7 @@ def test_short_runs_are_also_counted_apart():
     found = [
         Outcome(repository="a", is_event=False, is_short=True, kinds=warned),
         Outcome(repository="a", is_event=False, is_short=True),
-        Outcome(repository="b", is_event=True, kinds=warned, in_time=(warned, warned, frozenset())),
+        outcome("b", event=True, warned=True),
     ]
     table = left_out_table({SHIPPED: found})
     lines = {tuple(row[:2]): row[2:] for row in table.rows}
@@ -59,6 +60,17 @@ def test_short_runs_are_also_counted_apart():
     assert [cell[:6] for cell in lines["of them, at most 60 rows", "runs"][:3]] == ["1 of 2", "0 of 2", "0 of 0"]
     assert [cell[:6] for cell in lines["of them, more than 60 rows", "runs"]][2:] == ["1 of 1", "1 of 1", "0 of 1"]
     assert lines["of them, at most 60 rows", "by repository"][0].startswith("50.0 %")
+
+
+def test_an_alarm_opens_where_none_held_on_the_row_before_and_a_kind_that_is_left_out_holds_nothing():
+    """A reward fall that begins while the clip share alarms opens nothing, unless the clip share is left out."""
+    fall, clip = frozenset({"reward_fall"}), frozenset({"clip_surge"})
+    later = frozenset({(clip, clip | fall)})
+    found = [Outcome(repository="a", is_event=True, kinds=clip | fall, in_time=(later, later, frozenset()))]
+    without_clip = Variant(rarity=1.0, size=1.0, without="clip_surge")
+    for variant, warned in ((SHIPPED, "0 of 1"), (without_clip, "1 of 1")):
+        lines = {tuple(row[:2]): row[2:] for row in left_out_table({variant: found}).rows}
+        assert lines["all, each left out", "runs"][2].startswith(warned)
 
 
 def test_varied_bounds_are_put_back():
