@@ -7,6 +7,7 @@ from enum import StrEnum
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import DriftInput, Finding, Observation, Phase, Severity
 from monitor_server.detection.registry import DETECTORS
+from monitor_server.detection.suspects import doubts
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport, RecordedLog
 from monitor_server.importers.steps import observe
@@ -94,6 +95,12 @@ class Examination:
     def observed(self) -> frozenset[str]:
         """The logged signals that a detector reads."""
         return READ_SIGNALS & self.traces.keys()
+
+    def doubts(self, period: FindingPeriod) -> list[str]:
+        """Return the kinds found at the same time because of which the instrument is to be checked first."""
+        first, last = period.finding.step, period.last_step
+        together = [each for each in self.episodes if each.finding.step <= last and first <= each.last_step]
+        return doubts(period.finding.kind, [each.finding.kind for each in together])
 
     @property
     def blind_detectors(self) -> dict[str, Sequence[str]]:

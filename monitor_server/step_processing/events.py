@@ -24,12 +24,16 @@ class StepCompleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertChanged:
-    """An alert opened, became more severe, was acknowledged or resolved."""
+    """An alert opened, became more severe, was acknowledged or resolved.
+
+    ``open_kinds`` are the kinds of the alerts that fire on the run after this step.
+    """
 
     run_id: str
     run: str
     project: str
     alert: Alert
+    open_kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

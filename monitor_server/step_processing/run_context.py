@@ -83,9 +83,10 @@ class RunContext:
 
     def add_alerts(self, changed: Sequence[Alert]) -> None:
         """Add an event for each alert that opened, became more severe, was acknowledged or resolved."""
-        run = self.run
+        run, open_kinds = self.run, tuple(alert.kind for alert in self.alerts.firing)
         self.events += [
-            AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for alert in changed
+            AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert, open_kinds=open_kinds)
+            for alert in changed
         ]
 
     def show_saved_alerts(self) -> None:

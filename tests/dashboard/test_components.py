@@ -227,6 +227,15 @@ def test_an_alert_that_grew_graver_says_since_when(texts):
     assert "since step 12 in decay" in texts(alert_list([alert("r")]))
 
 
+def test_an_alert_names_its_suspect_and_what_makes_its_numbers_doubtful(texts):
+    """A card shows the part that is suspected, and the instrument first where another alert doubts the numbers."""
+    shown = texts(alert_list([alert("r", suspect="policy", instrument_alerts=["instrument_gap", "sampler_gap"])]))
+    assert {"suspect: ", "policy"} <= set(shown)
+    assert "check the instrument first: instrument gap, sampler gap on this run" in shown
+    calm = texts(alert_list([alert("r", suspect="policy", instrument_alerts=[])]))
+    assert not [text for text in calm if "instrument" in text]
+
+
 def limit(name, value, *, fixed="", saved_by=None):
     """A limit of retention."""
     return {"name": name, "value": value, "source": "default", "fixed": fixed, "saved_at": None, "saved_by": saved_by}

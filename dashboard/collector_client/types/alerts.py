@@ -31,6 +31,8 @@ class AlertItem(TypedDict, total=False):
     run: str
     project: str
     kind: str
+    suspect: str
+    instrument_alerts: list[str]
     severity: str
     state: str
     stage: str

@@ -56,6 +56,7 @@ def alert_head(alert: AlertItem, *, run: str) -> Component:
                 className="title",
             ),
             html.P(alert.get("summary", "")),
+            *_suspicion(alert),
             html.P(_when(alert), className="when"),
             *_silence(alert),
             *_acknowledgement(alert),
@@ -111,6 +112,7 @@ def _card(alert: AlertItem) -> Component:
         children=[
             html.Header([badge("severity", alert["severity"]), html.Strong(kind[:1].upper() + kind[1:])]),
             html.P(alert.get("summary", "")),
+            *_suspicion(alert),
             html.P(_when(alert), className="when"),
             *([html.P(f"acknowledged by {by}", className="when")] if (by := alert.get("acknowledged_by")) else []),
             dcc.Link(
@@ -119,6 +121,18 @@ def _card(alert: AlertItem) -> Component:
             html.Details([html.Summary("Evidence"), evidence_table(alert.get("evidence") or {})]),
         ],
     )
+
+
+def _suspicion(alert: AlertItem) -> list[Component]:
+    """Return which part of the training is suspected, and what makes the instrument the first to check."""
+    lines: list[Component] = []
+    if doubted_by := alert.get("instrument_alerts"):
+        kinds = ", ".join(map(kind_name, doubted_by))
+        lines.append(html.P(f"check the instrument first: {kinds} on this run", className="doubted"))
+    if suspect := alert.get("suspect"):
+        title = "The part of the training that this kind of alert points at: where to look first, and no proof"
+        lines.append(html.P(["suspect: ", html.B(suspect)], className="when", title=title))
+    return lines
 
 
 def _when(alert: AlertItem) -> str:

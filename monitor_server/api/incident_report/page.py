@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from monitor_server.api.incident_report.attribution_sections import explanation_sections
 from monitor_server.api.incident_report.content import Incident
 from monitor_server.api.schemas import AlertItem, PhaseItem, RunDetail
+from monitor_server.detection.suspects import Suspect
 from monitor_server.html_report.elements import chip, document, text
 from monitor_server.html_report.plot import PhaseInterval, ReportCurve, StepAxis, phase_legend, plot, timeline
 from monitor_server.log_check.traces import Trace
@@ -36,8 +37,16 @@ def _head(incident: Incident) -> str:
     )
     return (
         f"<p>{chip(alert.severity)} {chip(alert.state)}</p><h1>{text(_words(alert.kind))}</h1>"
-        f'<p class="muted">{text(facts)}</p><p class="verdict">{text(alert.summary)}</p><p>{text(_life(alert))}</p>'
+        f'<p class="muted">{text(facts)}</p><p class="verdict">{text(alert.summary)}</p>'
+        f"<p>{text(_suspicion(alert))}</p><p>{text(_life(alert))}</p>"
     )
+
+
+def _suspicion(alert: AlertItem) -> str:
+    """Return which part of the training is suspected, and what makes the instrument the first to check."""
+    suspect = "unknown: this kind of alert alone does not tell" if alert.suspect is Suspect.UNKNOWN else alert.suspect
+    kinds = ", ".join(kind.replace("_", " ") for kind in alert.instrument_alerts)
+    return f"Suspect: {suspect}." + (f" Check the instrument first, because of {kinds} on this run." if kinds else "")
 
 
 def _life(alert: AlertItem) -> str:

@@ -9,6 +9,7 @@ from monitor_server.action_requests.requesting import RequestableAction, Request
 from monitor_server.alerts.stages import Stage, is_taken_back
 from monitor_server.api.schemas.base import Schema
 from monitor_server.detection.protocol import Phase, Severity
+from monitor_server.detection.suspects import Suspect, doubts, suspect_of
 from monitor_server.store.encoding.stored_json import read_object, showable
 from trainer_hooks.wire import ActionOutcome, ReportedAction, spell_non_finite
 
@@ -31,7 +32,9 @@ AlertState = Literal["pending", "firing", "resolved"]
 class AlertItem(Schema):
     """One opening of an alert; ``state`` follows from ``stage``.
 
-    ``is_taken_back`` says that it was resolved because the run went back to ``resolved_step``.
+    ``is_taken_back`` says that it was resolved because the run went back to ``resolved_step``. ``suspect`` is the part
+    of the training that this kind of alert points at. ``instrument_alerts`` are the kinds that fire on the run at the
+    same time and make its numbers doubtful; where there are some, the instrument is to be checked first.
     """
 
     id: str
@@ -39,6 +42,8 @@ class AlertItem(Schema):
     run: str
     project: str
     kind: str
+    suspect: Suspect
+    instrument_alerts: list[str]
     severity: Severity
     state: AlertState
     stage: Stage
@@ -157,12 +162,15 @@ class AcknowledgementItem(Schema):
 
 def alert_item(row: Mapping[str, Any]) -> AlertItem:
     """Make an alert's item from its row in ``Alerts.page``."""
+    open_kinds = (row.get("open_instrument_kinds") or "").split(",")
     evidence = row["evidence"]
     spelled = read_object(evidence) if isinstance(evidence, bytes) else showable(spell_non_finite(evidence))
     return AlertItem.model_validate(
         {
             **row,
             "evidence": spelled,
+            "suspect": suspect_of(row["kind"]),
+            "instrument_alerts": doubts(row["kind"], open_kinds),
             "is_taken_back": is_taken_back(
                 kind=row["kind"],
                 severity_step=row["severity_step"],

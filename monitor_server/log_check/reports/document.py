@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from monitor_server.detection.suspects import suspect_of
 from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Examination
 from monitor_server.log_check.reports.wording import verdict
@@ -40,7 +41,13 @@ def _run(found: Examination, gpus: int | None, step_seconds: float | None) -> di
         "saved": None if saved is None else dataclasses.asdict(saved),
         "phases": [dataclasses.asdict(span) for span in found.phases],
         "episodes": [
-            {"first_step": episode.finding.step, "last_step": episode.last_step, **episode.finding._asdict()}
+            {
+                "first_step": episode.finding.step,
+                "last_step": episode.last_step,
+                "suspect": suspect_of(episode.finding.kind),
+                "instrument_alerts": found.doubts(episode),
+                **episode.finding._asdict(),
+            }
             for episode in found.episodes
         ],
         "not_logged": [dataclasses.asdict(gap) for gap in gaps(found)],

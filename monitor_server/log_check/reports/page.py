@@ -8,7 +8,7 @@ from monitor_server.html_report.plot import PhaseInterval, ReportCurve, StepAxis
 from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Examination, FindingPeriod
 from monitor_server.log_check.reports.document import spell_non_finite
-from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, verdict
+from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, suspicion, verdict
 from monitor_server.log_check.traces import Trace
 
 __all__ = ["page"]
@@ -50,7 +50,7 @@ def _report(number: int, found: Examination, gpus: int | None, step_seconds: flo
             _timeline(found),
             f'<p class="muted">Observed: {text(DRIFT_INPUTS[found.drift_input])}.</p>',
             _plots(found),
-            _findings(found.episodes),
+            _findings(found),
             _gaps(found),
             _names(found),
             "</article>",
@@ -88,19 +88,22 @@ def _curve(name: str, trace: Trace) -> ReportCurve:
     return ReportCurve(name=name, steps=trace.steps, lows=trace.lows, highs=trace.highs, non_finite=trace.non_finite)
 
 
-def _findings(episodes: Sequence[FindingPeriod]) -> str:
+def _findings(found: Examination) -> str:
+    episodes = found.episodes
     if not episodes:
         return ""
     rows = "".join(
         f'<tr><td class="number">{episode.finding.step}</td><td class="number">{episode.last_step}</td>'
-        f"<td>{chip(episode.finding.severity)}</td><td><b>{text(episode.finding.kind)}</b>: "
+        f"<td>{chip(episode.finding.severity)}</td><td>{text(suspicion(found, episode))}</td>"
+        f"<td><b>{text(episode.finding.kind)}</b>: "
         f"{text(episode.finding.summary)}<details><summary>evidence</summary><pre>{_evidence(episode)}</pre></details>"
         "</td></tr>"
         for episode in episodes
     )
     return (
         '<h2>What was found</h2><div class="scroll"><table><thead><tr><th class="number">from</th>'
-        f'<th class="number">to</th><th>severity</th><th>finding</th></tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<th class="number">to</th><th>severity</th><th>suspect</th><th>finding</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Examination, Outcome, PhaseSpan
-from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, verdict
+from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, suspicion, verdict
 from monitor_server.log_check.traces import Trace
 from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range
 from monitor_server.text_safety.printable import printable
@@ -159,6 +159,7 @@ def _print_findings(console: Console, found: Examination) -> None:
     table = Table(box=None, pad_edge=False, title="What was found", title_justify="left", title_style="bold")
     table.add_column("step", justify="right", no_wrap=True)
     table.add_column("severity", no_wrap=True)
+    table.add_column("suspect", max_width=20)
     table.add_column("finding", overflow="fold")
     shown = sorted(found.episodes, key=lambda episode: -episode.finding.severity.rank)[:FINDINGS]
     for episode in sorted(shown, key=lambda episode: episode.finding.step):
@@ -166,6 +167,7 @@ def _print_findings(console: Console, found: Examination) -> None:
         table.add_row(
             str(finding.step),
             Text(finding.severity, style=SEVERITY_STYLES[finding.severity]),
+            Text(suspicion(found, episode)),
             Text.assemble((f"{printable(finding.kind)}: ", "bold"), printable(finding.summary)),
         )
     console.print(table)

@@ -1,10 +1,11 @@
 """The sentences of a report, the same in the terminal and on the page."""
 
 from monitor_server.detection.protocol import DriftInput
+from monitor_server.detection.suspects import suspect_of
 from monitor_server.log_check.advice import Saving
-from monitor_server.log_check.examination import Examination, Outcome
+from monitor_server.log_check.examination import Examination, FindingPeriod, Outcome
 
-__all__ = ["DRIFT_INPUTS", "PLOTTED", "heading", "savings", "size", "verdict"]
+__all__ = ["DRIFT_INPUTS", "PLOTTED", "heading", "savings", "size", "suspicion", "verdict"]
 
 # The signals that are plotted, the earliest to move first; at most PLOTS of them.
 PLOTTED = (
@@ -70,6 +71,12 @@ def savings(found: Examination, saved: Saving | None) -> str:
     if found.collapse_step is not None:
         return f"Stopping at the page would have saved {size(saved.steps, 'step')}{hours}."
     return f"{size(saved.steps, 'step').capitalize()}{hours} ran after the page."
+
+
+def suspicion(found: Examination, period: FindingPeriod) -> str:
+    """Return the part of the training that a finding points at, or the instrument where that is to be checked first."""
+    doubted_by = found.doubts(period)
+    return f"instrument first: {', '.join(doubted_by)}" if doubted_by else str(suspect_of(period.finding.kind))
 
 
 def size(count: int, noun: str) -> str:

@@ -14,7 +14,7 @@ from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.alerts.stages import is_taken_back
 from monitor_server.attribution.remedies import remedies
 from monitor_server.detection.protocol import Severity
-from monitor_server.notifications.messages.first_steps import first_steps
+from monitor_server.detection.suspects import Suspect, doubts, first_steps, suspect_of
 from monitor_server.text_safety.printable import printable
 
 __all__ = [
@@ -193,10 +193,22 @@ def _lines(
         escape(f"Run {harmless(alert['run'])} of project {harmless(alert['project'])}, {_steps(alert)}. {opened}")
     )
     lines.append(escape(sentence(f"Evidence: {harmless(alert['summary'], longest=LONGEST_SUMMARY)}")))
+    if suspicion := _suspicion(alert):
+        lines.append(escape(suspicion))
     if alert["state"] == "firing":
         todo = " ".join(f"{each['change']}. {each['how']}" for each in alert["remedies"])
         lines.append(escape(f"What to do: {todo or first_steps(alert['kind'])}"))
     return [*lines, link(alert["url"]), *_links(alert, escape=escape, link=link)]
+
+
+def _suspicion(alert: Mapping[str, Any]) -> str:
+    """Return which part of the training is suspected, and what makes the instrument the first to check."""
+    # A message that an older version has formed names neither.
+    suspect, doubted_by = alert.get("suspect", Suspect.UNKNOWN), alert.get("instrument_alerts", ())
+    named = [] if suspect == Suspect.UNKNOWN else [f"Suspect: {suspect}."]
+    if doubted_by:
+        named.append(f"Check the instrument first, because of {', '.join(doubted_by)} on this run.")
+    return " ".join(named)
 
 
 def _links(alert: Mapping[str, Any], *, escape: Callable[[str], str], link: Callable[[str], str]) -> list[str]:
@@ -240,6 +252,8 @@ def _alert_item(row: Mapping[str, Any], public_url: str) -> dict[str, Any]:
         last_step=row["last_step"],
         resolved_step=row["resolved_step"],
     )
+    item["suspect"] = str(suspect_of(row["kind"]))
+    item["instrument_alerts"] = doubts(row["kind"], (row.get("open_instrument_kinds") or "").split(","))
     return item | {"changes": [], "instead_of": [], "remedies": known[:MAX_REMEDIES], "url": url}
 
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, exists, insert, select, update
+from sqlalchemy import Connection, ScalarSelect, bindparam, exists, func, insert, select, update
 
+from monitor_server.detection.suspects import INSTRUMENT_KINDS
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.numbering import number_rows
 from monitor_server.store.repositories.removed_attempts import is_of_kept_attempt
@@ -14,7 +15,7 @@ from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import acknowledgements, alert_history, alerts, attempts, runs
 from trainer_hooks.wire import spell_non_finite
 
-__all__ = ["Alert", "Alerts", "StoredAcknowledgement", "alert_of"]
+__all__ = ["OPEN_INSTRUMENT_KINDS", "Alert", "Alerts", "StoredAcknowledgement", "alert_of"]
 
 
 # Built once: building these queries takes SQLAlchemy longer than SQLite takes to answer them, and each batch uses them.
@@ -45,9 +46,23 @@ _PASSED = (
     .limit(bindparam("most"))
 )
 
+_OTHER = alerts.alias("other")
+OPEN_INSTRUMENT_KINDS: ScalarSelect[str | None] = (
+    select(func.aggregate_strings(_OTHER.c.kind, ","))
+    .where(
+        _OTHER.c.run_id == alerts.c.run_id,
+        _OTHER.c.state == "firing",
+        _OTHER.c.kind.in_(sorted(INSTRUMENT_KINDS)),
+        alerts.c.state != "resolved",
+    )
+    .correlate(alerts)
+    .scalar_subquery()
+)
+"""The kinds of alerts that fire on the same run while an alert is open and make its numbers doubtful, by commas."""
+
 _ACKNOWLEDGEMENT = [acknowledgements.c[name] for name in ("alert_id", "kind", "attempt", "step", "at", "by", "note")]
 _VIEW = (
-    select(alerts, runs.c.name.label("run"), runs.c.project)
+    select(alerts, runs.c.name.label("run"), runs.c.project, OPEN_INSTRUMENT_KINDS.label("open_instrument_kinds"))
     .join(runs, runs.c.id == alerts.c.run_id)
     .where(runs.c.deleted_at.is_(None))
 )

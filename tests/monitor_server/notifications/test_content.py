@@ -85,3 +85,15 @@ def test_the_steps_of_a_silence_are_those_around_it():
     assert "of project p, after step 103." in text(message("no step", **silence))
     ended = text(message("no step", **silence, state="resolved", resolved_step=133))
     assert "of project p, after step 103; it has reached step 133." in ended
+
+
+def test_a_message_names_the_suspect_and_what_makes_the_numbers_doubtful():
+    """A death spiral points at the policy, and at the instrument first while an alert about it fires on the run."""
+    written = text(message("it fell"))
+    assert "Suspect: policy." in written
+    assert "instrument" not in written
+    doubted = text(message("it fell", open_instrument_kinds="sampler_gap,instrument_gap"))
+    assert "Suspect: policy. Check the instrument first, because of instrument_gap, sampler_gap on this run." in doubted
+    unknown = text(message("no update", kind="telemetry_stale", open_instrument_kinds="instrument_gap"))
+    assert "Suspect" not in unknown
+    assert "What to do: check whether the trainer lives" in unknown

@@ -11,6 +11,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, or_, select, update
 
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, try_lock
+from monitor_server.store.repositories.alerts import OPEN_INSTRUMENT_KINDS
 from monitor_server.store.repositories.notifications.events import (
     EVENT,
     IN_NO_MESSAGE,
@@ -155,7 +156,7 @@ class NotificationMessages:
         query = (
             select(
                 EVENT.change, EVENT.instead_of, EVENT.severity.label("event_severity"), alerts,
-                runs.c.name.label("run"), runs.c.project,
+                runs.c.name.label("run"), runs.c.project, OPEN_INSTRUMENT_KINDS.label("open_instrument_kinds"),
             )
             .join(alerts, (alerts.c.run_id == EVENT.run_id) & (alerts.c.id == EVENT.alert_id))
             .join(runs, runs.c.id == EVENT.run_id)

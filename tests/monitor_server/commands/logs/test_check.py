@@ -92,6 +92,19 @@ def test_what_was_not_logged_is_reported_with_its_cost(tmp_path, capsys):
     assert "entropy/mean: no phase but a collapse is recognised" in text
 
 
+def test_each_finding_names_its_suspect_and_the_instrument_first_where_the_numbers_are_doubtful(tmp_path, capsys):
+    """A log whose numbers differ from recomputed ones ends in NaN: terminal, JSON and page say the same."""
+    log = write(tmp_path / "trainer_state.json", dies_at=20, **{"instrument/logprob_abs": 0.4})
+    _, printed = check(capsys, log, "--html", tmp_path / "report.html")
+    assert "instrument first:" in " ".join(printed.out.split())
+    assert "<td>instrument first: instrument_gap</td>" in (tmp_path / "report.html").read_text()
+    _, printed = check(capsys, log, "--json")
+    (run,) = json.loads(printed.out)["runs"]
+    suspects = {episode["kind"]: (episode["suspect"], episode["instrument_alerts"]) for episode in run["episodes"]}
+    assert suspects["instrument_gap"] == ("instrument", [])
+    assert suspects["non_finite"] == ("unknown", ["instrument_gap"])
+
+
 @pytest.mark.parametrize(
     ("dies_at", "fail_on", "status"),
     [(20, "critical", 3), (20, "warning", 3), (None, "critical", 0), (None, "warning", 0), (20, None, 0)],
