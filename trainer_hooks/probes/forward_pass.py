@@ -28,10 +28,15 @@ def without_trace() -> Iterator[None]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode, and each of its modules back into its own mode afterwards."""
+    """Put a model into evaluation mode, and each of its modules back into its own mode afterwards.
+
+    The modes are set without `Module.train`, which some modules override: loralib adds its matrices to the weights in
+    evaluation mode and subtracts them again, which rounds.
+    """
     modes = [(module, module.training) for module in model.modules()]
-    model.eval()
     try:
+        for module, _ in modes:
+            module.training = False
         yield
     finally:
         for module, mode in modes:

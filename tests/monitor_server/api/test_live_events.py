@@ -31,6 +31,18 @@ def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
     assert live.get(f"/runs/{run_id}/steps")["items"][0]["step"] == 4
 
 
+def test_a_pushed_alert_names_its_suspect_and_what_makes_its_numbers_doubtful(collector, run_name):
+    """NaN after three rows of impossible likelihoods: the event and the list say that the instrument comes first."""
+    wrong = {"likelihood/correct": 0.4}
+    run_id = collector.run(run=run_name, records=[{"step": step, "scalars": wrong} for step in range(3)])
+    with listening(collector, run_id=run_id) as events:
+        collector.send(run=run_name, records=[{"step": 3, "scalars": wrong | {"grad/norm": "NaN"}}])
+        pushed = next(data for kind, data in events if kind == "alert" and data["kind"] == "non_finite")
+    (listed,) = [each for each in collector.get(f"/runs/{run_id}/alerts")["items"] if each["kind"] == "non_finite"]
+    for alert in (pushed, listed):
+        assert (alert["suspect"], alert["instrument_alerts"]) == ("unknown", ["impossible_likelihood"])
+
+
 def test_what_somebody_writes_about_a_run_and_its_deletion_are_pushed(collector, run_name):
     """Other pages on which it is open follow; a run that is deleted with its project is named too."""
     first, second = (collector.run(run=f"{run_name}-{n}", project=run_name) for n in range(2))

@@ -171,6 +171,22 @@ def test_it_leaves_no_trace(model):
     assert 1e-5 < signals([scores])["instrument/logprob_abs"] < 0.05
 
 
+def test_a_module_that_changes_weights_with_its_mode_is_not_told(model):
+    """A module whose `train` rounds its weights, as one that merges adapters does, keeps them to the last bit."""
+
+    class Merging(torch.nn.Linear):
+        def train(self, *mode):
+            with torch.no_grad():
+                self.weight.add_(1e-3 if all(mode) else -1e-3)
+            return super().train(*mode)
+
+    model.extra = Merging(2, 2)
+    before = model.extra.weight.detach().clone()
+    assert len(recompute(model, responses(model))) == 1
+    assert torch.equal(model.extra.weight, before)
+    assert model.extra.training
+
+
 def test_rounding_of_bfloat16_stays_below_the_bound_of_the_detector(model):
     """With logits above 32 and a softmax in bfloat16 the mean gaps of both are below 0.05 nat."""
     with torch.no_grad():
