@@ -86,7 +86,7 @@ class Store:
                 set_temporary_store(connection, "MEMORY")
         except DBAPIError as error:
             engine.dispose()
-            wait = None if is_sqlite else explain_wait(engine)
+            wait = None if is_sqlite or fault_of(error) not in ("silent", "locked") else explain_wait(engine)
             reason = wait or f"{one_line(error.orig)}; {opening_advice(error, is_file=is_sqlite)}"
             raise DatabaseUnusable(f"the database {shown_url(url)} cannot be opened for writing: {reason}") from error
         except (DatabaseNewer, DatabaseUnusable):

@@ -17,6 +17,7 @@ __all__ = [
     "connection_loss",
     "fault_of",
     "fault_of_disk",
+    "is_of_pooler",
     "opening_advice",
 ]
 
@@ -96,10 +97,10 @@ def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
             "it must be a database of rlvitals or not be there yet, and its folder must exist and be writable; "
             "or set RLVITALS_DATABASE_URL"
         )
-    if "unsupported startup parameter" in str(error.orig):
+    if is_of_pooler(error):
         return (
-            "a pooler does not take the options of the connection; set RLVITALS_DATABASE_URL to the address of "
-            "PostgreSQL itself (docs/scaling.md)"
+            "a pooler does not take the options or the transactions of the connection; set RLVITALS_DATABASE_URL to "
+            "the address of PostgreSQL itself (docs/scaling.md)"
         )
     if fault_of(error) == "denied":
         return (
@@ -110,6 +111,11 @@ def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
         "check that the server runs and takes connections, that RLVITALS_DATABASE_URL has its address, user, password "
         "and database, and that the user may create tables"
     )
+
+
+def is_of_pooler(error: DBAPIError) -> bool:
+    """Return whether pgbouncer has refused a connection, or a transaction in its mode for single statements."""
+    return any(said in str(error.orig) for said in ("unsupported startup parameter", "statement pooling mode"))
 
 
 def concerns_all(error: Exception) -> bool:

@@ -11,6 +11,7 @@ from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.database_state import DatabaseState, read_state
 from monitor_server.store.encoding.stored_json import read_object
+from monitor_server.store.faults import is_of_pooler, opening_advice
 from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres, require_suitable
 from monitor_server.store.repositories.alert_history import JUDGED_RIGHT, JUDGED_WRONG
 from monitor_server.store.schema.version import newest_schema
@@ -45,7 +46,10 @@ def inspect_database(url: str) -> DatabaseState | None:
                 return state
             return replace(state, judged_calibration=_judged_calibration(connection))
     except DBAPIError as error:
-        raise DatabaseUnusable(f"the database {shown_url(url)} cannot be read: {one_line(error.orig)}") from error
+        advice = f"; {opening_advice(error, is_file=False)}" if is_of_pooler(error) else ""
+        raise DatabaseUnusable(
+            f"the database {shown_url(url)} cannot be read: {one_line(error.orig)}{advice}"
+        ) from error
     finally:
         engine.dispose()
 
