@@ -216,10 +216,10 @@ class Writer:
         else:
             # A full disk may have room for the commit, but not for the rows of any of the jobs.
             fault = next((failure for _, failure in failed if concerns_all(failure)), None)
-            if fault is None:
-                self._failures.note_success()
-            else:
+            if fault is not None:
                 self._failures.note_failure(fault)
+            elif done or not all(isinstance(failure, Unavailable) for _, failure in failed):
+                self._failures.note_success()  # where every run is locked elsewhere, nothing has succeeded
         share = GATHERING_SHARE * (time.monotonic() - begin)
         self._gathering_seconds = min(max(share, MIN_GATHERING_SECONDS), MAX_GATHERING_SECONDS)
         # The writer does not wait for a sender that was alone in the last commit.

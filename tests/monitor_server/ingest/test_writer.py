@@ -297,6 +297,27 @@ def test_a_disk_with_room_for_a_commit_and_none_for_records_is_not_ready(start_c
     assert "commits succeed again, after 3" in caplog.text
 
 
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_commit_without_a_job_that_was_done_is_no_sign_that_commits_succeed_again(busy, caplog):
+    """Each run is locked elsewhere, as by a commit that waits for a standby; the log said that all is well again."""
+    writer, other = busy
+
+    def lose(_):
+        current_connection().execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+    def meet_a_lock(repositories):
+        repositories.limit_lock_waits(0.001)
+        repositories.runs.exists("a")
+
+    for job in (lose, meet_a_lock):
+        with pytest.raises(Unavailable):
+            writer.submit("a", job).result(60)
+    assert "succeed again" not in caplog.text
+    other.rollback()
+    assert writer.submit("a", _exists("a")).result(60) is False
+    assert "commits succeed again, after 1" in caplog.text
+
+
 def test_a_job_that_is_unavailable_takes_no_other_with_it(busy):
     """A run that is being deleted refuses its own batch; the batches of other runs in the same commit are kept."""
     writer, other = busy
