@@ -1,6 +1,6 @@
 """Limits how many requests read from the store at once or wait to do so.
 
-It lets one dry run in at a time, and a few exports, which take turns.
+It lets one dry run in at a time, and a few exports and incident reports, which take turns.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,17 @@ import anyio.to_thread
 
 from monitor_server.errors import Unavailable
 
-__all__ = ["MAX_EXPORTS", "MAX_READS", "Admission", "Exports", "dry_runs", "waiting_reads"]
+__all__ = [
+    "MAX_EXPORTS",
+    "MAX_READS",
+    "MAX_REPORTS",
+    "Admission",
+    "Turns",
+    "dry_runs",
+    "exports",
+    "incident_reports",
+    "waiting_reads",
+]
 
 _Part = TypeVar("_Part")
 
@@ -20,6 +30,8 @@ _Part = TypeVar("_Part")
 MAX_READS = 128
 # A Parquet file holds some 40 MB until its reader has taken the part that was written last.
 MAX_EXPORTS = 8
+# A report with long responses takes half a second. If they waited among other reads, those would wait for all of them.
+MAX_REPORTS = 8
 
 
 @dataclass(slots=True)
@@ -63,17 +75,25 @@ def dry_runs() -> Admission:
 
 
 @dataclass(slots=True)
-class Exports(Admission):
-    """The exports that are running.
+class Turns(Admission):
+    """Requests whose work takes long: exports, or incident reports.
 
-    One part of one export is written at a time, in a thread apart from those of other requests. A part takes up to a
+    One part of one of them is done at a time, in a thread apart from those of other requests. A part takes up to a
     second, and several at a time would end no sooner, because they share Python's lock.
     """
 
-    most: int = MAX_EXPORTS
-    refusal: str = f"{MAX_EXPORTS} exports are under way, the most at once; send it again later"
     _turn: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
-    async def take_turn(self, write: Callable[[], _Part]) -> _Part:
-        """Write the next part of an export when it is its turn, and return the result of ``write``."""
-        return await anyio.to_thread.run_sync(write, limiter=self._turn)
+    async def take_turn(self, work: Callable[[], _Part]) -> _Part:
+        """Do the next part of a request when it is its turn, and return the result of ``work``."""
+        return await anyio.to_thread.run_sync(work, limiter=self._turn)
+
+
+def exports() -> Turns:
+    """Return the limit of the exports that are running."""
+    return Turns(MAX_EXPORTS, f"{MAX_EXPORTS} exports are under way, the most at once; send it again later")
+
+
+def incident_reports() -> Turns:
+    """Return the limit of the incident reports that are made or wait to be made."""
+    return Turns(MAX_REPORTS, f"{MAX_REPORTS} incident reports are being made, the most at once; send it again later")

@@ -62,24 +62,29 @@ def alert_attribution(alert_id: str, reading: Reading) -> Attribution:
 
 # `HTMLResponse` is not used here, because FastAPI would then describe errors as HTML as well.
 @router.get("/alerts/{alert_id}/incident", response_class=Response, responses={200: _PAGE, **NOT_FOUND})
-def alert_incident(
+async def alert_incident(
     alert_id: str,
     collector: Serving,
-    reading: Reading,
     *,
     texts: Annotated[bool, Query(description="Keep the texts of sampled responses")] = True,
 ) -> HTMLResponse:
     """Download the incident report: alert, run, phases, signals and attribution in one HTML file, data included."""
-    incident = read_incident(
-        reading,
-        alert_id,
-        now=collector.clock(),
-        deadlines=collector.settings.deadlines,
-        texts=texts,
-        max_signals=collector.settings.max_signals,
-    )
-    name = f"incident-{incident.alert.kind}-{incident.alert.id}.html"
-    return HTMLResponse(page(incident), headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+    def make() -> HTMLResponse:
+        with collector.store.read() as reading:
+            incident = read_incident(
+                reading,
+                alert_id,
+                now=collector.clock(),
+                deadlines=collector.settings.deadlines,
+                texts=texts,
+                max_signals=collector.settings.max_signals,
+            )
+        name = f"incident-{incident.alert.kind}-{incident.alert.id}.html"
+        return HTMLResponse(page(incident), headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+    with collector.incident_reports.admit():
+        return await collector.incident_reports.take_turn(make)
 
 
 class AcknowledgeBody(BaseModel):

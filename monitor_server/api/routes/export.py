@@ -13,7 +13,7 @@ from monitor_server.api.dependencies import Collector, Serving
 from monitor_server.api.error_handlers import NOT_FOUND
 from monitor_server.api.export import export_jsonl, export_parquet
 from monitor_server.errors import CollectorError, KeyRequired, UnknownProject, UnknownRun
-from monitor_server.http_server.read_limits import Exports
+from monitor_server.http_server.read_limits import Turns
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["router"]
@@ -94,7 +94,7 @@ def _refusal(request: Request) -> Callable[[], str | None]:
 
 
 async def _send_while_allowed(
-    first: bytes, others: Iterator[bytes], refusal: Callable[[], str | None], exports: Exports
+    first: bytes, others: Iterator[bytes], refusal: Callable[[], str | None], exports: Turns
 ) -> AsyncIterator[bytes]:
     """Yield the parts of a file while its reader may have them.
 

@@ -19,7 +19,7 @@ from monitor_server.api.running_collector.shared_check import SharedCheck
 from monitor_server.api.running_collector.verdict_wait import VerdictWait
 from monitor_server.detection.calibration import BUILTIN, Calibration
 from monitor_server.exposition.prometheus import Exposition
-from monitor_server.http_server.read_limits import Admission, Exports, dry_runs, waiting_reads
+from monitor_server.http_server.read_limits import Admission, Turns, dry_runs, exports, incident_reports, waiting_reads
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.appending import BatchAppender
 from monitor_server.ingest.deliveries import Deliveries
@@ -80,7 +80,8 @@ class Collector:
     oidc: OidcSignIn | None = None
     waiting_reads: Admission = field(default_factory=waiting_reads)
     dry_runs: Admission = field(default_factory=dry_runs)
-    exports: Exports = field(default_factory=Exports)
+    exports: Turns = field(default_factory=exports)
+    incident_reports: Turns = field(default_factory=incident_reports)
     # Of those who save or reload settings one at a time is checked: Apprise needs a process and a thread for it.
     settings_turns: asyncio.Lock = field(default_factory=asyncio.Lock)
     channel_tests: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CHANNEL_TESTS))

@@ -4,12 +4,15 @@ import json
 import math
 import os
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 
+import psycopg
 import pytest
 
 from monitor_server.commands.main import main
+from monitor_server.http_server.read_limits import MAX_REPORTS
 from tests.live import eventually
 from tests.monitor_server.api.test_responses import array, response
 
@@ -69,6 +72,31 @@ def test_the_report_holds_what_the_api_returns_of_the_alert(incident):
 
 def _bare(data):
     return [{name: value for name, value in signal.items() if value is not None} for signal in data["signals"]]
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_reports_that_take_long_keep_no_other_reader_waiting(incident, database_url):
+    """The database keeps all of them waiting, and a list is read meanwhile; one more than eight is refused."""
+    live, alert = incident
+    answers = []
+
+    def ask():
+        return live.pool.request("GET", f"{live.url}/api/v1/alerts/{alert['id']}/incident")
+
+    askers = [threading.Thread(target=lambda: answers.append(ask())) for _ in range(MAX_REPORTS)]
+    with psycopg.connect(database_url.replace("+psycopg", "")) as blocker:
+        blocker.execute("LOCK TABLE responses IN ACCESS EXCLUSIVE MODE")
+        for asker in askers:
+            asker.start()
+        eventually(lambda: live.app.state.collector.incident_reports.count == MAX_REPORTS)
+        assert live.get("/silences")["items"] == []
+        refused = ask()
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert refused.json()["detail"].startswith("8 incident reports are being made")
+        assert answers == []
+    for asker in askers:
+        asker.join()
+    assert {answer.status for answer in answers} == {200}
 
 
 def test_the_report_opens_alone_and_shows_every_text_as_text(incident):
