@@ -20,7 +20,7 @@ from trainer_hooks.sync import SyncResult, sync
 from trainer_hooks.wire import ActionReport, decode_batch, decode_record
 
 GOLDEN = Path(__file__).parents[1] / "wire" / "golden" / "spool"
-NEWER_SIGNALS = {"text/looping_frac", "advantage/reward_corr"}
+NEWER_SIGNALS = {"text/looping_frac", "advantage/reward_corr", "tools/unbroken_frac"}
 SETTINGS = ConnectionSettings(url="", project="golden", run="plain", attempt=1_700_000_000_000)
 
 
