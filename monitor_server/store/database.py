@@ -215,7 +215,11 @@ class Store:
         fault, reason = fault_of(error), one_line(getattr(error, "orig", error))
         if fault == "silent":
             self._silence.begin()  # now: the next question takes seconds where the server is silent
-        if fault in ("silent", "locked") and self.is_shared and (wait := explain_wait(self._engine)) is not None:
+        if (
+            fault in ("silent", "locked", "slow")
+            and self.is_shared
+            and (wait := explain_wait(self._engine)) is not None
+        ):
             fault, reason = "standby", wait
         if fault == "disk" and self._file is not None and (cause := self._file.write_error()) is not None:
             fault, reason = fault_of_disk(cause), f"{reason} ({cause.strerror})"

@@ -73,6 +73,13 @@ def _insert(store):
         current_connection().execute(text("INSERT INTO lasting VALUES (1)"))
 
 
+def _probe_for_a_moment(store):
+    with store.write() as repositories:
+        repositories.limit_lock_waits(60.0)
+        current_connection().execute(text("SET LOCAL statement_timeout = 200"))
+        repositories.probe()
+
+
 def _count(store):
     with store.read():
         return current_connection().execute(text("SELECT count(*) FROM lasting")).scalar_one()
@@ -103,7 +110,9 @@ def test_a_commit_that_waits_for_a_standby_is_refused_with_that_reason_and_reade
                 store.probe()
             with pytest.raises(Unavailable, match=NAMED):  # it waits for the lock of the first
                 store.probe()
-            assert _counted(store) == {"standby": 3}
+            with pytest.raises(Unavailable, match=NAMED):  # likewise, and the statement takes too long before that
+                _probe_for_a_moment(store)
+            assert _counted(store) == {"standby": 4}
         eventually(lambda: _count(store) == 1)
         eventually(lambda: _writes(store))
 
