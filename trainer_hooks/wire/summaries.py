@@ -47,7 +47,10 @@ class Moments(Wire, tag="moments", tag_field="type", frozen=True):
         if self.statistic == "ess_frac":
             denominator = self.count * self.sum_squares
             return self.sum * self.sum / denominator if denominator > 0 else None
-        variance = max(0.0, self.sum_squares / self.count - mean * mean)
+        variance = self.sum_squares / self.count - mean * mean
+        if math.isnan(variance):  # the squares are beyond the largest number, or NaN; 0 would mean equal values
+            variance = self.sum_squares
+        variance = max(variance, 0.0)
         return variance if self.statistic == "variance" else math.sqrt(variance)
 
 

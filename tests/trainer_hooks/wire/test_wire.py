@@ -130,6 +130,14 @@ def test_moments_by_hand():
     assert values["ess_frac"] == pytest.approx(81 / 123)
 
 
+@pytest.mark.parametrize("statistic", ["std", "variance"])
+def test_a_spread_whose_squares_have_no_number_is_not_said_to_be_none(statistic):
+    """Rewards of 1e200 and -2e200 were shown with a standard deviation of 0, as if all were equal."""
+    held = Moments(count=2, sum=-1e200, sum_squares=1e200 * 1e200, statistic=statistic)
+    assert held.value() == math.inf
+    assert math.isnan(msgspec.structs.replace(held, sum_squares=math.nan).value())
+
+
 def test_scalars_of_rank_0_count_and_summaries_take_precedence():
     """The last record's value of a scalar counts, and a summary of the same name replaces it."""
     records_of_ranks = [
