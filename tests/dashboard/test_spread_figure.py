@@ -1,6 +1,7 @@
 """The number of responses for each value, and the responses that a clicked bar chooses."""
 
 import math
+import sys
 
 import pytest
 
@@ -32,6 +33,14 @@ def test_of_many_rewards_each_response_is_in_one_bar():
         for interval in bars["customdata"]
     ]
     assert [len(each) for each in chosen] == bars["y"]
+
+
+def test_rewards_as_far_apart_as_numbers_can_be_have_their_bars():
+    """Their range is infinite, and all bars were empty."""
+    rewards = [sys.float_info.max * (place / 10 - 1) for place in range(21)]
+    (bars,) = spread_figure(responses(*rewards), of="reward")["data"]
+    assert sum(bars["y"]) == len(rewards)
+    assert all(map(math.isfinite, [*bars["x"], bars["width"]]))
 
 
 @pytest.mark.parametrize(("of", "where"), [("advantage", []), ("length", [3.0]), ("displacement", [2.0])])

@@ -28,9 +28,9 @@ def spread_figure(responses: Sequence[ResponseItem], *, of: str) -> dict[str, ob
     ends = _intervals(values)
     bars = {
         "type": "bar",
-        "x": [(low + high) / 2 for low, high in ends],
+        "x": [low / 2 + high / 2 for low, high in ends],
         "y": [sum(low <= value <= high for value in values) for low, high in ends],
-        "width": (values[-1] - values[0]) / (len(ends) + 1) or 0.02 if ends else None,
+        "width": _part_of_range(values, len(ends) + 1) or 0.02 if ends else None,
         "customdata": [list(interval) for interval in ends],
         "marker": {"color": PRIMARY},
         "hovertemplate": f"{of} %{{x:.4~g}}: %{{y}} responses<extra></extra>",
@@ -69,9 +69,14 @@ def _intervals(values: Sequence[float]) -> list[tuple[float, float]]:
     different = list(dict.fromkeys(values))
     if len(different) <= BARS:
         return [(value, value) for value in different]
-    width = (values[-1] - values[0]) / BARS
-    edges = [*(values[0] + width * place for place in range(BARS)), values[-1]]
+    first, last = values[0], values[-1]
+    edges = [*(first * (1 - place / BARS) + last * (place / BARS) for place in range(BARS)), last]
     return [
         (low, high if place == BARS - 1 else math.nextafter(high, -math.inf))
         for place, (low, high) in enumerate(pairwise(edges))
     ]
+
+
+def _part_of_range(values: Sequence[float], parts: int) -> float:
+    """Return a part of the range of sorted values; the range of the largest numbers is infinite, and a part is not."""
+    return values[-1] / parts - values[0] / parts
