@@ -37,7 +37,7 @@ _KINDS_BY_SUSPECT: Final[Mapping[Suspect, str]] = {
     Suspect.OPTIMISER: "advantage_order clip_surge frozen_ratio gradient_explosion learning_rate_rise loss_explosion "
     "off_policy_blowup ratio_tail zero_rate",
     Suspect.INSTRUMENT: "impossible_likelihood instrument_gap mismatch_growth monitor_degraded sampler_gap "
-    "sampler_mismatch",
+    "sampler_mismatch unmasked_feedback",
     # A fallen reward, a collapse and a departure of several signals have causes in every part; NaN may begin in any; a
     # silent trainer says nothing about its training.
     Suspect.UNKNOWN: "joint_departure non_finite plateau reward_fall run_collapsed telemetry_stale trainer_lost",
@@ -48,7 +48,9 @@ SUSPECTS: Final[Mapping[str, Suspect]] = {
 }
 """The suspect of each kind of alert; rules have kinds of their own and no suspect."""
 
-INSTRUMENT_KINDS: Final = frozenset({"impossible_likelihood", "instrument_gap", "sampler_gap", "sampler_mismatch"})
+INSTRUMENT_KINDS: Final = frozenset(
+    {"impossible_likelihood", "instrument_gap", "sampler_gap", "sampler_mismatch", "unmasked_feedback"}
+)
 """The kinds that say that the numbers of a run may be wrong. A mismatch that only grows may be the policy's own."""
 
 # Alerts that are made without the numbers of the trainer, which a broken instrument therefore does not explain.

@@ -77,7 +77,13 @@ def test_the_engine_reports_it_beside_a_healthy_phase():
     """A gap is a warning of its own, and changes no phase."""
     engine, kinds, phases = Engine(), set(), set()
     for step in range(30):
-        signals = {"likelihood/correct": -0.4, "entropy/mean": 0.5, "reward/mean": 0.3, "instrument/entropy_abs": 0.2}
+        likelihood = -0.4 - 0.001 * (step % 3)
+        signals = {
+            "likelihood/correct": likelihood,
+            "entropy/mean": 0.5,
+            "reward/mean": 0.3,
+            "instrument/entropy_abs": 0.2,
+        }
         assessment = engine.update(Observation(step=step, signals=signals))
         kinds |= {finding.kind for finding in assessment.findings}
         phases.add(str(assessment.phase))
