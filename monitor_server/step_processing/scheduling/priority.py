@@ -1,10 +1,10 @@
 """Lets ingest go first: while batches are written, the projector pauses between two steps.
 
 Both run in one process, which executes Python in one thread at a time, and a batch that is not acknowledged stops its
-sender. Projection can be done later. So the projector takes the share of one core that ingest leaves: if the other
-threads use the share u of it while the projector pauses, the projector works for the share 1 - u of the time, and
-always for at least a tenth. A batch that waits for the disk, or for a lock of the database, uses no processor time, and
-a pause would not help it.
+sender. Projection can be done later. If the other threads use the share u of one core while the projector pauses, the
+projector works for the share (1 - u)² of the time, and always for at least a tenth. The share 1 - u would be too much:
+a batch passes through several threads, and may have to wait for the projector at each of them. A batch that waits for
+the disk, or for a lock of the database, uses no processor time, and a pause would not help it.
 """
 
 import time
@@ -58,6 +58,6 @@ class IngestPriority:
     def _pause_factor(self) -> float:
         """Return the seconds of pause for each second of work."""
         left = self._paused - self._used
-        if left * MAX_PAUSE_FACTOR <= self._used:
+        if left <= 0.0:
             return MAX_PAUSE_FACTOR
-        return max(MIN_PAUSE_FACTOR, self._used / left)
+        return min(max((self._paused / left) ** 2 - 1.0, MIN_PAUSE_FACTOR), MAX_PAUSE_FACTOR)
