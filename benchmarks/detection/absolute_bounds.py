@@ -5,22 +5,18 @@ each of them is given a bound that holds from the first row on: an alarm opens i
 several successive rows that hold it. It is scored on suite C, on language models that hold the signal.
 """
 
-import argparse
 import math
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from benchmarks.detection.blocks import write_blocks
 from benchmarks.detection.by_repository import SHORT_ROWS, repository, share_by_repository
-from benchmarks.detection.command import BLOCKS
 from benchmarks.detection.corpus import labelled_corpus
+from benchmarks.detection.corpus_command import corpus_parser, write_block
 from benchmarks.detection.events import LEAD_ROWS, WARN_SLACK, alarmed_within
-from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
-from benchmarks.detection.tables import Section, Table, as_text, interval, percent
+from benchmarks.detection.tables import Section, Table, as_text, count_of, percent
 from benchmarks.detection.traces import Mark, Trace
 
 __all__ = ["Bound", "bounds_table", "main", "traced"]
@@ -101,25 +97,19 @@ def _is_alarmed(trace: Trace) -> bool:
 
 
 def _count(flags: Sequence[bool]) -> str:
-    return f"{sum(flags)} of {len(flags)} {interval(clopper_pearson(sum(flags), len(flags)), digits=2)}"
+    return count_of(sum(flags), len(flags))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table, and write it to a page where one is given."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.absolute_bounds", description=__doc__)
-    parser.add_argument(
-        "--corpus", type=Path, action="append", required=True, help="folder of labelled logs, repeatable"
-    )
-    parser.add_argument("--write", type=Path, help="also write the table to this Markdown file")
+    parser = corpus_parser("benchmarks.detection.absolute_bounds", __doc__)
     options = parser.parse_args(given)
     runs = [run for run in labelled_corpus(*options.corpus) if run.truth.is_language_model]
     note = _NOTE.format(lead=LEAD_ROWS, slack=WARN_SLACK)
     section = Section(title="Short runs with fixed bounds", notes=[note], tables=[bounds_table(runs)])
     sys.stdout.write(as_text([section]))
-    if options.write is not None:
-        command = " ".join(["python -m benchmarks.detection.absolute_bounds", *given])
-        write_blocks(options.write, command, {"fixed bounds": [section]}, order=BLOCKS)
+    write_block(options.write, "fixed bounds", section, prog=parser.prog, given=given)
     return 0
 
 

@@ -7,7 +7,6 @@ each repository counts once. Runs of at most 60 rows are also shown apart, becau
 choice is made on the runs of every length.
 """
 
-import argparse
 import itertools
 import sys
 from collections import defaultdict
@@ -18,14 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.detection.blocks import write_blocks
 from benchmarks.detection.by_repository import SHORT_ROWS, repository, share_by_repository
-from benchmarks.detection.command import BLOCKS
 from benchmarks.detection.corpus import labelled_corpus
+from benchmarks.detection.corpus_command import corpus_parser, write_block
 from benchmarks.detection.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK
-from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
-from benchmarks.detection.tables import Section, Table, as_text, interval, percent
+from benchmarks.detection.tables import Section, Table, as_text, count_of, interval, percent
 from benchmarks.detection.variants import OPTIONAL, RARITIES, SIZES, Variant, scaled
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.engine import Engine
@@ -132,14 +129,8 @@ def _outcome(run: LabelledRun) -> Outcome:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the scores of each variant, and those on each repository of the variant chosen without it."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.leave_one_out", description=__doc__)
-    parser.add_argument(
-        "--corpus", type=Path, action="append", required=True, help="folder of labelled logs, repeatable"
-    )
+    parser = corpus_parser("benchmarks.detection.leave_one_out", __doc__, writes="the tables but that of the variants")
     parser.add_argument("--workers", type=int, default=1, help="processes")
-    parser.add_argument(
-        "--write", type=Path, help="also write the tables but that of the variants to this Markdown file"
-    )
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(given)
     grid = list(itertools.product(RARITIES, SIZES))
@@ -157,9 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     variants = Section(title="Suite C: every variant", tables=[_variant_table(outcomes)])
     sys.stdout.write(as_text([variants, section]))
-    if options.write is not None:
-        command = " ".join(["python -m benchmarks.detection.leave_one_out", *given])
-        write_blocks(options.write, command, {"leave one out": [section]}, order=BLOCKS)
+    write_block(options.write, "leave one out", section, prog=parser.prog, given=given)
     return 0
 
 
@@ -227,8 +216,7 @@ def _opens(kind: str, outcome: Outcome) -> bool:
 
 
 def _count(measure: Mapping[str, Sequence[bool]]) -> str:
-    count, total = sum(map(sum, measure.values())), sum(map(len, measure.values()))
-    return f"{count} of {total} {interval(clopper_pearson(count, total), digits=2)}"
+    return count_of(sum(map(sum, measure.values())), sum(map(len, measure.values())))
 
 
 def _share(measure: Mapping[str, Sequence[bool]]) -> str:

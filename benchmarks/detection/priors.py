@@ -6,25 +6,21 @@ rows, and each row of the run itself reduces their weight. The detectors are the
 repository to whose runs it is applied, and the variant is chosen on the other repositories.
 """
 
-import argparse
 import math
 import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.detection.blocks import write_blocks
 from benchmarks.detection.by_repository import SHORT_ROWS, repository
-from benchmarks.detection.command import BLOCKS
 from benchmarks.detection.corpus import labelled_corpus
+from benchmarks.detection.corpus_command import corpus_parser, write_block
 from benchmarks.detection.events import LEAD_ROWS, WARN_SLACK
-from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.runs import Group, LabelledRun
-from benchmarks.detection.tables import Section, Table, as_text, interval
+from benchmarks.detection.tables import Section, Table, as_text, count_of
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.importers.corpus import read_meta
@@ -244,17 +240,13 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _count(flags: Sequence[bool]) -> str:
-    return f"{sum(flags)} of {len(flags)} {interval(clopper_pearson(sum(flags), len(flags)), digits=2)}"
+    return count_of(sum(flags), len(flags))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table, and write it to a page where one is given."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.priors", description=__doc__)
-    parser.add_argument(
-        "--corpus", type=Path, action="append", required=True, help="folder of labelled logs, repeatable"
-    )
-    parser.add_argument("--write", type=Path, help="also write the table to this Markdown file")
+    parser = corpus_parser("benchmarks.detection.priors", __doc__)
     options = parser.parse_args(given)
     trainers = {
         path.parent.name: trainer_of(read_meta(path.parent))
@@ -269,9 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     section = _section(_outcomes(runs))
     sys.stdout.write(as_text([section]))
-    if options.write is not None:
-        command = " ".join(["python -m benchmarks.detection.priors", *given])
-        write_blocks(options.write, command, {"priors": [section]}, order=BLOCKS)
+    write_block(options.write, "priors", section, prog=parser.prog, given=given)
     return 0
 
 

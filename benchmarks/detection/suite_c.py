@@ -9,12 +9,11 @@ from benchmarks.detection.by_repository import populations_table
 from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.engine import ENGINE_STANDARD, engines
 from benchmarks.detection.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK, alarmed_within
-from benchmarks.detection.intervals import clopper_pearson
 from benchmarks.detection.peers import peer_traces
 from benchmarks.detection.runs import Group
 from benchmarks.detection.scoring import FalseAlarms, false_alarms
 from benchmarks.detection.suite_c_lists import event_table, false_table, hard_table
-from benchmarks.detection.tables import Section, Table, interval, percent
+from benchmarks.detection.tables import Section, Table, count_of, interval, percent
 from benchmarks.detection.traces import Trace
 from benchmarks.detection.workers import Traces, trace_run
 
@@ -150,7 +149,7 @@ def _row(name: str, score: _Counts) -> list[str]:
         f"{score.paged.rate:.3f} {interval(score.paged.rate_interval)}",
         f"{score.hard_paged} of {score.hard}",
         *(
-            f"{count} of {score.events} {interval(clopper_pearson(count, score.events), digits=2)}"
+            count_of(count, score.events)
             for count in (
                 score.warned_earlier,
                 score.warned_before,

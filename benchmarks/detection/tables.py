@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Section", "Table", "as_markdown", "as_text", "interval", "percent"]
+from benchmarks.detection.intervals import clopper_pearson
+
+__all__ = ["Section", "Table", "as_markdown", "as_text", "count_of", "interval", "percent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,11 @@ def percent(share: float) -> str:
 def interval(bounds: tuple[float, float], *, digits: int = 3) -> str:
     """Write an interval."""
     return f"[{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]"
+
+
+def count_of(count: int, total: int) -> str:
+    """Write a count, its total, and the exact 95 % interval of the share."""
+    return f"{count} of {total} {interval(clopper_pearson(count, total), digits=2)}"
 
 
 def as_text(sections: Iterable[Section]) -> str:
