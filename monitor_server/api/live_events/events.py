@@ -36,7 +36,7 @@ def render(event: Event) -> RenderedEvent:
             return RenderedEvent(kind="step", data=_step(event).model_dump_json())
         case AlertChanged(alert=alert):
             row = {name: getattr(alert, name) for name in alert.__slots__}
-            open_kinds = "" if alert.state == "resolved" else ",".join(event.open_kinds)
+            open_kinds = () if alert.state == "resolved" else event.open_kinds
             item = alert_item(row | {"run": event.run, "project": event.project, "open_instrument_kinds": open_kinds})
             return RenderedEvent(kind="alert", data=item.model_dump_json())
         case ActionReported():

@@ -162,7 +162,6 @@ class AcknowledgementItem(Schema):
 
 def alert_item(row: Mapping[str, Any]) -> AlertItem:
     """Make an alert's item from its row in ``Alerts.page``."""
-    open_kinds = (row.get("open_instrument_kinds") or "").split(",")
     evidence = row["evidence"]
     spelled = read_object(evidence) if isinstance(evidence, bytes) else showable(spell_non_finite(evidence))
     return AlertItem.model_validate(
@@ -170,7 +169,7 @@ def alert_item(row: Mapping[str, Any]) -> AlertItem:
             **row,
             "evidence": spelled,
             "suspect": suspect_of(row["kind"]),
-            "instrument_alerts": doubts(row["kind"], open_kinds),
+            "instrument_alerts": doubts(row["kind"], row.get("open_instrument_kinds", ())),
             "is_taken_back": is_taken_back(
                 kind=row["kind"],
                 severity_step=row["severity_step"],

@@ -253,7 +253,7 @@ def _alert_item(row: Mapping[str, Any], public_url: str) -> dict[str, Any]:
         resolved_step=row["resolved_step"],
     )
     item["suspect"] = str(suspect_of(row["kind"]))
-    item["instrument_alerts"] = doubts(row["kind"], (row.get("open_instrument_kinds") or "").split(","))
+    item["instrument_alerts"] = doubts(row["kind"], row.get("open_instrument_kinds", ()))
     return item | {"changes": [], "instead_of": [], "remedies": known[:MAX_REMEDIES], "url": url}
 
 

@@ -5,7 +5,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, ScalarSelect, bindparam, exists, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Dialect,
+    Label,
+    String,
+    TypeDecorator,
+    bindparam,
+    exists,
+    func,
+    insert,
+    select,
+    type_coerce,
+    update,
+)
 
 from monitor_server.detection.suspects import INSTRUMENT_KINDS
 from monitor_server.store.encoding.stored_json import read_object
@@ -46,8 +59,20 @@ _PASSED = (
     .limit(bindparam("most"))
 )
 
+
+class _Kinds(TypeDecorator[tuple[str, ...]]):
+    """Kinds of alerts, which the database joins by commas."""
+
+    impl = String
+    cache_ok = True
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[str, ...]:  # noqa: ARG002 - any
+        """Return the kinds, none where the database found none."""
+        return tuple(value.split(",")) if value else ()
+
+
 _OTHER = alerts.alias("other")
-OPEN_INSTRUMENT_KINDS: ScalarSelect[str | None] = (
+OPEN_INSTRUMENT_KINDS: Label[tuple[str, ...]] = type_coerce(
     select(func.aggregate_strings(_OTHER.c.kind, ","))
     .where(
         _OTHER.c.run_id == alerts.c.run_id,
@@ -56,13 +81,14 @@ OPEN_INSTRUMENT_KINDS: ScalarSelect[str | None] = (
         alerts.c.state != "resolved",
     )
     .correlate(alerts)
-    .scalar_subquery()
-)
-"""The kinds of alerts that fire on the same run while an alert is open and make its numbers doubtful, by commas."""
+    .scalar_subquery(),
+    _Kinds(),
+).label("open_instrument_kinds")
+"""The kinds of alerts that fire on the same run while an alert is open and make its numbers doubtful."""
 
 _ACKNOWLEDGEMENT = [acknowledgements.c[name] for name in ("alert_id", "kind", "attempt", "step", "at", "by", "note")]
 _VIEW = (
-    select(alerts, runs.c.name.label("run"), runs.c.project, OPEN_INSTRUMENT_KINDS.label("open_instrument_kinds"))
+    select(alerts, runs.c.name.label("run"), runs.c.project, OPEN_INSTRUMENT_KINDS)
     .join(runs, runs.c.id == alerts.c.run_id)
     .where(runs.c.deleted_at.is_(None))
 )

@@ -92,8 +92,8 @@ def test_a_message_names_the_suspect_and_what_makes_the_numbers_doubtful():
     written = text(message("it fell"))
     assert "Suspect: policy." in written
     assert "instrument" not in written
-    doubted = text(message("it fell", open_instrument_kinds="sampler_gap,instrument_gap"))
+    doubted = text(message("it fell", open_instrument_kinds=("sampler_gap", "instrument_gap")))
     assert "Suspect: policy. Check the instrument first, because of instrument_gap, sampler_gap on this run." in doubted
-    unknown = text(message("no update", kind="telemetry_stale", open_instrument_kinds="instrument_gap"))
+    unknown = text(message("no update", kind="telemetry_stale", open_instrument_kinds=("instrument_gap",)))
     assert "Suspect" not in unknown
     assert "What to do: check whether the trainer lives" in unknown

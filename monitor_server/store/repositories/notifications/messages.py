@@ -156,7 +156,7 @@ class NotificationMessages:
         query = (
             select(
                 EVENT.change, EVENT.instead_of, EVENT.severity.label("event_severity"), alerts,
-                runs.c.name.label("run"), runs.c.project, OPEN_INSTRUMENT_KINDS.label("open_instrument_kinds"),
+                runs.c.name.label("run"), runs.c.project, OPEN_INSTRUMENT_KINDS,
             )
             .join(alerts, (alerts.c.run_id == EVENT.run_id) & (alerts.c.id == EVENT.alert_id))
             .join(runs, runs.c.id == EVENT.run_id)
