@@ -1,5 +1,15 @@
 """The tests of the store run on both databases."""
 
+import pytest
+
 from tests.databases import database_url
+from tests.postgres import postgres_server
 
 __all__ = ["database_url"]
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A PostgreSQL server of a module's own, which its tests may pause or configure."""
+    with postgres_server() as server:
+        yield server

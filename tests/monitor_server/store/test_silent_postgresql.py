@@ -16,19 +16,12 @@ from monitor_server.store.postgresql import connections, unresponsive_server
 from monitor_server.store.postgresql.bounded_connection import BoundedConnection
 from monitor_server.store.postgresql.connections import POSTGRES_OPTIONS, without_time_limit
 from tests.live import PATIENCE_SECONDS, eventually, serving
-from tests.postgres import create_database, postgres_server
+from tests.postgres import create_database
 from tests.store_connections import current_connection, engine_of
 from trainer_hooks import wire
 
 INSERT = text("INSERT INTO silenced VALUES (1)")
 COUNT = text("SELECT count(*) FROM silenced")
-
-
-@pytest.fixture(scope="module")
-def server():
-    """A server of these tests' own."""
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture

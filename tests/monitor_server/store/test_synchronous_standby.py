@@ -12,17 +12,10 @@ from monitor_server.store.database import Store
 from monitor_server.store.postgresql import standby_waits
 from monitor_server.store.postgresql.bounded_connection import BoundedConnection
 from tests.live import eventually
-from tests.postgres import create_database, postgres_server
+from tests.postgres import create_database
 from tests.store_connections import current_connection
 
 NAMED = "start the standby again, or take it out of synchronous_standby_names"
-
-
-@pytest.fixture(scope="module")
-def server():
-    """A server of these tests' own."""
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture
