@@ -31,8 +31,8 @@ from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["FalseAlarmBudget", "Warranty"]
 
-# The power of the strength in the e-value. Any power is valid. With one healthy run that had a page, one of
-# twice its strength has 0.94 of the whole budget at this power, and one of half its strength has 0.06.
+# The power of the strength in the e-value. Any power is valid. With one healthy run that had a page, one of twice its
+# strength has 0.94 of the whole budget at this power, and one of half its strength has 0.06.
 POWER = 4
 LARGEST = 1e6  # the largest strength, so that the sum of the fourth powers of any number of them is finite
 
@@ -121,9 +121,9 @@ class Warranty:
 class FalseAlarmBudget(Stateful):
     """The ledger of one run: decides which pages may open, and counts the spent amount.
 
-    Findings that become critical
-    in an open page cost nothing more. A finding without a degree (NaN) is a fact, and is neither held back nor
-    counted. Without enough healthy runs every one opens, and its evidence states that there is no warranty.
+    Findings that become critical in an open page cost nothing more. A finding without a degree (NaN) is a fact, and is
+    neither held back nor counted. Without enough healthy runs every one opens, and its evidence states that there is no
+    warranty.
 
     Attributes:
         seen: Recorded steps so far.

@@ -1,7 +1,6 @@
 """The JSON text of logs, in which a number may have any length."""
 
 import json
-import sys
 from typing import Any
 
 __all__ = ["DECODER", "read_json"]
@@ -9,7 +8,10 @@ __all__ = ["DECODER", "read_json"]
 
 def _whole_number(text: str) -> int | float:
     """Return an integer; one with more digits than Python converts is infinite, as it would be in every signal."""
-    return int(text) if len(text) <= sys.get_int_max_str_digits() else float(text)
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 DECODER = json.JSONDecoder(parse_int=_whole_number)
