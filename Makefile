@@ -85,7 +85,7 @@ fuzz-decoder: $(VENV)/.atheris ## Look for a body that the collector fails on, b
 test-trainers: $(VENV)/.dev ## Test the adapters on other TRL versions, verl, OpenRLHF, SkyRL and real Ray, and the reference trainer on SmolLM2
 	$(BIN)/python tests/trainers/matrix.py
 
-test-postgres: $(VENV)/.dev ## Test the collector on PostgreSQL 16 and 18, which wheels carry (10 minutes)
+test-postgres: $(VENV)/.dev ## Test the collector on PostgreSQL 16, 17 and 18, from wheels and npm (20 minutes)
 	$(BIN)/python -m tests.postgres_versions
 
 bench: $(VENV)/.dev ## Print the benchmark tables

@@ -110,7 +110,7 @@ def test_every_step_before_a_damaged_record_is_shown(start_collector, clock, dat
 
 def test_a_table_that_is_away_quarantines_no_run(start_collector, clock, database):
     """On PostgreSQL each run that sent meanwhile was quarantined for ten minutes, and readyz said that all was well."""
-    live = start_collector(clock=clock)
+    live = start_collector(clock=clock, verdict_wait_seconds=0.1)
     run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     database.execute(sqlalchemy.text("ALTER TABLE steps RENAME TO steps_away"))
     live.send(run="r", records=[{"step": 1, "seq": 1, "scalars": {"a": 2.0}}])
