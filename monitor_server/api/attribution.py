@@ -14,6 +14,7 @@ from monitor_server.attribution.onsets import ROWS, Moved, Signal
 from monitor_server.attribution.resemblance import Resembling, closest
 from monitor_server.attribution.sampled_responses import Sampled, distinct
 from monitor_server.attribution.vitals import VITALS
+from monitor_server.detection.suspects import first_steps
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.responses import StoredResponse
@@ -36,7 +37,10 @@ class RemedyItem(Schema):
 
 
 class Attribution(Schema):
-    """The explanation of an alert, as far as observed; ``responses`` has each response whose id another field has."""
+    """The explanation of an alert, as far as observed; ``responses`` has each response whose id another field has.
+
+    ``first_steps`` says what to check first where ``remedies`` is empty.
+    """
 
     alert_id: str
     moved: list[Moved]
@@ -49,6 +53,7 @@ class Attribution(Schema):
     resembling: list[Resembling]
     responses: list[ResponseItem]
     remedies: list[RemedyItem]
+    first_steps: str
     not_observed: list[NotObserved]
 
 
@@ -174,6 +179,7 @@ def _shape_answer(
         resembling=found.resembling,
         responses=_items(reading, alert.run_id, [stored[name] for name in named]),
         remedies=[RemedyItem(change=r.change, how=r.how, source=r.source) for r in found.remedies],
+        first_steps=first_steps(alert.kind),
         not_observed=found.not_observed,
     )
 

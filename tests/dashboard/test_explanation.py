@@ -26,6 +26,7 @@ NOTHING = {
     "resembling": [],
     "responses": [],
     "remedies": [],
+    "first_steps": "look at the evidence.",
     "not_observed": [{"what": "responses and tokens", "needs": "token ids"}],
 }
 
@@ -222,7 +223,7 @@ def test_nothing_observed_is_reported_and_nothing_is_made_up(texts):
     """Four cards: no signal stood clear, no record exists, the missing inputs, and the numbers of the alert."""
     found = texts(explanation(NOTHING, html.Div("the numbers"), opened_step=9))
     assert any("No signal had clearly left" in text for text in found)
-    assert any("No remedy is known" in text for text in found)
+    assert any("To do first: look at the evidence." in text for text in found)
     assert "responses and tokens" in found
     assert "the numbers" in found
     assert "Which responses lead" not in found

@@ -132,4 +132,5 @@ class Attribution(TypedDict):
     resembling: list[Resembling]
     responses: list[ResponseItem]
     remedies: list[RemedyItem]
+    first_steps: str
     not_observed: list[NotObserved]

@@ -149,11 +149,7 @@ def _tokens(attribution: Attribution) -> Component | None:
 def _remedies(attribution: Attribution) -> Component:
     hint = "Changes that the literature, or an experiment of this project, found to help with this kind of alert."
     if not attribution["remedies"]:
-        return _card(
-            "What helps",
-            "No remedy is known for this kind of alert; its page in the documentation says where to look.",
-            name="remedies",
-        )
+        return _card("What helps", f"To do first: {attribution['first_steps']}", name="remedies")
     rows = [
         html.Li([html.Strong(remedy["change"]), html.P(remedy["how"]), html.P(remedy["source"], className="source")])
         for remedy in attribution["remedies"]

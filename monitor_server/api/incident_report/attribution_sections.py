@@ -64,7 +64,8 @@ def _remedies(found: Attribution) -> str:
         f'<dt>{text(each.change)}</dt><dd>{text(each.how)} <span class="muted">{text(each.source)}</span></dd>'
         for each in found.remedies
     )
-    return f"<h2>What helps</h2><dl>{listed}</dl>" if listed else ""
+    helps = f"<dl>{listed}</dl>" if listed else f"<p>To do first: {text(found.first_steps)}</p>"
+    return f"<h2>What helps</h2>{helps}"
 
 
 def _responses(found: Attribution) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from monitor_server.detection.suspects import first_steps
 from tests.live import eventually
 from tests.monitor_server.api.test_responses import array, response
 
@@ -53,6 +54,16 @@ def test_an_alert_is_explained(explained):
     assert (pair["shared_prefix"], pair["prefix_share"]) == (3, 0.75)
     assert all(item["step"] <= alert["opened_step"] for item in attribution["responses"])
     assert "paired entropy change" in [gap["what"] for gap in attribution["not_observed"]]
+
+
+def test_what_to_check_first_is_said_where_no_remedy_is_known(explained):
+    """The kind that a test detector raises has no remedy; the incident report has the same sentence."""
+    live, alert = explained
+    attribution = live.get(f"/alerts/{alert['id']}/attribution")
+    assert attribution["remedies"] == []
+    assert attribution["first_steps"] == first_steps(alert["kind"])
+    report = live.pool.request("GET", f"{live.url}/api/v1/alerts/{alert['id']}/incident").data.decode()
+    assert f"To do first: {first_steps(alert['kind'])}" in report
 
 
 def test_an_alert_is_explained_as_before_after_the_run_has_gone_back(explained):
