@@ -44,7 +44,13 @@ def send_everything(live, name, *, text="text", steps=1_300, is_asked=False, **b
     kind = {"kind": "plateau"} if is_asked else {}  # a silenced alert is sent to nobody, and gets no links
     _post(live, "/silences", {"run_id": run_id, "minutes": 60, "reason": text, "by": "a"} | kind)
     live.send(records=[{"step": steps + 1, "scalars": {"reward/mean": 1.0}}], **(common | {"world_size": 2}))
+    eventually(lambda: _is_projected(live))
     return run_id
+
+
+def _is_projected(live):
+    with live.app.state.collector.store.read() as repositories:
+        return repositories.projection_queue.unprojected_entries() == 0
 
 
 def _post(live, path, body):
