@@ -7,6 +7,7 @@ shape with a route that only reads the body and decodes the batch.
 
 import argparse
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -100,11 +101,13 @@ def rate(url: str, senders: int, seconds: float, *, label: str, batches_a_second
         label: The beginning of the runs' names.
         batches_a_second: The batches that they send together; without it they send as fast as they are acknowledged.
     """
+    drawn = _drawn_steps()  # before the clock starts: this takes a quarter of a second
     counts = [0] * senders
     end = time.monotonic() + seconds
     pause = None if batches_a_second is None else senders / batches_a_second
     threads = [
-        threading.Thread(target=_sender(url, counts, place, end, label=label, pause=pause)) for place in range(senders)
+        threading.Thread(target=_sender(url, drawn, counts, place, end, label=label, pause=pause))
+        for place in range(senders)
     ]
     for thread in threads:
         thread.start()
@@ -113,11 +116,21 @@ def rate(url: str, senders: int, seconds: float, *, label: str, batches_a_second
     return sum(counts) / seconds
 
 
-def _sender(
-    url: str, counts: list[int], place: int, end: float, *, label: str, pause: float | None
-) -> Callable[[], None]:
-    drawn = healthy_steps(SIGNALS, steps=DRAWN_STEPS)
+@functools.cache
+def _drawn_steps() -> list[dict[str, float]]:
+    return healthy_steps(SIGNALS, steps=DRAWN_STEPS)
 
+
+def _sender(
+    url: str,
+    drawn: Sequence[dict[str, float]],
+    counts: list[int],
+    place: int,
+    end: float,
+    *,
+    label: str,
+    pause: float | None,
+) -> Callable[[], None]:
     def send() -> None:
         begin = time.monotonic()
         with urllib3.PoolManager(retries=False) as pool:

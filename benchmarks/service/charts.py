@@ -1,9 +1,6 @@
 """Reading long signals through the API: processor time of the collector for a request, by length and signals."""
 
-import os
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import urllib3
@@ -12,13 +9,14 @@ from sqlalchemy import insert
 from benchmarks.healthy_signals import healthy_levels
 from benchmarks.ingest import process
 from benchmarks.service.databases import NewDatabase, stored_bytes
+from benchmarks.service.processor_time import cpu_seconds, listener
 from benchmarks.service.throughput import PORT, collector
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.tables import steps as steps_table
 
-__all__ = ["chart_table", "fill", "listener"]
+__all__ = ["chart_table", "fill"]
 
 MAX_POINTS = 1_500
 REQUESTS = 40
@@ -97,28 +95,10 @@ def _cost(server: str, signals: list[str]) -> tuple[float, float]:
     with urllib3.PoolManager(retries=False) as pool:
         ask = [*(("signals", signal) for signal in signals), ("max_points", str(MAX_POINTS))]
         pool.request("GET", f"{server}/api/v1/runs/{RUN}/series", fields=ask)
-        cpu, wall = _cpu_seconds(pid), time.perf_counter()
+        cpu, wall = cpu_seconds(pid), time.perf_counter()
         for _ in range(REQUESTS):
             answer = pool.request("GET", f"{server}/api/v1/runs/{RUN}/series", fields=ask)
             if answer.status != 200 or len(answer.json()["items"]) != len(signals):  # noqa: PLR2004 - success
                 raise RuntimeError(answer.data.decode()[:200])
     taken = time.perf_counter() - wall
-    return 1000 * (_cpu_seconds(pid) - cpu) / REQUESTS, 1000 * taken / REQUESTS
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def listener(port: int) -> int:
-    """Return the collector's process: our only child that serves this port."""
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                line = (folder / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"monitor_server" in line and str(port).encode() in line:
-                return int(folder.name)
-    raise RuntimeError(f"no collector on port {port}; {sys.platform} must have /proc")
+    return 1000 * (cpu_seconds(pid) - cpu) / REQUESTS, 1000 * taken / REQUESTS

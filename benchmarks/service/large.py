@@ -15,9 +15,10 @@ import urllib3
 from benchmarks.healthy_signals import healthy_levels
 from benchmarks.ingest import SIGNALS as SENT_SIGNALS
 from benchmarks.ingest import STEPS_PER_BATCH, process
-from benchmarks.service.charts import fill, listener
+from benchmarks.service.charts import fill
 from benchmarks.service.core import Core
 from benchmarks.service.databases import NewDatabase
+from benchmarks.service.processor_time import listener
 from benchmarks.service.throughput import PORT, collector
 from monitor_server.store.database import Store
 from trainer_hooks import wire

@@ -15,6 +15,7 @@ import urllib3
 from benchmarks.ingest import CEILING, STEPS_PER_BATCH, process, rate
 from benchmarks.service.core import Core
 from benchmarks.service.databases import NewDatabase
+from benchmarks.service.processor_time import ProcessorTime, used
 
 __all__ = ["collectors_table", "ingest_goals", "ingest_table", "lag_table", "projector_table"]
 
@@ -23,6 +24,7 @@ SENDERS = 8
 # One collector has all roles in its process; the other has ingest alone, as `rlvitals serve --role ingest` runs beside
 # a projector.
 ROLES = {"all": "", "ingest": ", role ingest"}
+BARE = "bare FastAPI route, decodes only"
 RUNS = 8
 PEER_TIMEOUT_SECONDS = 120
 PEER_LABEL = " server, by its own client"
@@ -45,36 +47,46 @@ def collector(url: str, *, port: int = PORT, role: str = "all") -> list[str]:
 
 def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, peers: Path) -> str:
     """Return the table of acknowledged steps a second, by server, and the ratio to the bare route of its round."""
-    found: dict[str, list[float]] = {"bare FastAPI route, decodes only": []}
+    found: dict[str, list[float]] = {BARE: []}
     ratios: dict[str, list[float]] = {}
+    costs: dict[str, list[ProcessorTime]] = {}
     for number in range(rounds):
-        with process([sys.executable, "-c", CEILING, str(PORT)], PORT) as url:
-            rate(url, SENDERS, WARM_UP_SECONDS, label="warm-up")
-            ceiling = rate(url, SENDERS, seconds, label="bare") * STEPS_PER_BATCH
-        found["bare FastAPI route, decodes only"].append(ceiling)
+        ceiling, cost = _measured([sys.executable, "-c", CEILING, str(PORT)], seconds, label="bare")
+        found[BARE].append(ceiling)
+        costs.setdefault(BARE, []).append(cost)
         for (kind, create), (role, label) in product(kinds.items(), ROLES.items()):
-            with process(collector(create(), role=role), PORT) as url:
-                rate(url, SENDERS, WARM_UP_SECONDS, label="warm-up")
-                stored = rate(url, SENDERS, seconds, label=f"round-{number}") * STEPS_PER_BATCH
-            found.setdefault(f"rlvitals, {kind}{label}", []).append(stored)
-            ratios.setdefault(f"rlvitals, {kind}{label}", []).append(stored / ceiling)
+            stored, cost = _measured(collector(create(), role=role), seconds, label=f"round-{number}")
+            name = f"rlvitals, {kind}{label}"
+            found.setdefault(name, []).append(stored)
+            ratios.setdefault(name, []).append(stored / ceiling)
+            costs.setdefault(name, []).append(cost)
     for peer in ("trackio", "mlflow"):
         found[f"{peer}{PEER_LABEL}"] = _peer(peers, peer, seconds)
     rows = [
         f"### Durable acknowledged ingest: batches of {STEPS_PER_BATCH} steps of 60 scalars, {SENDERS} senders",
         "",
-        "| server | steps a second, median | of the bare route in the same round | lowest to highest |",
-        "|---|---|---|---|",
+        "| server | steps a second | of the bare route | lowest to highest | CPU a batch: server | database | sender |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, each in found.items():
         if not each:
-            rows.append(f"| {name} | not measured: it is not installed, or did not answer | | |")
+            rows.append(f"| {name} | not measured: it is not installed, or did not answer | | | | | |")
             continue
         of = ratios.get(name)
         share = "1" if of is None and len(each) > 1 else "" if of is None else f"{median(of):.2f}"
         spread = "" if of is None else f"{min(of):.2f} to {max(of):.2f}"
-        rows.append(f"| {name} | {median(each):,.0f} | {share} | {spread} |")
+        times = [f"{1e6 * median(side):,.0f} µs" for side in zip(*costs.get(name, ()), strict=True)] or ["", "", ""]
+        rows.append(f"| {name} | {median(each):,.0f} | {share} | {spread} | {' | '.join(times)} |")
     return "\n".join([*rows, "", ingest_goals(found, ratios)])
+
+
+def _measured(server: list[str], seconds: float, *, label: str) -> tuple[float, ProcessorTime]:
+    """Return the steps a second that a server acknowledges, and the processor time that a batch costs."""
+    with process(server, PORT) as url:
+        rate(url, SENDERS, WARM_UP_SECONDS, label="warm-up")
+        before = used(PORT)
+        batches = rate(url, SENDERS, seconds, label=label)
+        return batches * STEPS_PER_BATCH, used(PORT).each_since(before, batches * seconds)
 
 
 def ingest_goals(found: Mapping[str, Sequence[float]], ratios: Mapping[str, Sequence[float]]) -> str:
