@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from accelerate.state import AcceleratorState
 
 from trainer_hooks.callbacks.shared.post_import import after_import
 from trainer_hooks.wire import decode_record, merge
@@ -42,3 +43,12 @@ def imported(tmp_path, monkeypatch):
     yield imported
     for name in names:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def full_precision(monkeypatch):
+    """Reset the precision, because Accelerate and transformers 4 keep the first one of a process."""
+    monkeypatch.delenv("ACCELERATE_MIXED_PRECISION", raising=False)
+    AcceleratorState._reset_state()
+    yield
+    AcceleratorState._reset_state()

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 import tiny_trl
-from accelerate.state import AcceleratorState
 from trl import GRPOTrainer
 
 import trainer_hooks
@@ -71,15 +70,6 @@ def test_updates_of_one_rollout_share_its_normaliser(tmp_path):
     expected = [whole_penalty(tokens, normaliser=count / 2).item() for _, tokens in second_pass]
     assert sum(expected) > 0
     assert [scalars["loss/llds"] for scalars, _ in second_pass] == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.fixture
-def full_precision(monkeypatch):
-    """Reset the precision, because Accelerate and transformers 4 keep the first one of a process."""
-    monkeypatch.delenv("ACCELERATE_MIXED_PRECISION", raising=False)
-    AcceleratorState._reset_state()
-    yield
-    AcceleratorState._reset_state()
 
 
 @pytest.mark.usefixtures("full_precision")

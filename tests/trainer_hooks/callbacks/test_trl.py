@@ -806,6 +806,7 @@ def test_two_processes_stream_their_shards_and_end_with_the_same_weights(tmp_pat
     assert rewards[::2] == pytest.approx(logged, abs=1e-6)
 
 
+@pytest.mark.usefixtures("full_precision")
 @needs_entropies
 @pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
 def test_what_trl_reports_is_found_again(options, tmp_path, connect, collector):
