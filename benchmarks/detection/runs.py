@@ -10,11 +10,15 @@ __all__ = ["Group", "LabelledRun", "Truth"]
 
 
 class Group(StrEnum):
-    """The use of a run in the scores: false alarms, the lead before a slow collapse, or the other failures."""
+    """The use of a run in the scores: false alarms, the lead before a slow collapse, other failures, or faults.
+
+    A fault has one named cause and an onset. It need not end in a collapse, so no lead is measured on it.
+    """
 
     BENIGN = "benign"
     DISPLACEMENT = "displacement"
     FAILURE = "failure"
+    FAULT = "fault"
     UNSCORED = "unscored"
 
 

@@ -11,7 +11,9 @@ from benchmarks.detection.authored.suite import (
     benign_kinds,
     displacement_kinds,
     failure_kinds,
+    fault_kinds,
     generator_hash,
+    make_fault,
     make_run,
     make_twins,
 )
@@ -22,7 +24,9 @@ __all__ = [
     "benign_kinds",
     "displacement_kinds",
     "failure_kinds",
+    "fault_kinds",
     "generator_hash",
+    "make_fault",
     "make_run",
     "make_twins",
 ]

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.detection.authored.noise import HORIZON, Floats, wander
 
-__all__ = ["Kind", "Latent", "collapse_step", "learning"]
+__all__ = ["Kind", "Latent", "Reported", "collapse_step", "learning"]
 
 DEFAULT_STEPS = 300
+
+Reported = Callable[[dict[str, Floats]], dict[str, Floats]]  # from the signals of a sound run to those that are logged
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,6 +52,8 @@ class Latent:
     absent_values: float = 0.0  # share of single values that are missing
     bad_from: int | None = None  # first step with a non-finite loss
     advantage_corr: Floats | None = None  # of advantages and rewards within a group; None where it is not measured
+    reported: Reported | None = None  # what a faulty part logs in place of the signals; None where nothing is faulty
+    unobserved: dict[str, NDArray[np.bool_]] = field(default_factory=dict)  # steps at which a signal has no value
     onset: int | None = None
     acceleration: int | None = None
 

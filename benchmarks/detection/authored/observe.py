@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.detection.authored.groups import all_correct
 from benchmarks.detection.authored.latent import Latent
 from benchmarks.detection.authored.noise import HORIZON, Floats, ar1, unit_noise
 from monitor_server.detection.protocol import Observation
@@ -12,7 +13,6 @@ __all__ = ["PAIRED", "observe"]
 
 PAIRED = "entropy/paired_delta"
 STEP_SECONDS = 30.0
-DIFFICULTY_SPREAD = 2.0  # concentration of the Beta law of per-prompt success rates
 
 
 def observe(latent: Latent, rng: np.random.Generator) -> list[Observation]:
@@ -23,7 +23,7 @@ def observe(latent: Latent, rng: np.random.Generator) -> list[Observation]:
     rows = []
     for index, (step, attempt) in enumerate(_rows(latent)):
         source = signals if attempt == 1 else replay
-        values = {name: float(array[step]) for name, array in source.items()}
+        values = {name: float(array[step]) for name, array in source.items() if not _is_unobserved(latent, name, step)}
         kept = {name: value for k, (name, value) in enumerate(values.items()) if not absent[step, k]}
         rows.append(
             Observation(
@@ -47,6 +47,10 @@ def _rows(latent: Latent) -> Iterator[tuple[int, int]]:
         start = max(0, last + 1 - lost)
 
 
+def _is_unobserved(latent: Latent, name: str, step: int) -> bool:
+    return name in latent.unobserved and bool(latent.unobserved[name][step])
+
+
 def _signals(latent: Latent, rng: np.random.Generator) -> dict[str, Floats]:
     """Return every signal as an array over steps, each with the sampling noise its count of responses implies."""
 
@@ -59,7 +63,7 @@ def _signals(latent: Latent, rng: np.random.Generator) -> dict[str, Floats]:
     shown = np.clip(success + latent.proxy, 1e-3, 1.0 - 1e-3)
     reward_sd = np.sqrt(shown * (1.0 - shown) * (1.0 / (prompts * group) + 0.3 / prompts))
     reward = np.clip(np.round((shown + noise(reward_sd)) * prompts * group) / (prompts * group), 0.0, 1.0)
-    all_correct, all_wrong = _equal_groups(shown, group), _equal_groups(1.0 - shown, group)
+    right, wrong = all_correct(shown, group), all_correct(1.0 - shown, group)
     entropy = np.maximum(latent.entropy + latent.mix, 5e-3)
     likelihood_sd = 0.2 / np.sqrt(np.maximum(prompts * shown, 1.0))
     selected = latent.selection * (success - success[0])
@@ -74,13 +78,13 @@ def _signals(latent: Latent, rng: np.random.Generator) -> dict[str, Floats]:
     bad = np.zeros(HORIZON) if latent.bad_from is None else (np.arange(HORIZON) >= latent.bad_from).astype(float)
     broken = np.where(bad > 0, np.nan, 1.0)
     more = {} if latent.advantage_corr is None else {"advantage/reward_corr": latent.advantage_corr}
-    return more | {
+    signals = more | {
         "reward/mean": reward,
         "reward/std": np.sqrt(reward * (1.0 - reward)),
         "reward/correct_frac": reward,
-        "reward/zero_std_frac": np.clip(all_correct + all_wrong + noise(0.2 / np.sqrt(prompts)), 0.0, 1.0),
-        "reward/all_correct_frac": np.clip(all_correct + noise(0.15 / np.sqrt(prompts)), 0.0, 1.0),
-        "reward/all_wrong_frac": np.clip(all_wrong + noise(0.15 / np.sqrt(prompts)), 0.0, 1.0),
+        "reward/zero_std_frac": np.clip(right + wrong + noise(0.2 / np.sqrt(prompts)), 0.0, 1.0),
+        "reward/all_correct_frac": np.clip(right + noise(0.15 / np.sqrt(prompts)), 0.0, 1.0),
+        "reward/all_wrong_frac": np.clip(wrong + noise(0.15 / np.sqrt(prompts)), 0.0, 1.0),
         "likelihood/correct": correct,
         "likelihood/incorrect": -(0.95 * entropy + 1.3 * latent.displaced + 0.1) + noise(0.2 / np.sqrt(prompts)),
         "likelihood/correct_seq": correct * length,
@@ -106,14 +110,7 @@ def _signals(latent: Latent, rng: np.random.Generator) -> dict[str, Floats]:
         "text/repetition": np.clip(latent.repetition + noise(0.01), 0.0, 1.0),
         "finite/bad_values": bad,
     }
-
-
-def _equal_groups(success: Floats, group: int) -> Floats:
-    """Return E[p^G] over prompts, p ~ Beta(c·s, c·(1−s)): the share of groups that are all correct."""
-    share = np.ones_like(success)
-    for i in range(group):
-        share *= (success * DIFFICULTY_SPREAD + i) / (DIFFICULTY_SPREAD + i)
-    return share
+    return signals if latent.reported is None else latent.reported(signals)
 
 
 def _distance(policy: Floats) -> Floats:

@@ -5,7 +5,17 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.detection.authored import benign, displacement, failures, twins
+from benchmarks.detection.authored import (
+    benign,
+    displacement,
+    failures,
+    faulty_environment,
+    faulty_grader,
+    faulty_instrument,
+    faulty_optimiser,
+    twins,
+)
+from benchmarks.detection.authored.fault import Fault
 from benchmarks.detection.authored.latent import Kind, Latent
 from benchmarks.detection.authored.observe import observe
 from benchmarks.detection.runs import Group, LabelledRun, Truth
@@ -16,7 +26,9 @@ __all__ = [
     "benign_kinds",
     "displacement_kinds",
     "failure_kinds",
+    "fault_kinds",
     "generator_hash",
+    "make_fault",
     "make_run",
     "make_twins",
 ]
@@ -29,6 +41,11 @@ _KINDS: dict[str, tuple[Group, Kind]] = {
     **{f"displacement/{name}": (Group.DISPLACEMENT, kind) for name, kind in displacement.KINDS.items()},
     **{f"failure/{name}": (Group.FAILURE, kind) for name, kind in failures.KINDS.items()},
 }
+
+FAULTS: dict[str, Fault] = (
+    faulty_environment.FAULTS | faulty_grader.FAULTS | faulty_optimiser.FAULTS | faulty_instrument.FAULTS
+)
+_FAULT_KINDS = {f"fault/{name}-{level:g}": (name, level) for name, fault in FAULTS.items() for level in fault.levels}
 
 
 def benign_kinds() -> list[str]:
@@ -44,6 +61,11 @@ def displacement_kinds() -> list[str]:
 def failure_kinds() -> list[str]:
     """Return the names of all kinds that die of something else."""
     return [name for name, (group, _) in _KINDS.items() if group is Group.FAILURE]
+
+
+def fault_kinds() -> list[str]:
+    """Return the names of all faults with one named cause, one for each level."""
+    return list(_FAULT_KINDS)
 
 
 def make_run(kind: str, seed: int) -> LabelledRun:
@@ -70,6 +92,24 @@ def make_twins(twin: str, seed: int) -> tuple[LabelledRun, LabelledRun]:
     return dead, alive
 
 
+def make_fault(kind: str, seed: int) -> tuple[LabelledRun, LabelledRun]:
+    """Make the run of a fault and its healthy twin, which measures the same signals with the same noise.
+
+    All levels of a fault have the same twin. The twin's truth is benign, and it is no run of `benign_kinds`.
+
+    Raises:
+        ValueError: If there is no such fault.
+    """
+    if kind not in _FAULT_KINDS:
+        raise ValueError(f"kind must be one of {', '.join(_FAULT_KINDS)}, got {kind!r}")
+    name, level = _FAULT_KINDS[kind]
+    fault, entropy = FAULTS[name], [seed, _number(f"fault/{name}")]
+    faulty = _label(f"{kind}/{seed}", Group.FAULT, kind, lambda rng: fault.build(rng, level), entropy)
+    twin = f"fault/{name}, twin"
+    sound = _label(f"{twin}/{seed}", Group.BENIGN, twin, lambda rng: fault.build(rng, fault.sound), entropy)
+    return faulty, sound
+
+
 def generator_hash() -> str:
     """Return a digest of the generator's source: equal hashes and seeds mean equal runs."""
     files = sorted(Path(__file__).parent.glob("*.py"))
@@ -90,6 +130,8 @@ def _truth(latent: Latent, group: Group, kind: str) -> Truth:
     if group is Group.BENIGN:
         return Truth(group=group, kind=kind)
     collapse = latent.collapse
+    if group is Group.FAULT:
+        return Truth(group=group, kind=kind, onset=latent.onset, collapse=collapse)
     if collapse is None:
         raise ValueError(f"a run of kind {kind} must collapse within the horizon; mend the generator")
     return Truth(
