@@ -13,7 +13,7 @@ from benchmarks.detection.induced.record import RECORDINGS as INDUCED
 from benchmarks.detection.tables import Section, as_text
 from benchmarks.detection.workers import Traces
 
-__all__ = ["BLOCKS", "main"]
+__all__ = ["BLOCKS", "SUSPECTS", "main"]
 
 PEERS = Path(".venv/peers/bin/python")
 RECORDINGS = Path("docs/experiments")
@@ -21,7 +21,8 @@ LEVELS = {"warn": "Warnings", "page": "Pages"}
 UNDRAWN = ("never", "always")
 # Suite A with the peers takes hours. The page therefore keeps it in a separate block beside suite A alone.
 BESIDE_PEERS = "a beside peers"
-BLOCKS = ("a", BESIDE_PEERS, "b", "c", "leave one out", "priors", "fixed bounds", "d")
+SUSPECTS = "suspects"
+BLOCKS = ("a", BESIDE_PEERS, "b", "c", "leave one out", "priors", "fixed bounds", "d", SUSPECTS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

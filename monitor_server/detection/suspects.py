@@ -32,15 +32,18 @@ _KINDS_BY_SUSPECT: Final[Mapping[Suspect, str]] = {
     Suspect.POLICY: "attention_collapse control_token_anomaly control_token_spike death_spiral entropy_collapse "
     "entropy_drift entropy_explosion garbled_text kl_runaway length_collapse length_explosion likelihood_drift "
     "likelihood_stagnation repetition router_collapse tool_use_collapse truncation",
-    Suspect.ENVIRONMENT: "all_truncated dead_environment difficulty_shift",
+    Suspect.ENVIRONMENT: "all_truncated dead_environment",
     Suspect.GRADER: "equal_rewards reward_hacking reward_signal_dead",
     Suspect.OPTIMISER: "advantage_order clip_surge frozen_ratio gradient_explosion learning_rate_rise loss_explosion "
     "off_policy_blowup ratio_tail zero_rate",
     Suspect.INSTRUMENT: "impossible_likelihood instrument_gap mismatch_growth monitor_degraded sampler_gap "
     "sampler_mismatch unmasked_feedback",
     # A fallen reward, a collapse and a departure of several signals have causes in every part; NaN may begin in any; a
-    # silent trainer says nothing about its training.
-    Suspect.UNKNOWN: "joint_departure non_finite plateau reward_fall run_collapsed telemetry_stale trainer_lost",
+    # silent trainer says nothing about its training. `benchmarks.detection.causes` measures how often suspects are
+    # right: a shift of difficulty came with a broken grader, a high learning rate or displacement more often than with
+    # other questions, in the open data of both suites.
+    Suspect.UNKNOWN: "difficulty_shift joint_departure non_finite plateau reward_fall run_collapsed telemetry_stale "
+    "trainer_lost",
 }
 
 SUSPECTS: Final[Mapping[str, Suspect]] = {
@@ -57,6 +60,8 @@ INSTRUMENT_KINDS: Final = frozenset(
 _WITHOUT_NUMBERS: Final = frozenset({"telemetry_stale", "trainer_lost"})
 
 _FIRST_STEPS: Final[Mapping[str, str]] = {
+    "difficulty_shift": "compare the newest questions with earlier ones. If they are no harder, grade some sampled "
+    "responses by hand, and check the learning rate.",
     "telemetry_stale": "check whether the trainer lives, is stuck (py-spy dump shows where) or cannot reach the "
     "collector (its log says so). See the runbook GRPOTelemetryStale.",
     "trainer_lost": "check whether the job ran out of memory, was preempted or lost its machine, and resume it from "

@@ -85,7 +85,7 @@ def _pair(failing: list[dict[str, Any]], healthy: list[dict[str, Any]], channel:
     twins = healthy[1:]
     lost = _loss([row["quality"] for row in rows], [row["quality"] for row in twins], meta["onset"])
     truth = (
-        Truth(group=Group.UNSCORED, kind=meta["failure"])
+        Truth(group=Group.UNSCORED, kind=meta["failure"], onset=meta["onset"])
         if lost is None
         else Truth(
             group=Group.FAILURE,

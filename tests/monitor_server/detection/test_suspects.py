@@ -33,3 +33,11 @@ def test_each_kind_without_a_remedy_says_what_to_check_first():
         assert step.endswith("."), kind
     assert "by hand" in first_steps("equal_rewards")
     assert "ran out of memory" in first_steps("trainer_lost")
+
+
+def test_a_shift_of_difficulty_does_not_accuse_the_environment():
+    """Known causes showed that it comes with a broken grader or a high rate more often than with other questions."""
+    assert suspect_of("difficulty_shift") is Suspect.UNKNOWN
+    assert {"questions", "hand", "rate"} <= set(
+        first_steps("difficulty_shift").replace(",", "").replace(".", "").split()
+    )
