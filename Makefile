@@ -100,10 +100,11 @@ RUNS ?= 96
 CORPORA = $(addprefix --corpus ,$(CORPUS))
 PAGE := --write docs/detection-results.md
 bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Write docs/detection-results.md, beside the peers too (hours); CORPUS="folder folder" adds suite C
-	$(BIN)/python -m benchmarks.detection --suite a --first 600 --runs 120 --workers 2 --no-peers $(PAGE)
+	$(BIN)/python -m benchmarks.detection --suite a --first 720 --runs 120 --workers 2 --no-peers $(PAGE)
 	$(BIN)/python -m benchmarks.detection --suite a --runs $(RUNS) --workers 2 --peers $(VENV)/peers/bin/python $(PAGE)
 	$(BIN)/python -m benchmarks.detection --suite b --peers $(VENV)/peers/bin/python $(PAGE)
 	$(BIN)/python -m benchmarks.detection --suite d --no-peers $(PAGE)
+	$(BIN)/python -m benchmarks.detection.causes --first 720 --runs 30 $(PAGE)
 ifdef CORPUS
 	$(BIN)/python -m benchmarks.detection --suite c $(CORPORA) --no-peers $(PAGE)
 	$(BIN)/python -m benchmarks.detection.leave_one_out $(CORPORA) --workers 2 $(PAGE)

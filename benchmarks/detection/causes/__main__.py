@@ -68,12 +68,13 @@ def _induced(folder: Path) -> Section:
         cases = induced_cases(folder, channel)
         if not cases:
             continue
-        unseen = [case for case in cases if case.half is not Half.OPEN]
+        known, unseen = ([case for case in cases if (case.half is Half.OPEN) is is_open] for is_open in (True, False))
         listed = [case for case in cases if case.half not in UNLISTED]
         tables += [
             answers(cases, f"Suite D, {channel}, by part of the recordings", lambda case: str(case.half)),
             *confusion(unseen, f"Suite D, {channel}, without the open seeds"),
             run_kinds(listed, f"Suite D, {channel}, open seeds and unseen causes"),
+            alert_kinds(known, f"Suite D, {channel}, open seeds: kinds of alerts within {MOST_ROWS} rows"),
             alert_kinds(unseen, f"Suite D, {channel}, without the open seeds: kinds of alerts within {MOST_ROWS} rows"),
         ]
     return Section(title="Suspects in suite D", notes=[_NOTE_D], tables=tables)

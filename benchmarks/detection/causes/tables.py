@@ -4,6 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
+
 from benchmarks.detection.causes.cases import Case, Twin
 from benchmarks.detection.causes.known import KNOWN, LEFT_OUT, known_cause
 from benchmarks.detection.causes.verdicts import MEASURES, MOST_ROWS, Naming, name_suspects
@@ -45,22 +47,19 @@ def confusion(cases: Iterable[Case], title: str) -> list[Table]:
 
 
 def run_kinds(cases: Iterable[Case], title: str) -> Table:
-    """Return for each kind of run how often what is named is right, and which first warnings are wrong."""
+    """Return for each kind of run how often what is named is right, how soon, and which first warnings are wrong."""
+    places = range(len(MEASURES))
     rows = []
     for kind, own in _grouped(cases, lambda case: case.kind).items():
         right = known_cause(kind).suspects
         named = [name_suspects(case.alerts) for case in own]
-        wrong = Counter(
-            f"{naming.suspect} by {naming.kind}"
-            for _, naming, *_ in named
-            if _answer(naming, right) == "wrong" and naming
-        )
-        cells = [
-            " / ".join(map(str, _answers((right, names[place]) for names in named))) for place in range(len(MEASURES))
-        ]
+        warnings = [naming for _, naming, *_ in named if naming is not None]
+        wrong = Counter(f"{w.suspect} by {w.kind}" for w in warnings if _answer(w, right) == "wrong")
+        cells = [" / ".join(map(str, _answers((right, names[place]) for names in named))) for place in places]
+        delay = f"{np.median([warning.rows for warning in warnings]):.0f}" if warnings else "–"
         instead = ", ".join(f"{what} {count}" for what, count in wrong.most_common(2))
-        rows.append([kind, " or ".join(right), str(len(own)), *cells, instead])
-    header = ("kind", "right", "runs", *MEASURES, "first warnings that name another part")
+        rows.append([kind, " or ".join(right), str(len(own)), *cells, delay, instead])
+    header = ("kind", "right", "runs", *MEASURES, "rows to the first warning, median", "wrong first warnings")
     return Table(title=f"{title}: right / wrong / unknown / no alert", header=header, rows=rows)
 
 
@@ -81,24 +80,21 @@ def answers(cases: Iterable[Case], title: str, group: Callable[[Case], str]) -> 
 def alert_kinds(cases: Iterable[Case], title: str) -> Table:
     """Return for each kind of alert in how many runs it opens soon after the onset, and how often its suspect is right.
 
-    The suspect is that of the kind, whatever else fires. A run counts once for each kind.
+    The runs are also counted by the part that was set to fail. The suspect is that of the kind, whatever else fires. A
+    run counts once for each kind.
     """
-    opened: dict[str, list[tuple[bool, str]]] = defaultdict(list)
+    opened: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         for kind in dict.fromkeys(alert.kind for alert in case.alerts if alert.row <= MOST_ROWS):
-            known = known_cause(case.kind)
-            opened[kind].append((suspect_of(kind) in known.suspects, case.kind.partition("-")[0]))
+            opened[kind].append(case)
     rows = []
-    for kind, found in sorted(opened.items()):
-        if suspect_of(kind) is Suspect.UNKNOWN:
-            right = "–"
-        else:
-            right = count_of(sum(is_right for is_right, _ in found), len(found))
-        wrong = Counter(failure for is_right, failure in found if not is_right)
-        rows.append(
-            [kind, suspect_of(kind), str(len(found)), right, ", ".join(name for name, _ in wrong.most_common(4))]
-        )
-    header = ("alert", "suspect", "runs", "suspect right", "most often elsewhere with")
+    for kind, own in sorted(opened.items()):
+        suspect = suspect_of(kind)
+        parts = Counter(known_cause(case.kind).name for case in own)
+        right = sum(suspect in known_cause(case.kind).suspects for case in own)
+        judged = "–" if suspect is Suspect.UNKNOWN else count_of(right, len(own))
+        rows.append([kind, suspect, str(len(own)), *(str(parts[part]) for part in _PARTS), judged])
+    header = ("alert", "suspect", "runs", *(f"{part} failed" for part in _PARTS), "suspect right")
     return Table(title=title, header=header, rows=rows)
 
 

@@ -121,11 +121,13 @@ def test_a_second_right_answer_is_right():
 
 def test_kinds_of_alerts_are_judged_by_their_own_suspect():
     """The death spiral of a high learning rate is wrong, an alert without a suspect is not judged."""
-    rows = {row[0]: row for row in alert_kinds([RATE], "T").rows}
-    assert rows["learning_rate_rise"][3].startswith("1 of 1 ")
-    assert rows["death_spiral"][3].startswith("0 of 1 ")
-    assert rows["death_spiral"][4] == "fault/rate_rise"
-    assert rows["plateau"][3] == "–"
+    table = alert_kinds([RATE, SILENT, GRADER], "T")
+    rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    assert rows["learning_rate_rise"]["suspect right"].startswith("1 of 1 ")
+    assert rows["death_spiral"]["suspect right"].startswith("0 of 1 ")
+    assert (rows["death_spiral"]["optimiser failed"], rows["death_spiral"]["policy failed"]) == ("1", "0")
+    assert (rows["plateau"]["runs"], rows["plateau"]["suspect right"]) == ("1", "–")
+    assert rows["reward_signal_dead"]["grader failed"] == "1"
 
 
 def test_a_healthy_twin_is_warned_by_warnings_alone():
