@@ -1,20 +1,25 @@
 """Runs a model between the passes of training without a trace. Depends on torch and on no framework."""
 
+import random
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import distributed, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-__all__ = ["evaluating", "has_dropout", "without_trace"]
+__all__ = ["evaluating", "has_dropout", "uncompiled", "without_trace"]
 
 
 @contextmanager
 def without_trace() -> Iterator[None]:
     """Keep a forward pass in this context from changing gradients, random generators, sharding and autocast's cache."""
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    # Asking for the device of a training on the CPU would begin to use one, with memory on it.
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    drawn = random.getstate(), np.random.get_state()  # noqa: NPY002 - the generator that models draw from
     # Autocast keeps the weights that it casts until its outermost context ends. A weight that is cast without gradients
     # would then be used by the passes of training.
     is_cached = torch.is_autocast_cache_enabled()
@@ -24,6 +29,8 @@ def without_trace() -> Iterator[None]:
             yield
     finally:
         torch.set_autocast_cache_enabled(is_cached)
+        random.setstate(drawn[0])
+        np.random.set_state(drawn[1])  # noqa: NPY002
 
 
 @contextmanager
@@ -41,6 +48,16 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
+
+
+def uncompiled() -> AbstractContextManager[object]:
+    """Run compiled models as they are written, in this context.
+
+    Compilation for the shapes and modes of a pass of ours would take minutes, and count against the number of times
+    that torch compiles a function before it leaves it uncompiled for good, also in training.
+    """
+    # Without this module nothing is compiled, and its import takes seconds.
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo.eval_frame" in sys.modules else nullcontext()
 
 
 def has_dropout(model: nn.Module) -> bool:
@@ -65,7 +82,8 @@ def _resharding() -> Iterator[None]:
 
     The outermost module keeps its weights gathered after a forward pass, for the backward pass that FSDP expects. After
     a forward pass without a backward pass, an update would change only the shards, and the next forward pass, also of
-    training itself, would use the old weights.
+    training itself, would use the old weights. A pass that raises leaves its modules in the middle of it, where FSDP
+    keeps the old weights too, and FSDP1 refuses to save; they are taken out of it.
     """
     if not (distributed.is_available() and distributed.is_initialized()):
         yield
@@ -80,8 +98,24 @@ def _resharding() -> Iterator[None]:
         handle_of_hook.remove()
         for module in called:
             if isinstance(module, FSDPModule):
+                _end_pass_2(module)
                 module.reshard()
             elif isinstance(module, FullyShardedDataParallel):
                 handle = module._handle  # noqa: SLF001 - FSDP1 has no public name for it
+                module.training_state = type(module.training_state).IDLE
                 if handle is not None:
+                    handle._training_state = type(handle._training_state).IDLE  # noqa: SLF001
                     handle.reshard(True)
+
+
+def _end_pass_2(module: Any) -> None:  # noqa: ANN401 - the import of its class takes half a second
+    """End the forward pass of a module of FSDP2, as the hook after the pass does where nothing is raised."""
+    state = module._get_fsdp_state()  # noqa: SLF001 - FSDP2 has no public names for any of these
+    # Newer torch divides the weights of a module into several groups.
+    groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]  # noqa: SLF001
+    for part in (state, *groups):
+        if part is not None:
+            part._training_state = type(part._training_state).IDLE  # noqa: SLF001
+    state._state_ctx.iter_forward_root = None  # noqa: SLF001
+    if hasattr(state, "_modules_to_run_forward"):
+        state._modules_to_run_forward.clear()  # noqa: SLF001

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.probes.expected_mask import TurnGrammar
-from trainer_hooks.probes.forward_pass import evaluating, has_dropout, without_trace
+from trainer_hooks.probes.forward_pass import evaluating, has_dropout, uncompiled, without_trace
 from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.ranks.participation import Unanimity
+from trainer_hooks.ranks.process_group import find_world_size
 
 __all__ = ["Forward", "RecomputationProbe", "ReportedResponses", "recompute"]
 
@@ -112,20 +113,33 @@ class RecomputationProbe:
             What `Monitor.log_step` takes as ``recomputed``. Empty if it failed, or if the model drops activations at
             random, because such numbers cannot be computed again.
         """
+        run = _OnePass(model, forward)
         try:
             if has_dropout(model):
                 if not self._has_warned:
                     logger.warning("rlvitals: numbers are not computed again, because the model has active dropout")
                 self._has_warned = True
                 return []
-            first = self._times * self._responses
+            first, there = self._times * self._responses, len(reported.tokens)
             self._times += 1
-            rows = [(first + offset) % len(reported.tokens) for offset in range(self._responses)]
-            chosen = torch.tensor(sorted({*rows}), device=reported.tokens.device)
-            return recompute(model, _take_rows(reported, chosen), forward=forward, most_tokens=self._tokens)
+            rows = {(first + offset) % there for offset in range(min(self._responses, there))}
+            if rows:
+                chosen = torch.tensor(sorted(rows), device=reported.tokens.device)
+                return recompute(model, _take_rows(reported, chosen), forward=run, most_tokens=self._tokens)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.on_error(error)
-            return []
+        if not run.is_begun and find_world_size() > 1:
+            self._join(run, reported)
+        return []
+
+    def _join(self, run: "_OnePass", reported: ReportedResponses) -> None:
+        """Make the pass without a response of this rank, because the other ranks may wait for this one in theirs."""
+        try:
+            tokens = torch.zeros(1, 2, dtype=torch.long, device=getattr(reported.tokens, "device", None))
+            with without_trace(), evaluating(run.model), uncompiled():
+                run(tokens, torch.ones_like(tokens))
+        except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
+            self.on_error(error)
 
     def after_step(self) -> None:
         """Find out which ranks have a probe; call this after every step."""
@@ -155,7 +169,7 @@ def recompute(
         The numbers of the loss, and another pair for old log-probabilities if they were given.
 
     Raises:
-        RolloutsError: If shapes contradict each other.
+        RolloutsError: If shapes contradict each other, or a token id that is no padding is below 0.
     """
     shape = tuple(reported.tokens.shape)
     for name in ("mask", "logprobs", "entropies", "old_logprobs", "attention"):
@@ -168,7 +182,7 @@ def recompute(
     # Nothing after the last wanted token has an influence on it.
     is_read = attention.bool() & wanted.flip(1).cummax(dim=1).values.flip(1)
     kept = [row.nonzero()[:most_tokens, 0] for row in is_read]
-    length = max(2, *(len(places) for places in kept))
+    length = max([2, *map(len, kept)])
 
     def pack(values: Tensor) -> Tensor:
         packed = torch.zeros(len(kept), length, dtype=values.dtype, device=values.device)
@@ -177,12 +191,16 @@ def recompute(
         return packed
 
     tokens, is_token = pack(reported.tokens), pack(is_read.long())
-    with without_trace(), evaluating(model):
-        logits = (
-            forward(tokens, is_token)
-            if forward
-            else model(input_ids=tokens, attention_mask=is_token, use_cache=False).logits
+    # An accelerator would not raise an error at such an id, but end the process's use of it.
+    if (tokens < 0).any():
+        raise RolloutsError(
+            f"token ids must be at least 0, got {int(tokens.min())}; give the ids that the model was given, and "
+            "attention where they are padded"
         )
+    # Kernels for rows without padding refuse a batch without any token, and attention to nothing is NaN.
+    is_token[:, 0] = 1
+    with without_trace(), evaluating(model), uncompiled():
+        logits = (forward or _OnePass(model, None))(tokens, is_token)
         again = _scores(logits, tokens.to(logits.device), reported.temperature)
     mask = pack(reported.mask.bool())[:, 1:]
 
@@ -197,6 +215,28 @@ def recompute(
         old = pack(reported.old_logprobs.detach())[:, 1:].to(again[0].device)
         found.append(Recomputed((old, None), (again[0], None), **given))
     return found
+
+
+class _OnePass:
+    """A forward pass that knows whether it was begun.
+
+    Args:
+        model: The model.
+        forward: Runs it; unless given, it is called as a causal language model of transformers is.
+    """
+
+    def __init__(self, model: nn.Module, forward: Forward | None) -> None:
+        self.model = model
+        self.is_begun = False
+        self._forward = forward
+
+    def __call__(self, tokens: Tensor, attention: Tensor) -> Tensor:
+        """Return logits, ``(B, T, V)``."""
+        self.is_begun = True
+        if self._forward is not None:
+            return self._forward(tokens, attention)
+        logits: Tensor = self.model(input_ids=tokens, attention_mask=attention, use_cache=False).logits
+        return logits
 
 
 def _scores(logits: Tensor, tokens: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

@@ -95,8 +95,8 @@ def tokenizer():
     )
 
 
-def train(folder, callback, **options):
-    """Train one step on one group of four responses."""
+def train(folder, callback, *, refusal="", **options):
+    """Train one step on one group of four responses; ``refusal`` is put before the chat template."""
     torch.set_num_threads(1)
     set_seed(3)
     words = tokenizer()
@@ -123,6 +123,7 @@ def train(folder, callback, **options):
         callbacks=[callback],
         **options,
     )
+    words.chat_template = refusal + words.chat_template  # TRL has recognised the template by now
     trainer.train()
     return trainer
 
@@ -185,6 +186,20 @@ def test_the_mask_of_trl_is_the_one_that_the_chat_template_gives(kind, tmp_path,
     assert monitor.flush(PATIENCE_SECONDS)
     assert steps()[1]["instrument/mask_frac"] == 0
     assert steps()[1]["instrument/logprob_abs"] < 0.05
+
+
+def test_a_chat_template_that_refuses_our_question_costs_the_comparison_alone(tmp_path, connect, steps, swallowed):
+    """The step's tokens are recorded all the same, and the error is counted."""
+    monitor = connect()
+    refusal = "{%- if messages[0].content == 'a' %}{{ raise_exception('too short') }}{%- endif %}"
+    train(tmp_path, VitalsCallback(monitor, recompute_every=1), refusal=refusal, tools=[multiply])
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert steps()[1]["hooks/internal_errors"] == 1
+    assert "length/mean" in steps()[1]
+    assert "likelihood/action1" in steps()[1]
+    assert "instrument/logprob_abs" not in steps()[1]
+    assert [str(error) for error in swallowed] == ["too short"]
+    swallowed.clear()
 
 
 def test_feedback_that_trl_counts_as_the_policys_is_found(tmp_path, connect, steps, monkeypatch):

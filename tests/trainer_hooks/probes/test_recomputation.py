@@ -1,5 +1,9 @@
+import random
+
+import numpy as np
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounter
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from tests.live import PATIENCE_SECONDS
@@ -150,9 +154,10 @@ def test_it_leaves_no_trace(model):
     modes = [module.training for module in model.modules()]
     before = [weight.detach().clone() for weight in model.parameters()]
     state, drawn = torch.get_rng_state(), []
+    others = random.getstate(), str(np.random.get_state())  # noqa: NPY002
 
     def forward(tokens, attention):
-        drawn.append(torch.rand(1))
+        drawn.append((torch.rand(1), random.random(), np.random.rand()))  # noqa: NPY002, S311 - as models draw
         assert not model.training
         return model(input_ids=tokens, attention_mask=attention).logits
 
@@ -163,6 +168,7 @@ def test_it_leaves_no_trace(model):
         model(input_ids=reported.tokens).logits.sum().backward()
     assert drawn
     assert torch.equal(state, torch.get_rng_state())
+    assert others == (random.getstate(), str(np.random.get_state()))  # noqa: NPY002
     assert [module.training for module in model.modules()] == modes
     assert torch.is_autocast_cache_enabled()
     assert all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
@@ -249,6 +255,66 @@ def test_at_most_the_given_number_of_responses_is_computed_and_they_change(model
         (scores,) = probe.recompute(model, responses(model))
         sizes.append(int(scores.mask.sum()))
     assert sizes == [5, 6]
+
+
+def test_as_many_responses_as_a_bound_without_meaning_take_no_time(model):
+    """A bound far above the number of responses means all of them; a loop up to it would last hours."""
+    (scores,) = RecomputationProbe(1, responses=10**12).recompute(model, responses(model))
+    assert len(scores.mask) == 2
+
+
+def test_a_compiled_model_is_not_compiled_for_a_recomputation(model):
+    """Another compilation takes minutes, and after a few of them torch leaves the training uncompiled."""
+    reported, compilations = responses(model), CompileCounter()
+    compiled = torch.compile(model, backend=compilations)
+
+    def train():
+        compiled(input_ids=reported.tokens).logits.sum().backward()
+
+    train()
+    before = compilations.frame_count
+    (scores,) = RecomputationProbe(1).recompute(compiled, reported)
+    train()
+    assert compilations.frame_count == before
+    assert signals([scores])["instrument/logprob_abs"] < NOISE
+
+
+def test_an_id_that_no_model_has_is_refused_before_the_model_sees_it(model):
+    """Labels with -100 in place of padding would end an accelerator's process; with attention they are not read."""
+    seen, errors = [], []
+    probe = RecomputationProbe(1, on_error=errors.append)
+
+    def forward(tokens, attention):
+        seen.append(tokens)
+        return model(input_ids=tokens, attention_mask=attention).logits
+
+    reported = responses(model)
+    labels = reported._replace(tokens=torch.where(reported.attention.bool(), reported.tokens, -100))
+    assert len(probe.recompute(model, labels, forward=forward)) == 1
+    assert probe.recompute(model, labels._replace(attention=None), forward=forward) == []
+    assert len(seen) == 1
+    assert "token ids must be at least 0, got -100" in str(errors[0])
+
+
+def test_a_response_without_a_token_of_the_policy_still_has_one_that_is_attended_to(model):
+    """Attention to nothing is NaN for some kernels and an error for others."""
+    seen = []
+
+    def forward(tokens, attention):
+        seen.append(attention)
+        return model(input_ids=tokens, attention_mask=attention).logits
+
+    reported = responses(model)._replace(mask=torch.zeros(2, 9), grammar=None)
+    assert signals(RecomputationProbe(1).recompute(model, reported, forward=forward)) == {}
+    assert seen[0].sum(1).tolist() == [1, 1]
+
+
+def test_no_responses_are_nothing_to_compare_and_no_error(model):
+    """A rank whose batch is empty has an empty comparison."""
+    errors = []
+    none = ReportedResponses(torch.zeros(0, 9, dtype=torch.long), torch.zeros(0, 9), torch.zeros(0, 9))
+    assert RecomputationProbe(1, on_error=errors.append).recompute(model, none) == []
+    assert errors == []
 
 
 @pytest.mark.parametrize("bound", ["every", "responses", "tokens"])
