@@ -18,7 +18,8 @@ __all__ = ["evaluating", "has_dropout", "uncompiled", "without_trace"]
 def without_trace() -> Iterator[None]:
     """Keep a forward pass in this context from changing gradients, random generators, sharding and autocast's cache."""
     # Asking for the device of a training on the CPU would begin to use one, with memory on it.
-    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    is_used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = [torch.cuda.current_device()] if is_used else []
     drawn = random.getstate(), np.random.get_state()  # noqa: NPY002 - the generator that models draw from
     # Autocast keeps the weights that it casts until its outermost context ends. A weight that is cast without gradients
     # would then be used by the passes of training.
