@@ -8,7 +8,19 @@ import numpy as np
 from benchmarks.detection.authored.latent import Latent, learning
 from benchmarks.detection.authored.noise import HORIZON, Floats
 
-__all__ = ["STEPS", "Build", "Fault", "after", "begin", "loss", "noise", "only_every"]
+__all__ = [
+    "STEPS",
+    "Build",
+    "Fault",
+    "after",
+    "begin",
+    "begin_faulty",
+    "hold",
+    "loss",
+    "noise",
+    "only_every",
+    "scale_update",
+]
 
 STEPS = np.arange(HORIZON, dtype=np.float64)
 
@@ -38,6 +50,13 @@ def begin(rng: np.random.Generator) -> Latent:
     return latent
 
 
+def begin_faulty(rng: np.random.Generator) -> Latent:
+    """Return a run that learns, and whose fault is there from the first step on."""
+    latent = begin(rng)
+    latent.onset = latent.acceleration = 0
+    return latent
+
+
 def after(latent: Latent) -> Floats:
     """Return 1 from the onset on, and 0 before it."""
     return ((latent.onset or 0) <= STEPS).astype(float)
@@ -52,6 +71,28 @@ def loss(latent: Latent, rows: float, *, harm: float) -> Floats:
     onset = latent.onset or 0
     distance = (STEPS - onset - rows) / (rows / 4.0)
     return 1.0 - harm * (onset < STEPS) / (1.0 + np.exp(-np.clip(distance, -50.0, 50.0)))
+
+
+def hold(latent: Latent, share: float | Floats) -> None:
+    """Let a share of what the policy learns after the onset be left; at 0 it stays where it is."""
+    start = latent.onset or 0
+    for name in ("quality", "entropy", "length"):
+        values = getattr(latent, name)
+        setattr(latent, name, values[start] + share * (values - values[start]))
+
+
+def scale_update(signals: dict[str, Floats], share: float | Floats, *names: str) -> dict[str, Floats]:
+    """Return the signals with a share of the named ones, and of how far the ratios leave 1."""
+    ratio, ess = signals["ratio/max"], signals["ratio/ess_frac"]
+    return (
+        signals
+        | {name: signals[name] * share for name in names}
+        | {
+            "ratio/max": 1.0 + (ratio - 1.0) * share,
+            "ratio/ess_frac": 1.0 - (1.0 - ess) * share,
+            "ratio/clip_frac": signals["ratio/clip_frac"] * share,
+        }
+    )
 
 
 def noise(rng: np.random.Generator, sd: float) -> Floats:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from benchmarks.detection.authored.fault import STEPS, Fault, after, begin, noise
+from benchmarks.detection.authored.fault import STEPS, Fault, after, begin, begin_faulty, noise
 from benchmarks.detection.authored.latent import Latent
 from benchmarks.detection.authored.noise import Floats
 
@@ -43,8 +43,7 @@ def questions_lost(rng: np.random.Generator, level: float) -> Latent:
 
 def cut_from_start(rng: np.random.Generator, level: float) -> Latent:
     """Cut a share of the responses from the first step on: the limit is too low for the task."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
+    latent = begin_faulty(rng)
     return _cut(latent, np.full_like(STEPS, level), rng)
 
 

@@ -8,7 +8,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.detection.authored.fault import STEPS, Fault, after, begin, loss, noise
+from benchmarks.detection.authored.fault import (
+    STEPS,
+    Fault,
+    after,
+    begin,
+    begin_faulty,
+    hold,
+    loss,
+    noise,
+    scale_update,
+)
 from benchmarks.detection.authored.groups import all_marked
 from benchmarks.detection.authored.latent import Latent
 from benchmarks.detection.authored.noise import Floats
@@ -17,6 +27,7 @@ __all__ = ["FAULTS"]
 
 _CORRECT = ("likelihood/correct", "likelihood/correct_seq", "likelihood/action0", "likelihood/action1")
 _INCORRECT = "likelihood/incorrect"
+_OF_UPDATE = ("grad/norm", "loss/policy", "kl/old", "entropy/paired_delta")
 
 
 def grader_constant(rng: np.random.Generator, level: float) -> Latent:
@@ -27,8 +38,7 @@ def grader_constant(rng: np.random.Generator, level: float) -> Latent:
 
 def constant_from_start(rng: np.random.Generator, level: float) -> Latent:
     """Give this share of the responses the same verdict from the first step on."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
+    latent = begin_faulty(rng)
     return _constant(latent, rng, level)
 
 
@@ -52,9 +62,7 @@ def grader_inverted(rng: np.random.Generator, level: float) -> Latent:
 
 def _constant(latent: Latent, rng: np.random.Generator, level: float) -> Latent:
     share, verdict, start = level * after(latent), float(rng.integers(2)), latent.onset or 0
-    for name in ("quality", "entropy", "length"):  # without advantages the policy stays where it is
-        values = getattr(latent, name)
-        setattr(latent, name, values[start] + (1.0 - share) * (values - values[start]))
+    hold(latent, 1.0 - share)  # without advantages the policy stays where it is
     _misgrade(latent, rng, lambda success: (share * verdict * np.ones_like(success), 1.0 - share), update=1.0 - share)
     if level == 1.0:  # nothing is marked incorrect, or nothing correct
         latent.unobserved |= dict.fromkeys((_INCORRECT,) if verdict else _CORRECT, start <= STEPS)
@@ -91,7 +99,7 @@ def _misgrade(
         missed = success - right
         shifts = {name: signals[name] + shift for name in _CORRECT if name != "likelihood/correct_seq"}
         return (
-            _weakened(signals, update)
+            (signals if update is None else scale_update(signals, update, *_OF_UPDATE))
             | shifts
             | {
                 "reward/mean": reward,
@@ -106,22 +114,6 @@ def _misgrade(
         )
 
     latent.reported = reported
-
-
-def _weakened(signals: dict[str, Floats], update: Floats | None) -> dict[str, Floats]:
-    """Return the signals of an update of which a share is left; without advantages it moves nothing."""
-    if update is None:
-        return signals
-    ratio, ess = signals["ratio/max"], signals["ratio/ess_frac"]
-    moved = ("grad/norm", "loss/policy", "kl/old", "ratio/clip_frac", "entropy/paired_delta")
-    return (
-        signals
-        | {name: signals[name] * update for name in moved}
-        | {
-            "ratio/max": 1.0 + (ratio - 1.0) * update,
-            "ratio/ess_frac": 1.0 - (1.0 - ess) * update,
-        }
-    )
 
 
 def _unlearn(latent: Latent, left: Floats, entropy: float, displaced: float) -> Latent:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.detection.authored.fault import Fault, after, begin, loss, noise, only_every
+from benchmarks.detection.authored.fault import Fault, after, begin, begin_faulty, loss, noise, only_every
 from benchmarks.detection.authored.latent import Latent
 from benchmarks.detection.authored.noise import Floats
 
@@ -20,8 +20,7 @@ _COMPARED = ("instrument/logprob_abs", "instrument/entropy_abs", "instrument/mas
 
 def sampler_gap_from_start(rng: np.random.Generator, level: float) -> Latent:
     """Sample with another temperature, template or checkpoint: so many nats a token from the first step on."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
+    latent = begin_faulty(rng)
     return _with_gap(latent, rng, level)
 
 
@@ -37,8 +36,7 @@ def sampler_gap(rng: np.random.Generator, level: float) -> Latent:
 
 def feedback_in_mask(rng: np.random.Generator, level: float) -> Latent:
     """Count the tools' answers as tokens of the policy, in this share of the responses that had one."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
+    latent = begin_faulty(rng)
     usual = np.clip(rng.uniform(0.02, 0.15) + noise(rng, 0.01), 0.0, 1.0)
     longer, unlikely = 1.0 + rng.uniform(0.5, 2.0) * level, rng.uniform(0.2, 1.0) * level
     latent.length = latent.length * longer
@@ -53,8 +51,7 @@ def feedback_in_mask(rng: np.random.Generator, level: float) -> Latent:
 
 def likelihood_constant(rng: np.random.Generator, level: float) -> Latent:
     """Log the likelihoods of the first step (level 1) at every step."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
+    latent = begin_faulty(rng)
     return _with_likelihoods(latent, lambda values: np.full_like(values, values[0]), level)
 
 
@@ -67,15 +64,13 @@ def likelihood_stuck(rng: np.random.Generator, level: float) -> Latent:
 
 def likelihood_sign(rng: np.random.Generator, level: float) -> Latent:
     """Log negative log-likelihoods (level 1) as if they were log-likelihoods."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
+    latent = begin_faulty(rng)
     return _with_likelihoods(latent, np.negative, level)
 
 
 def likelihood_zero(rng: np.random.Generator, level: float) -> Latent:
     """Log an array of zeros (level 1) for the likelihoods."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
+    latent = begin_faulty(rng)
     return _with_likelihoods(latent, np.zeros_like, level)
 
 
@@ -96,8 +91,7 @@ def recomputed_logprobs(rng: np.random.Generator, level: float) -> Latent:
 
 def recomputed_mask(rng: np.random.Generator, level: float) -> Latent:
     """Mask this share of the tokens wrongly, from the first step on."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
+    latent = begin_faulty(rng)
     wrong = np.clip(level * np.exp(noise(rng, 0.2)), 0.0, 1.0)
     compared = _compared(latent, rng) | {"instrument/mask_frac": wrong}
     latent.reported = lambda signals: signals | compared

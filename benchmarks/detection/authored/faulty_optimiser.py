@@ -2,7 +2,17 @@
 
 import numpy as np
 
-from benchmarks.detection.authored.fault import STEPS, Fault, after, begin, loss, noise
+from benchmarks.detection.authored.fault import (
+    STEPS,
+    Fault,
+    after,
+    begin,
+    begin_faulty,
+    hold,
+    loss,
+    noise,
+    scale_update,
+)
 from benchmarks.detection.authored.latent import Latent
 from benchmarks.detection.authored.noise import Floats, wander
 
@@ -48,8 +58,7 @@ def stale_responses(rng: np.random.Generator, level: float) -> Latent:
 
 def opposed_from_start(rng: np.random.Generator, level: float) -> Latent:
     """Give this share of the responses an advantage of the wrong sign from the first step on."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
+    latent = begin_faulty(rng)
     spread = noise(rng, 0.03) * (level > 0.0)
     latent.advantage_corr = np.clip(1.0 - 2.0 * level + spread, -1.0, 1.0)
     latent.quality = latent.quality * (1.0 - 0.95 * level * (1.0 - np.exp(-STEPS / rng.uniform(20.0, 80.0))))
@@ -58,20 +67,16 @@ def opposed_from_start(rng: np.random.Generator, level: float) -> Latent:
 
 def zero_rate(rng: np.random.Generator, level: float) -> Latent:
     """Multiply the learning rate by the level, 0 or nearly, from the first step on: the policy stays where it is."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
-    for name in ("quality", "entropy", "length"):
-        values = getattr(latent, name)
-        setattr(latent, name, values[0] + level * (values - values[0]))
-    latent.reported = lambda signals: _scaled(signals, level, "lr", "kl/old", "kl/ref", "entropy/paired_delta")
+    latent = begin_faulty(rng)
+    hold(latent, level)
+    latent.reported = lambda signals: scale_update(signals, level, "lr", "kl/old", "kl/ref", "entropy/paired_delta")
     return latent
 
 
 def frozen_ratio(rng: np.random.Generator, level: float) -> Latent:
     """Compute the old log-probabilities after the update: the divergence is its rounding, and nothing is clipped."""
-    latent = begin(rng)
-    latent.onset = latent.acceleration = 0
-    latent.reported = lambda signals: _scaled(signals, level, "kl/old")
+    latent = begin_faulty(rng)
+    latent.reported = lambda signals: scale_update(signals, level, "kl/old")
     return latent
 
 
@@ -93,20 +98,6 @@ def _with_rate(latent: Latent, rng: np.random.Generator, level: float, factor: F
     latent.quality = latent.quality * left
     latent.reported = lambda signals: signals | {"lr": signals["lr"] * factor}
     return latent
-
-
-def _scaled(signals: dict[str, Floats], level: float, *names: str) -> dict[str, Floats]:
-    """Scale the named signals by a level, and with them how far the ratios leave 1."""
-    ratio, ess = signals["ratio/max"], signals["ratio/ess_frac"]
-    return (
-        signals
-        | {name: signals[name] * level for name in names}
-        | {
-            "ratio/max": 1.0 + (ratio - 1.0) * level,
-            "ratio/ess_frac": 1.0 - (1.0 - ess) * level,
-            "ratio/clip_frac": signals["ratio/clip_frac"] * level,
-        }
-    )
 
 
 FAULTS = {

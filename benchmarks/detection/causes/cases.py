@@ -22,13 +22,11 @@ class Case:
         kind: Kind of suite A, or name of the failure of suite D.
         alerts: The alerts that open or become more severe, whose rows count from the onset.
         half: The part of suite D to which the run belongs.
-        has_failed: Whether the run of suite D lost its quality; the cause was set in any case.
     """
 
     kind: str
     alerts: Sequence[Alert]
     half: Half | None = None
-    has_failed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +54,7 @@ def twins(seeds: Sequence[int], *, workers: int) -> list[Twin]:
 
 def induced_cases(folder: Path, channel: str) -> list[Case]:
     """Return the runs of suite D below a folder as seen through a channel, also those that did not fail."""
-    return [
-        Case(kind=pair.failure, alerts=_alerts(pair.failing), half=pair.half, has_failed=pair.has_failed)
-        for pair in pairs(folder, channel)
-    ]
+    return [Case(kind=pair.failure, alerts=_alerts(pair.failing), half=pair.half) for pair in pairs(folder, channel)]
 
 
 def _authored_case(kind: str, seed: int) -> Case:
