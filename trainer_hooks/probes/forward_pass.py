@@ -99,7 +99,7 @@ def _resharding() -> Iterator[None]:
         handle_of_hook.remove()
         for module in called:
             if isinstance(module, FSDPModule):
-                _end_pass_2(module)
+                _end_fsdp2_pass(module)
                 module.reshard()
             elif isinstance(module, FullyShardedDataParallel):
                 handle = module._handle  # noqa: SLF001 - FSDP1 has no public name for it
@@ -109,7 +109,7 @@ def _resharding() -> Iterator[None]:
                     handle.reshard(True)
 
 
-def _end_pass_2(module: Any) -> None:  # noqa: ANN401 - the import of its class takes half a second
+def _end_fsdp2_pass(module: Any) -> None:  # noqa: ANN401 - the import of its class takes half a second
     """End the forward pass of a module of FSDP2, as the hook after the pass does where nothing is raised."""
     state = module._get_fsdp_state()  # noqa: SLF001 - FSDP2 has no public names for any of these
     # Newer torch divides the weights of a module into several groups.

@@ -125,7 +125,7 @@ class RecomputationProbe:
             rows = {(first + offset) % there for offset in range(min(self._responses, there))}
             if rows:
                 chosen = torch.tensor(sorted(rows), device=reported.tokens.device)
-                return recompute(model, _take_rows(reported, chosen), forward=run, most_tokens=self._tokens)
+                return _recompute(run, _take_rows(reported, chosen), most_tokens=self._tokens)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.on_error(error)
         if not run.is_begun and find_world_size() > 1:
@@ -136,8 +136,7 @@ class RecomputationProbe:
         """Make the pass without a response of this rank, because the other ranks may wait for this one in theirs."""
         try:
             tokens = torch.zeros(1, 2, dtype=torch.long, device=getattr(reported.tokens, "device", None))
-            with without_trace(), evaluating(run.model), uncompiled():
-                run(tokens, torch.ones_like(tokens))
+            run(tokens, torch.ones_like(tokens))
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.on_error(error)
 
@@ -171,6 +170,10 @@ def recompute(
     Raises:
         RolloutsError: If shapes contradict each other, or a token id that is no padding is below 0.
     """
+    return _recompute(_OnePass(model, forward), reported, most_tokens=most_tokens)
+
+
+def _recompute(run: "_OnePass", reported: ReportedResponses, *, most_tokens: int) -> list[Recomputed]:
     shape = tuple(reported.tokens.shape)
     for name in ("mask", "logprobs", "entropies", "old_logprobs", "attention"):
         value = getattr(reported, name)
@@ -199,9 +202,8 @@ def recompute(
         )
     # Kernels for rows without padding refuse a batch without any token, and attention to nothing is NaN.
     is_token[:, 0] = 1
-    with without_trace(), evaluating(model), uncompiled():
-        logits = (forward or _OnePass(model, None))(tokens, is_token)
-        again = _scores(logits, tokens.to(logits.device), reported.temperature)
+    logits = run(tokens, is_token)
+    again = _scores(logits, tokens.to(logits.device), reported.temperature)
     mask = pack(reported.mask.bool())[:, 1:]
 
     def read(values: Tensor | None) -> Tensor | None:
@@ -218,7 +220,7 @@ def recompute(
 
 
 class _OnePass:
-    """A forward pass that knows whether it was begun.
+    """A forward pass in evaluation mode that leaves no trace, and knows whether it was begun.
 
     Args:
         model: The model.
@@ -226,16 +228,17 @@ class _OnePass:
     """
 
     def __init__(self, model: nn.Module, forward: Forward | None) -> None:
-        self.model = model
+        self._model = model
         self.is_begun = False
         self._forward = forward
 
     def __call__(self, tokens: Tensor, attention: Tensor) -> Tensor:
-        """Return logits, ``(B, T, V)``."""
+        """Return logits without gradients, ``(B, T, V)``."""
         self.is_begun = True
-        if self._forward is not None:
-            return self._forward(tokens, attention)
-        logits: Tensor = self.model(input_ids=tokens, attention_mask=attention, use_cache=False).logits
+        with without_trace(), evaluating(self._model), uncompiled():
+            if self._forward is not None:
+                return self._forward(tokens, attention)
+            logits: Tensor = self._model(input_ids=tokens, attention_mask=attention, use_cache=False).logits
         return logits
 
 

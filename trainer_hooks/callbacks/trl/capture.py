@@ -269,10 +269,9 @@ class RolloutCapture(StepCapture):
             self._note_for_probe(self._probe, self._probe_scorer, (self._logprobs, self._entropies), inputs)
         if not self._microbatches:
             fresh_old = None if is_stale else old
-            with self._guard:  # a chat template may raise, and the microbatch is recorded all the same
-                self._recomputation.note(
-                    self._step, model, inputs, scores=(self._logprobs, self._entropies), mask=mask, old=fresh_old
-                )
+            self._recomputation.note(
+                self._step, model, inputs, scores=(self._logprobs, self._entropies), mask=mask, old=fresh_old
+            )
         self._logprobs = self._entropies = self._probe_scorer = None
         self._microbatches.append({name: array.detach() for name, array in arrays.items() if array is not None})
 

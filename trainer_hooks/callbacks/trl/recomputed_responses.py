@@ -37,6 +37,7 @@ class PendingRecomputation:
         if probe is not None and has_images:
             logger.warning("rlvitals: numbers are not computed again, because the model takes images")
         self._trainer = trainer
+        self._guard = guard
         self._probe = None if has_images else probe
         if self._probe is not None:
             self._probe.on_error = guard.count
@@ -76,21 +77,22 @@ class PendingRecomputation:
         def widen(values: Tensor) -> Tensor:
             return torch.cat([values.new_zeros(prompts.shape), values.detach()], dim=1)
 
-        self._pending = (
-            model,
-            ReportedResponses(
-                tokens=torch.cat([prompts, inputs["completion_ids"]], dim=1),
-                mask=widen(mask),
-                logprobs=widen(logprobs),
-                entropies=None if scores[1] is None or scores[0] is None else widen(scores[1]),
-                old_logprobs=None if old is None or scores[0] is None else widen(old),
-                # Nothing sees the padding at the end of a response, and the mask of the response is what is checked.
-                attention=torch.cat([inputs["prompt_mask"], torch.ones_like(inputs["completion_ids"])], dim=1),
-                prompt_lengths=torch.full((len(prompts),), prompts.shape[1]),
-                temperature=float(self._trainer.temperature),
-                grammar=self._find_grammar(has_tools="tool_mask" in inputs),
-            ),
-        )
+        with self._guard:  # a chat template may raise, and the microbatch is recorded all the same
+            self._pending = (
+                model,
+                ReportedResponses(
+                    tokens=torch.cat([prompts, inputs["completion_ids"]], dim=1),
+                    mask=widen(mask),
+                    logprobs=widen(logprobs),
+                    entropies=None if scores[1] is None or scores[0] is None else widen(scores[1]),
+                    old_logprobs=None if old is None or scores[0] is None else widen(old),
+                    # Nothing sees the padding at the end of a response, and its mask is what is checked.
+                    attention=torch.cat([inputs["prompt_mask"], torch.ones_like(inputs["completion_ids"])], dim=1),
+                    prompt_lengths=torch.full((len(prompts),), prompts.shape[1]),
+                    temperature=float(self._trainer.temperature),
+                    grammar=self._find_grammar(has_tools="tool_mask" in inputs),
+                ),
+            )
 
     def before_update(self) -> None:
         """Compute the microbatch again."""
