@@ -1,15 +1,14 @@
 """A page that stays open: a pushed step's way to the screen, a zoom, and memory while steps arrive."""
 
 import argparse
-import os
 import statistics
 import time
-from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
 from benchmarks.dashboard.collector import URL, feed, feed_long, newest_step
 from benchmarks.dashboard.page_metrics import held_bytes, page_metrics
+from benchmarks.service.processor_time import cpu_seconds
 
 __all__ = ["measure_live", "measure_memory"]
 
@@ -94,7 +93,7 @@ def measure_memory(browser: Browser, server: int, asked: argparse.Namespace) -> 
     steps, first = max(1, round(asked.live_steps / PARTS)), newest_step("long") + 1
     rows = []
     for part in range(PARTS):
-        cpu, busy = _cpu_seconds(server), page_metrics(tools)["TaskDuration"]
+        cpu, busy = cpu_seconds(server), page_metrics(tools)["TaskDuration"]
         due = time.monotonic()
         held = []
         for step in range(first + part * steps, first + (part + 1) * steps):
@@ -104,7 +103,7 @@ def measure_memory(browser: Browser, server: int, asked: argparse.Namespace) -> 
             due = max(due + 1 / asked.live_rate, time.monotonic() - 1)  # unless the machine is far behind
             page.wait_for_timeout(1000 * max(0.0, due - time.monotonic()))
         cpu, busy = (
-            1000 * (_cpu_seconds(server) - cpu) / steps,
+            1000 * (cpu_seconds(server) - cpu) / steps,
             1000 * (page_metrics(tools)["TaskDuration"] - busy) / steps,
         )
         rows.append(
@@ -129,12 +128,3 @@ def measure_memory(browser: Browser, server: int, asked: argparse.Namespace) -> 
             ),
         ]
     )
-
-
-def _cpu_seconds(process: int) -> float:
-    """Return the CPU time of a process; 0 where the system does not show it."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

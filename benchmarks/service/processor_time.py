@@ -1,10 +1,9 @@
-"""The processor time that processes of this machine have used, from `/proc`."""
+"""The processor time that processes of this machine have used."""
 
-import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 __all__ = ["ProcessorTime", "cpu_seconds", "listener", "used"]
 
@@ -26,17 +25,17 @@ class ProcessorTime(NamedTuple):
 
 def used(port: int) -> ProcessorTime:
     """Return the time that the server of a port, the databases and this process have used until now."""
-    database = sum(map(cpu_seconds, _processes("postgres")))
-    return ProcessorTime(cpu_seconds(listener(port)), database, time.process_time())
+    databases = [each.pid for each in psutil.process_iter(["name"]) if each.info["name"] == "postgres"]
+    return ProcessorTime(cpu_seconds(listener(port)), sum(map(cpu_seconds, databases)), time.process_time())
 
 
 def cpu_seconds(process: int) -> float:
-    """Return the processor time of a process with its threads; 0 if it has ended."""
+    """Return the processor time of a process with its threads; 0 if it has ended or is not shown."""
     try:
-        fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
+        times = psutil.Process(process).cpu_times()
+    except psutil.Error:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return float(times.user + times.system)
 
 
 def listener(port: int) -> int:
@@ -45,21 +44,7 @@ def listener(port: int) -> int:
     Raises:
         RuntimeError: If there is none.
     """
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            arguments = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if str(port).encode() in arguments:
-            return int(folder.name)
+    for process in psutil.process_iter(["cmdline"]):
+        if str(port) in (process.info["cmdline"] or ()):
+            return int(process.pid)
     raise RuntimeError(f"no process serves port {port}")
-
-
-def _processes(name: str) -> Iterator[int]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            found = (folder / "comm").read_text().strip()
-        except OSError:
-            continue
-        if found == name:
-            yield int(folder.name)

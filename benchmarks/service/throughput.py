@@ -65,7 +65,10 @@ def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, 
     rows = [
         f"### Durable acknowledged ingest: batches of {STEPS_PER_BATCH} steps of 60 scalars, {SENDERS} senders",
         "",
-        "| server | steps a second | of the bare route | lowest to highest | CPU a batch: server | database | sender |",
+        (
+            "| server | steps a second, median | of the bare route in the same round | lowest to highest "
+            "| CPU a batch: server | database | sender |"
+        ),
         "|---|---|---|---|---|---|---|",
     ]
     for name, each in found.items():
