@@ -83,7 +83,7 @@ class RequestOutcomes:
         for run_id in repositories.action_requests.open_runs():
             run = repositories.runs.find(run_id)
             # The answer may be in a record that is not processed yet.
-            if run is not None and run.ended is not None and run.position >= run.log_end:
+            if run is not None and run.ended is not None and run.is_projected:
                 waiting = repositories.action_requests.open_of_run(run_id)
                 over += [(each, f"the run is {run.ended}") for each in waiting if each.id not in ended]
         return over
@@ -97,7 +97,7 @@ class RequestOutcomes:
         has_ended = status in ("finished", "stopped")
         first, last = _steps_after(request, run, repositories)
         is_over = last - first + 1 >= AFTER_STEPS or now - request.changed_at >= LONGEST_SECONDS
-        if not (has_ended and run.position >= run.log_end) and not is_over:
+        if not (has_ended and run.is_projected) and not is_over:
             return None
         before = _reward(repositories, run.id, request.attempt, request.step - AFTER_STEPS + 1, request.step)
         words = f"{request.action} at step {request.step}: phase {request.phase} and {before} before"

@@ -12,6 +12,7 @@ from monitor_server.attribution.sampled_responses import Sampled
 
 __all__ = ["Measure", "SampledAction", "Token", "displaced_responses", "sampled_actions", "tokens"]
 
+LEAST_SHARE = 0.005  # a reader sees a smaller share as 0 %
 LARGEST = 1e100  # sums of larger numbers overflow; such a number is not a measurement
 
 Measure = Literal["displacement", "likelihood"]
@@ -63,7 +64,7 @@ def displaced_responses(responses: Sequence[Sampled], *, most: int) -> tuple[Mea
 
 
 def tokens(responses: Sequence[Sampled], *, most: int) -> list[Token]:
-    """Return the token ids that fell furthest, summed over these responses."""
+    """Return the token ids that fell furthest, summed over these responses; the first one, and those of 0.5 % or more."""
     falls: defaultdict[int, list[float]] = defaultdict(list)
     texts: dict[int, str] = {}
     for response in responses:
@@ -77,10 +78,11 @@ def tokens(responses: Sequence[Sampled], *, most: int) -> list[Token]:
                     texts[number] = response.pieces[place]
     whole = sum(map(sum, falls.values()))
     ranked = sorted(falls.items(), key=lambda item: sum(item[1]))[:most]
-    return [
+    found = [
         Token(token_id=number, text=texts.get(number), count=len(own), fall=sum(own), share=sum(own) / whole)
         for number, own in ranked
     ]
+    return found[:1] + [token for token in found[1:] if token.share >= LEAST_SHARE]
 
 
 def sampled_actions(responses: Sequence[Sampled]) -> list[SampledAction]:

@@ -295,7 +295,7 @@ class Projector:
         for run_id, run in waited.items():
             if run is None or run.quarantined_at is not None:
                 self._verdicts.wake(run_id)
-            elif run.position >= run.log_end and run_id not in self._queue:
+            elif run.is_projected and run_id not in self._queue:
                 self._verdicts.wake_projected(run_id, run.position)
 
     def _end(self) -> None:

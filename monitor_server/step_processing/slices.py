@@ -164,11 +164,13 @@ class Projection:
             )
             waiting = self._waiting.take(context)
             self._compacted.compact(context)
-            is_done = self._advance(context, waiting, most=1 if is_smallest else None)
+            had_ready_steps = run.has_ready_steps
+            run.has_ready_steps = not self._advance(context, waiting, most=1 if is_smallest else None)
             state = self._tracker.encode(context)
             is_new = self._tick_rules(context, status) or is_new
             rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED_STATUSES)
             is_new = is_new or rule_states is not None or run.position != position or context.has_writes
+            is_new = is_new or run.has_ready_steps != had_ready_steps
         if is_new:
             with store.write() as repositories:
                 if not self._save(repositories, context, waiting, state, rule_states):
@@ -179,7 +181,7 @@ class Projection:
         passed = self._passed.after_slice(store, run, revision=revision, is_changed=is_resolved, now=context.now)
         return Slice(
             position=run.position,
-            has_more=not is_done or run.position < run.log_end,
+            has_more=not run.is_projected,
             verdict=read_verdict(run, context.alerts.firing, passed),
             events=context.events,
         )

@@ -9,8 +9,10 @@ from monitor_server.store.tables import runs
 
 __all__ = ["ProjectionQueue", "RunBehind"]
 
+# The steps of one batch may take many slices, and the position is the end of the batch from the first slice on.
+_IS_BEHIND = (runs.c.log_end > runs.c.position) | runs.c.has_ready_steps
 _BEHIND = select(runs.c.id, runs.c.position, runs.c.log_end, runs.c.owner, runs.c.owned_until).where(
-    runs.c.log_end > runs.c.position, runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
+    _IS_BEHIND, runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
 )
 _QUARANTINED = select(runs.c.id).where(runs.c.quarantined_at.is_not(None), runs.c.deleted_at.is_(None))
 _QUARANTINED_BEFORE = _QUARANTINED.where(runs.c.quarantined_at < bindparam("before"))
@@ -18,7 +20,7 @@ _QUARANTINED_BEFORE = _QUARANTINED.where(runs.c.quarantined_at < bindparam("befo
 
 @dataclass(frozen=True, slots=True)
 class RunBehind:
-    """A run whose log is not projected to its end, and its owner."""
+    """A run that is not projected to the end of its log, and its owner."""
 
     run_id: str
     position: int
@@ -41,7 +43,7 @@ class ProjectionQueue:
         return int(self._connection.execute(query).scalar_one())
 
     def behind(self) -> list[RunBehind]:
-        """Return the runs whose log is not projected to its end."""
+        """Return the runs that have entries of the log to project, or complete steps to process."""
         return [RunBehind(*row) for row in self._connection.execute(_BEHIND)]
 
     def quarantined_runs(self, *, before: float | None = None) -> list[str]:
@@ -70,7 +72,7 @@ class ProjectionQueue:
         """
         ending = (
             select(runs.c.id)
-            .where(runs.c.owner == owner, runs.c.log_end > runs.c.position, runs.c.owned_until < before)
+            .where(runs.c.owner == owner, _IS_BEHIND, runs.c.owned_until < before)
             .order_by(runs.c.owned_until)
             .limit(most)
             .with_for_update(skip_locked=True)

@@ -55,6 +55,7 @@ _PROJECTION_COLUMNS = (
     "stall_seconds",
     "position",
     "projected_attempt",
+    "has_ready_steps",
     "revision",
     "owner",
     "owned_until",
@@ -93,11 +94,17 @@ class Run:
     left_out_name: str | None = None
     position: int = 0
     projected_attempt: int = 0
+    has_ready_steps: bool = False
     revision: int = 0
     owner: str | None = None
     owned_until: float | None = None
     quarantined_at: float | None = None
     quarantine_reason: str | None = None
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether its log is projected to the end, and every complete step has been processed."""
+        return self.position >= self.log_end and not self.has_ready_steps
 
     def take_ingested(self, stored: "Run") -> None:
         """Copy the columns that ingest has written since this run was read."""

@@ -52,6 +52,8 @@ runs = Table(
     Column("position", BigInteger, nullable=False, server_default="0"),  # up to which the log is projected
     # The newest attempt up to that position.
     Column("projected_attempt", BigInteger, nullable=False, server_default="0"),
+    # Whether steps up to that position are complete and wait for the next slice.
+    Column("has_ready_steps", Boolean, nullable=False, server_default=false()),
     Column("revision", BigInteger, nullable=False, server_default="0"),  # counts commits of the projector
     Column("owner", String),  # the projector that has the run's state in memory: other projectors leave the run alone
     Column("owned_until", Float),

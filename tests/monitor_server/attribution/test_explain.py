@@ -70,6 +70,18 @@ def test_tokens_are_summed_over_responses_and_feedback_is_left_out():
     assert (second.token_id, second.share) == (8, pytest.approx(0.2))
 
 
+def test_a_token_whose_share_would_be_shown_as_0_percent_is_left_out():
+    """Token 2 carries 0.4 % of the fall, and token 3 carries 0.6 %."""
+    responses = [sampled("a", [1, 2, 3], changes=[-9.9, -0.04, -0.06])]
+    assert [token.token_id for token in tokens(responses, most=5)] == [1, 3]
+
+
+def test_the_token_that_fell_furthest_is_shown_even_if_its_share_is_small():
+    """Each of 300 tokens carries a third of a percent."""
+    falls = [-1.0] * 299 + [-1.1]
+    assert [token.token_id for token in tokens([sampled("a", list(range(300)), changes=falls)], most=5)] == [299]
+
+
 def test_actions_of_samples_are_averaged_over_tokens_of_correct_responses():
     """First action: −0.1, −0.3 and 0.1 make −0.1; second: 0.4."""
     responses = [

@@ -36,6 +36,11 @@ def _project(store, projection, run_id):
     return projection.project(store, run_id)
 
 
+def _behind(store):
+    with store.read() as repositories:
+        return repositories.projection_queue.behind()
+
+
 def _seen(store, run_id):
     with store.read() as repositories:
         return msgspec.msgpack.decode(repositories.detector_states.load(run_id).state)["seen"]
@@ -110,6 +115,27 @@ def test_a_run_belongs_to_one_projector_until_its_time_is_over(store, append, cr
     assert _project(store, second, run_id) is None
     clock.now += OWNER_SECONDS
     assert _project(store, second, run_id) is not None
+
+
+def test_complete_steps_that_a_killed_projector_has_left_are_found_by_the_next_one(
+    store, append, create_projection, clock
+):
+    """The killed projector had read the whole log, and had processed one of the three steps of its last batch."""
+    run_id = append(records=[{"step": step} for step in (1, 2, 3)])
+    killed, survivor = create_projection(owner="killed"), create_projection(owner="survivor")
+    assert killed.project(store, run_id, is_smallest=True).has_more
+    assert [(each.run_id, each.position == each.log_end) for each in _behind(store)] == [(run_id, True)]
+    clock.now += OWNER_SECONDS
+    assert not _project(store, survivor, run_id).has_more
+    assert _seen(store, run_id) == [[1, 1], [1, 2], [1, 3]]
+    assert _behind(store) == []
+
+
+def test_a_step_that_waits_for_a_rank_is_nothing_to_do(store, append, create_projection):
+    """Only its record or its deadline can complete it."""
+    run_id = append(records=[{"step": 1}], rank=0, world_size=2)
+    assert not _project(store, create_projection(), run_id).has_more
+    assert _behind(store) == []
 
 
 def test_a_released_run_is_free_at_once(store, append, create_projection):
