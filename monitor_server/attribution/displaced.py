@@ -64,7 +64,7 @@ def displaced_responses(responses: Sequence[Sampled], *, most: int) -> tuple[Mea
 
 
 def tokens(responses: Sequence[Sampled], *, most: int) -> list[Token]:
-    """Return the token ids that fell furthest, summed over these responses; the first one, and those of 0.5 % or more."""
+    """Return the token ids that fell furthest, summed over these responses: the first, and others of 0.5 % or more."""
     falls: defaultdict[int, list[float]] = defaultdict(list)
     texts: dict[int, str] = {}
     for response in responses:
