@@ -243,6 +243,19 @@ def test_the_course_of_an_arm_is_its_median_run(tmp_path):
     assert "| displacement of held-out correct ones, a step | −0.500 | – |" in lines
 
 
+def test_the_course_of_llds_has_its_gate_and_its_penalty(tmp_path):
+    """The gate and the penalty of vanilla GRPO act on nothing, so its course has no rows for them."""
+    rows = [{"reward/mean": 0.5, "lld/gated_responses_frac": 0.25, "loss/llds": 0.0012}] * 10
+    for arm in ("grpo", "llds-0.1"):
+        write(rows, tmp_path / f"{arm}-seed0.jsonl.gz")
+    penalised = course_table(tmp_path, "llds-0.1").splitlines()
+    assert penalised[:-2] == course_table(tmp_path, "grpo").splitlines()
+    assert penalised[-2:] == [
+        "| protected responses with an open gate (eq. 5), share | 0.25 |",
+        "| LLDS's penalty before λ, nats a token | 0.0012 |",
+    ]
+
+
 def test_the_interval_of_a_share_is_exact():
     """0 of 5: 1 − 0.025^(1/5) = 0.522; 5 of 5 mirrors it; 2 of 4 is symmetric."""
     assert share_interval(0, 5) == pytest.approx((0.0, 1 - 0.025**0.2))

@@ -29,6 +29,11 @@ ROWS = {
     "tokens clipped, share": ("ratio/clip_frac", ".3f"),
     "action tokens a response": ("length/mean", ".0f"),
 }
+PENALTY_ROWS = {
+    "protected responses with an open gate (eq. 5), share": ("lld/gated_responses_frac", ".2f"),
+    "LLDS's penalty before λ, nats a token": ("loss/llds", ".4f"),
+}
+"""Rows of the arms with the penalty of LLD or LLDS, behind the others."""
 
 
 def course_table(folder: Path, arm: str) -> str:
@@ -38,7 +43,7 @@ def course_table(folder: Path, arm: str) -> str:
     every = max(1, math.ceil(blocks / COLUMNS))
     head = ["to step", *(str((block + 1) * BLOCK) for block in range(0, blocks, every))]
     rows = []
-    for label, (name, digits) in ROWS.items():
+    for label, (name, digits) in (ROWS | (PENALTY_ROWS if arm.startswith("lld") else {})).items():
         means = [block_means(run[: blocks * BLOCK], name)[:: BLOCK * every] for run in runs]
         rows.append([label, *(_median(of_runs, digits) for of_runs in zip(*means, strict=True))])
     return markdown_table(head, rows)
