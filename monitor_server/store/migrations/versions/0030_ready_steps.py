@@ -1,4 +1,4 @@
-"""Which runs have complete steps that wait for the next slice; a collector that starts looks for those of earlier versions."""
+"""Which runs have complete steps that wait for the next slice; a collector that starts looks at all that wait."""
 
 import sqlalchemy as sa
 from alembic import op
