@@ -244,6 +244,7 @@ def _watch(collector: Collector) -> None:
             "export": lambda: collector.exports.count,
             "incident_report": lambda: collector.incident_reports.count,
             "dry_run": lambda: collector.dry_runs.count,
+            "large_batch": lambda: collector.large_batches.waiting,
         }
     )
 
