@@ -123,6 +123,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     bodies = HeldBodies(max(settings.max_held_bytes, settings.max_body_bytes))
+    collector.exposition.watch_bodies(lambda: bodies.held_bytes)
     enforce = _enforcement(collector, proxies)
 
     def secure(inner: ASGIApp) -> ASGIApp:
@@ -153,9 +154,14 @@ def create_server(
         write_seconds=settings.write_timeout_seconds,
         unread_bytes=settings.max_unread_bytes,
     )
-    return Server(
+    server = Server(
         app, limits=limits, log_level=log_level, on_listening=on_listening, before_shutdown=collector.begin_stop
     )
+    connections = server.connections
+    collector.exposition.watch_connections(
+        count=lambda: len(connections.open), unread_bytes=lambda: connections.unread_bytes
+    )
+    return server
 
 
 def _enforcement(collector: Collector, proxies: TrustedProxies | None) -> Callable[[ASGIApp], Enforcement]:

@@ -230,11 +230,21 @@ def _watch(collector: Collector) -> None:
             **collector.log.caches,
             **(collector.projector.caches if collector.projector is not None else {}),
             **(collector.oidc.caches if collector.oidc is not None else {}),
+            **collector.relay.caches,
             "recent_verdicts": lambda: len(collector.receipts.recent_verdicts),
             "link_addresses": lambda: collector.links.counted_addresses,
             "view_callers": lambda: len(collector.shown_views),
             "streams": lambda: broadcast.subscriptions,
             "stream_events": lambda: broadcast.queued_events,
+        }
+    )
+    exposition.watch_requests(
+        {
+            "read": lambda: collector.waiting_reads.count,
+            "export": lambda: collector.exports.count,
+            "incident_report": lambda: collector.incident_reports.count,
+            "dry_run": lambda: collector.dry_runs.count,
+            "large_batch": lambda: collector.large_batches.waiting,
         }
     )
 

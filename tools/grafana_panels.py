@@ -121,6 +121,7 @@ COLLECTOR: Final = (
             "sum(rlvitals_waiting_batches)": "batches before the writer",
             "sum(rlvitals_projector_queued_runs)": "runs before the projector",
             "sum(rlvitals_projector_waiters)": "receipts before their verdict",
+            "max(rlvitals_waiting_steps)": "steps that wait for ranks",
             "max(rlvitals_quarantined_runs)": "runs that cannot be processed",
             "max(rlvitals_left_out_runs)": "live runs that are not exposed",
         },
@@ -132,13 +133,22 @@ COLLECTOR: Final = (
         queries={
             "sum(rlvitals_waiting_batch_bytes)": "batches before the writer",
             "sum(rlvitals_projector_record_bytes)": "records of steps that are not complete",
+            "sum by (of) (rlvitals_held_bytes)": "{{of}} on their way",
         },
-        description="Bytes in the memory of all collectors. Both have a limit.",
+        description="Bytes in the memory of all collectors. Each of these has a limit.",
     ),
     Panel(
         title="Entries of caches",
         queries={"max by (cache) (rlvitals_cached_entries)": "{{cache}}"},
         description="Entries of each cache, of the collector that holds most. Each cache has a limit.",
+    ),
+    Panel(
+        title="Requests and connections",
+        queries={
+            "sum by (kind) (rlvitals_requests_under_way)": "{{kind}}",
+            "sum(rlvitals_open_connections)": "connections",
+        },
+        description="Requests that are answered or wait for their turn, and open connections. Each has a limit.",
     ),
     Panel(
         title="Notifications that wait",
@@ -196,6 +206,6 @@ COLLECTOR: Final = (
         title="Live events between collectors",
         unit="ops",
         queries={f"sum by (direction) (rate(rlvitals_relayed_events_total{RATE}))": "{{direction}}"},
-        description="Events per second that were sent to other collectors on the database, or received from them.",
+        description="Events per second that were sent to other collectors, received from them, or dropped.",
     ),
 )

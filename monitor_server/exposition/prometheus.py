@@ -70,6 +70,19 @@ class Exposition:
             ["cache"],
             registry=registry,
         )
+        self._requests = Gauge(
+            "rlvitals_requests_under_way",
+            "Requests that are answered or wait for their turn, of each kind whose number has a limit",
+            ["kind"],
+            registry=registry,
+        )
+        self._held = Gauge(
+            "rlvitals_held_bytes",
+            "Bytes of the bodies that are being received, and of the answers that their clients have not read",
+            ["of"],
+            registry=registry,
+        )
+        self._connections = Gauge("rlvitals_open_connections", "Open connections of clients", registry=registry)
         self._removed = Counter(
             "rlvitals_removed_rows", "Rows that retention and deletion removed", ["table"], registry=registry
         )
@@ -83,11 +96,11 @@ class Exposition:
 
         self._relayed = Counter(
             "rlvitals_relayed_events",
-            "Live events that were sent to other collectors, or received from them",
+            "Live events that were sent to other collectors, received from them, or dropped before they could be sent",
             ["direction"],
             registry=registry,
         )
-        for direction in ("sent", "received"):
+        for direction in ("sent", "received", "dropped"):
             self._relayed.labels(direction)
 
     def watch(self, store: Store, *, settings: Settings, clock: Callable[[], float]) -> None:
@@ -134,6 +147,20 @@ class Exposition:
         for name, size in sizes.items():
             self._cached.labels(name).set_function(size)
 
+    def watch_requests(self, counts: Mapping[str, Callable[[], int]]) -> None:
+        """Read the numbers of requests of limited kinds, by their names, at each scrape from now on."""
+        for kind, count in counts.items():
+            self._requests.labels(kind).set_function(count)
+
+    def watch_bodies(self, held_bytes: Callable[[], int]) -> None:
+        """Read the bytes of bodies that are being received at each scrape from now on."""
+        self._held.labels("bodies").set_function(held_bytes)
+
+    def watch_connections(self, *, count: Callable[[], int], unread_bytes: Callable[[], int]) -> None:
+        """Read the number of connections, and the bytes that clients have not read, at each scrape from now on."""
+        self._connections.set_function(count)
+        self._held.labels("answers").set_function(unread_bytes)
+
     def count_batch(
         self, *, records: int, rejected: int, duplicates: int, left_out: int, body_bytes: int, seconds: float
     ) -> None:
@@ -158,7 +185,7 @@ class Exposition:
         self._left_out.inc(records)
 
     def count_relayed(self, direction: str, events: int) -> None:
-        """Count live events that were ``sent`` to other collectors or ``received`` from them."""
+        """Count live events that were ``sent`` to other collectors, ``received`` from them, or ``dropped``."""
         self._relayed.labels(direction).inc(events)
 
     def count_delivery(self, channel: str, result: str) -> None:

@@ -50,6 +50,7 @@ class RunMetrics(Collector):
         with self._store.read_if_connected() as repositories:
             families.quarantined.add_metric([], len(repositories.projection_queue.quarantined_runs()))
             families.behind.add_metric([], repositories.projection_queue.unprojected_entries())
+            families.waiting_steps.add_metric([], repositories.waiting.count())
             views, deadlines = repositories.run_views, self._settings.deadlines
             live = views.live(now=now, deadlines=deadlines, limit=most)
             ended = views.ended_since(now - ENDED_SECONDS, now=now, deadlines=deadlines, limit=most)
@@ -118,6 +119,9 @@ class _Families:
         )
         self.behind = GaugeMetricFamily(
             "rlvitals_unprojected_records", "Records that are stored and that no detector has seen yet"
+        )
+        self.waiting_steps = GaugeMetricFamily(
+            "rlvitals_waiting_steps", "Steps that wait for other ranks, or until their deadline, or for their turn"
         )
 
     def add_alerts(self, repositories: Repositories, row: Mapping[str, Any]) -> None:

@@ -94,6 +94,7 @@ class Connections:
     awaited: dict[OpenConnection, None] = field(default_factory=dict)  # the longest wait first
     unread: dict[OpenConnection, None] = field(default_factory=dict)  # the longest wait first
     given_up: int = 0
+    unread_bytes: int = 0  # of all clients, when one of them last began or ended to leave its answer unread
     _most: int = 0
     _refused: int = 0
     _evicted: int = 0
@@ -143,7 +144,7 @@ class Connections:
     def await_reading(self, connection: OpenConnection) -> None:
         """Note that a client leaves an answer unread; if the total is too large, close the one waiting longest."""
         self.unread.setdefault(connection)
-        while sum(one.transport.get_write_buffer_size() for one in self.unread) > self.limits.unread_bytes:
+        while self._measure() > self.limits.unread_bytes:
             longest = next(iter(self.unread))
             del self.unread[longest]
             longest.abandon()
@@ -152,13 +153,19 @@ class Connections:
 
     def has_read(self, connection: OpenConnection) -> None:
         """Note that a client has read its answer."""
-        self.unread.pop(connection, None)
+        if connection in self.unread:
+            del self.unread[connection]
+            self._measure()
 
     def discard(self, connection: OpenConnection) -> None:
         """Forget a connection that is closed."""
         self.open.discard(connection)
         self.awaited.pop(connection, None)
-        self.unread.pop(connection, None)
+        self.has_read(connection)
+
+    def _measure(self) -> int:
+        self.unread_bytes = sum(one.transport.get_write_buffer_size() for one in self.unread)
+        return self.unread_bytes
 
     def _report(self) -> None:
         now = time.monotonic()

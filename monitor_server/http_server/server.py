@@ -45,6 +45,9 @@ class Server(uvicorn.Server):
         grace_seconds: The time for requests that are still open when the server stops.
         on_listening: Called when the server accepts connections.
         before_shutdown: Called when the server begins to stop, to end answers that would keep connections open.
+
+    Attributes:
+        connections: The open connections.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Server(uvicorn.Server):
             timeout_keep_alive=int(limits.idle_seconds) + 1,  # the timer of BoundedHttpProtocol ends it first
             timeout_graceful_shutdown=grace_seconds,
         )
-        config.connections = Connections(limits)
+        self.connections = config.connections = Connections(limits)
         log = logging.getLogger("uvicorn.error")
         log.filters = [RepeatedLines()]  # replaces the filter of an earlier server in this process
         super().__init__(config)

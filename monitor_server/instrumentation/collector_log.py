@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -15,6 +16,8 @@ __all__ = ["JsonFormatter", "LineLimit", "line_handler"]
 
 # A request could cause a line ten thousand times at once. Such a line is logged at most this often in a minute.
 MOST_LINES = 20
+# Our own messages are a few hundred. Those of asyncio contain the address of an object, so that each is a new one.
+MOST_MESSAGES = 1_000
 
 
 class LineLimit(logging.Filter):
@@ -26,7 +29,12 @@ class LineLimit(logging.Filter):
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._begun: dict[tuple[str, str], tuple[float, int]] = {}
+        self._begun: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+
+    @property
+    def messages(self) -> int:
+        """The number of messages whose lines are counted, at most `MOST_MESSAGES`."""
+        return len(self._begun)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a line is logged."""
@@ -39,6 +47,8 @@ class LineLimit(logging.Filter):
                 record.args = ()
             begun, count = now, 0
         self._begun[key] = begun, count + 1
+        if len(self._begun) > MOST_MESSAGES:
+            self._begun.popitem(last=False)
         return count < MOST_LINES
 
 

@@ -1,6 +1,9 @@
 """`python -m benchmarks.service`: the page that it writes, and what it says of the goals."""
 
+import re
+
 from benchmarks.service import command
+from benchmarks.service.growth import memory_table
 from benchmarks.service.throughput import ingest_goals
 
 
@@ -30,3 +33,12 @@ def test_a_peer_that_was_not_measured_reaches_and_misses_nothing():
     """A server that is not installed has no factor."""
     found = {"bare": [100.0], "SQLite": [60.0], "trackio server, by its own client": []}
     assert "trackio" not in ingest_goals(found, {"SQLite": [0.6]})
+
+
+def test_the_memory_of_a_long_run_is_not_that_of_the_tables_before(tmp_path):
+    """Memory that this process holds would hide a growth."""
+    held = bytearray(b"x") * (1 << 29)
+    table = memory_table({"SQLite": lambda: f"sqlite:///{tmp_path / 'r.db'}"}, steps=1_000)
+    sizes = [float(each) for each in re.findall(r"([\d.]+) MiB", table)]
+    assert len(sizes) == 7
+    assert max(sizes) < len(held) >> 20

@@ -46,7 +46,7 @@ FULL = {
 OTHERS = {
     "log_shared_runs", "valid_names", "owned_runs", "full_steps", "mended_runs", "detector_runs", "rule_runs",
     "runs_of_others", "retention_runs", "recent_verdicts", "link_addresses", "view_callers", "callers", "streams",
-    "stream_events",
+    "stream_events", "relay_messages", "relay_senders",
 }  # fmt: skip
 SIGN_IN = {"sign_in_addresses", "used_sign_ins"}
 

@@ -35,6 +35,14 @@ class Channel(Protocol):
     def dropped(self) -> int:
         """Messages of this collector that were not sent."""
 
+    @property
+    def waiting(self) -> int:
+        """Messages that wait to be sent."""
+
+    @property
+    def unfinished(self) -> int:
+        """Other collectors of whose last message a part is missing."""
+
     def start(self) -> None:
         """Begin to send and to receive."""
 
@@ -64,12 +72,13 @@ class Relay:
             broadcast: The subscribers of this collector.
             open_channel: Called with the receivers of messages and of gaps; returns None if there are no other
                 collectors.
-            on_relayed: Called with ``sent`` or ``received``, and the number of events.
+            on_relayed: Called with ``sent``, ``received`` or ``dropped``, and the number of events.
         """
         self._broadcast = broadcast
         self._channel = open_channel(self._receive, broadcast.report_gap)
         self._on_relayed = on_relayed
         self._watched_until = 0.0
+        self._dropped = 0  # up to the last report
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._announce_forever, name="rlvitals-relay", daemon=True)
 
@@ -102,6 +111,15 @@ class Relay:
         """Whether events of other collectors arrive now."""
         return self._channel is not None and self._channel.is_listening
 
+    @property
+    def caches(self) -> dict[str, Callable[[], int]]:
+        """Functions that return the number of messages that wait to be sent, and of those that are not whole yet."""
+        channel = self._channel
+        return {
+            "relay_messages": lambda: 0 if channel is None else channel.waiting,
+            "relay_senders": lambda: 0 if channel is None else channel.unfinished,
+        }
+
     def publish(self, events: Sequence[Event]) -> None:
         """Queue events for all subscribers; may be called from any thread, and never waits."""
         self._broadcast.publish(events)
@@ -116,8 +134,15 @@ class Relay:
 
     def _announce_forever(self) -> None:
         while not self._is_stopping.wait(WATCH_SECONDS):
+            self._report_dropped()
             if self._broadcast.has_subscribers:
                 self._announce()
+
+    def _report_dropped(self) -> None:
+        dropped = 0 if self._channel is None else self._channel.dropped
+        if dropped > self._dropped:
+            self._on_relayed("dropped", dropped - self._dropped)
+        self._dropped = dropped
 
     def _receive(self, message: str) -> None:
         try:

@@ -82,6 +82,16 @@ class NotifyChannel:
         """Whether messages of other collectors arrive now."""
         return self._is_listening.is_set()
 
+    @property
+    def waiting(self) -> int:
+        """The number of messages that wait to be sent, at most `MAX_WAITING`."""
+        return len(self._waiting)
+
+    @property
+    def unfinished(self) -> int:
+        """The number of senders whose next part is awaited, at most `MAX_SENDERS`."""
+        return len(self._parts)
+
     def send(self, message: Callable[[], str]) -> None:
         """Queue a message of ASCII, which the sending thread computes; this never waits."""
         with self._changed:

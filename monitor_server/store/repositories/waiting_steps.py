@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, tuple_
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, tuple_
 
 from monitor_server.store.repositories.removed_attempts import is_kept
 from monitor_server.store.statements import in_parts
@@ -72,6 +72,10 @@ class Waiting:
                 asked = {"run": run_id, "attempt": attempt, "steps": some}
                 found.update((attempt, step) for step in self._connection.execute(_AMONG, asked).scalars())
         return found
+
+    def count(self) -> int:
+        """Return the number of steps that wait, of all runs together."""
+        return int(self._connection.execute(select(func.count()).select_from(waiting)).scalar_one())
 
     def overdue_runs(self, *, before: float) -> list[str]:
         """Return the runs that have a step first seen before a time."""

@@ -7,11 +7,13 @@ import psycopg
 import pytest
 import sqlalchemy
 
+from monitor_server.api.live_events import relay
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
+from monitor_server.step_processing.events import RunDeleted
 from monitor_server.store.database import Store
 from monitor_server.store.postgresql import listen_notify
-from monitor_server.store.postgresql.listen_notify import MAX_SENDERS
+from monitor_server.store.postgresql.listen_notify import MAX_SENDERS, NotifyChannel
 from tests.databases import execute
 from tests.live import eventually, listening
 
@@ -157,6 +159,29 @@ def test_the_first_message_after_the_database_has_ended_the_connections_arrives(
         sender.send(lambda: "first")
         eventually(lambda: heard == ["before", "first"])
     assert sender.dropped == 0
+
+
+def test_events_that_are_dropped_while_the_database_is_away_are_counted(monkeypatch):
+    """Two of five events find a place in the queue, whose length can be read."""
+    monkeypatch.setattr(relay, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(listen_notify, "MAX_WAITING", 2)
+    relayed, receivers = [], []
+
+    def connect():
+        raise psycopg.OperationalError("the database is away")
+
+    def open_channel(receive, on_gap):
+        receivers.append(receive)
+        return NotifyChannel(connect, on_message=receive, on_gap=on_gap)
+
+    tested = Relay(Broadcast(queue_size=4), open_channel=open_channel, on_relayed=lambda *given: relayed.append(given))
+    receivers[0](json.dumps({"watching": True}))
+    tested.publish([RunDeleted(run_id=str(number), project="p") for number in range(5)])
+    assert {name: size() for name, size in tested.caches.items()} == {"relay_messages": 2, "relay_senders": 0}
+    tested.start()
+    eventually(lambda: ("dropped", 3) in relayed)
+    tested.stop()
+    assert relayed == [("sent", 5), ("dropped", 3)]
 
 
 FORGED = {

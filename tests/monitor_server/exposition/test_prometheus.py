@@ -138,7 +138,7 @@ def test_what_happens_seldom_is_counted_from_zero(live):
     eventually(lambda: _samples(live)["rlvitals_removed_rows_total", "runs"] == 1)
     later = {key[1] for key in _samples(live) if key[0] == "rlvitals_removed_rows_total"}
     assert later == set(removed) >= {"records", "alerts", "silences", "audit_entries"}
-    assert [found["rlvitals_relayed_events_total", way] for way in ("sent", "received")] == [0, 0]
+    assert [found["rlvitals_relayed_events_total", way] for way in ("sent", "received", "dropped")] == [0, 0, 0]
 
 
 def test_collectors_in_one_process_count_apart(start_collector):
@@ -166,6 +166,27 @@ def test_the_queues_of_the_projector_are_exposed(live):
     live.send(run="r", records=[{"step": 1}])
     eventually(lambda: _samples(live)["rlvitals_projector_queued_runs",] == 0)
     assert _samples(live)["rlvitals_projector_waiters",] == 0
+
+
+def test_the_steps_that_wait_for_ranks_are_exposed(live):
+    """Two steps wait for the second of two ranks; both are complete once it has sent them."""
+    for rank, waiting in ((0, 2), (1, 0)):
+        live.send(run="r", rank=rank, world_size=2, records=[{"step": 1}, {"step": 2}])
+        eventually(lambda expected=waiting: _samples(live)["rlvitals_waiting_steps",] == expected)
+
+
+def test_requests_connections_and_bodies_are_exposed(live):
+    """An export that is under way, the bytes of a body that is being received, and the connection of the scrape."""
+    collector, bodies = live.app.state.collector, live.app.state.bodies
+    before = _samples(live)
+    kinds = ("read", "export", "incident_report", "dry_run", "large_batch")
+    assert [before["rlvitals_requests_under_way", kind] for kind in kinds] == [0, 0, 0, 0, 0]
+    assert [before["rlvitals_held_bytes", part] for part in ("bodies", "answers")] == [0, 0]
+    assert before["rlvitals_open_connections",] >= 1
+    bodies.hold(5_000)
+    with collector.exports.admit():
+        found = _samples(live)
+    assert (found["rlvitals_requests_under_way", "export"], found["rlvitals_held_bytes", "bodies"]) == (1, 5_000)
 
 
 def test_the_sizes_of_caches_are_exposed(live):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import re
 import resource
 import socket
 import time
@@ -307,6 +308,11 @@ def test_bodies_that_arrive_slowly_do_not_pile_up(start_collector):
     assert live.post(body).status == 200
 
 
+def _unread_bytes(live):
+    metrics = live.pool.request("GET", f"{live.url}/metrics").data.decode()
+    return float(re.search(r'^rlvitals_held_bytes\{of="answers"\} (\S+)$', metrics, re.MULTILINE)[1])
+
+
 def test_answers_that_nobody_reads_do_not_pile_up(start_collector, caplog):
     """Above the allowed memory the answer that has waited longest is given up, without a traceback."""
     live = start_collector(write_timeout_seconds=3600, max_unread_bytes=1_000_000)
@@ -323,7 +329,9 @@ def test_answers_that_nobody_reads_do_not_pile_up(start_collector, caplog):
         eventually(lambda: held.given_up)
         eventually(lambda: sum(one.transport.get_write_buffer_size() for one in held.unread) <= 1_000_000)
         assert is_served(live)
+        assert 0 < _unread_bytes(live) <= 1_000_000
     eventually(lambda: not held.unread)
+    assert _unread_bytes(live) == 0
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     # The exporter of another test's collector may end now.
     assert [record for record in errors if not record.name.startswith("opentelemetry.")] == []

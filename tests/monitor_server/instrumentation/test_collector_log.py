@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from monitor_server.instrumentation.collector_log import LineLimit, line_handler
+from monitor_server.instrumentation.collector_log import MOST_MESSAGES, LineLimit, line_handler
 from monitor_server.instrumentation.request_ids import REQUEST_ID
 
 
@@ -33,6 +33,16 @@ def test_a_message_is_logged_twenty_times_a_minute(lines):
     log.warning("step %d is far ahead", 7)
     log.warning("step %d is far ahead", 8)
     assert logged[21:] == ["step 7 is far ahead (and 9980 such lines in the minute before)", "step 8 is far ahead"]
+
+
+def test_messages_that_never_repeat_take_no_memory(lines):
+    """A library may format the address of an object into each of its messages."""
+    log, _, logged = lines
+    for place in range(MOST_MESSAGES + 500):
+        log.error(f"the task at {place:#x} has failed")  # noqa: G004 - as such a library does
+    (limit,) = log.handlers[0].filters
+    assert len(logged) == MOST_MESSAGES + 500
+    assert limit.messages == MOST_MESSAGES
 
 
 def test_a_server_logs_through_the_limit():
