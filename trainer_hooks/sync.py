@@ -5,16 +5,22 @@ It skips folders whose trainer still runs, and folders that another process is s
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainer_hooks.delivery import Transport
 from trainer_hooks.delivery.spool import SpoolFolder
 from trainer_hooks.errors import ConfigurationError, RefusedError, UnavailableError
 from trainer_hooks.settings import ConnectionSettings, spool_dir
+from trainer_hooks.wire import Receipt
 
-__all__ = ["SyncResult", "main", "sync"]
+__all__ = ["PatientTransport", "SyncResult", "main", "sync"]
+
+
+# A collector that is busy for longer has to be looked at.
+BUSY_SECONDS = 120.0
 
 
 @dataclass(slots=True)
@@ -34,6 +40,41 @@ class SyncResult:
     in_use: int = 0
     unreadable: int = 0
     left_out: int = 0
+
+
+@dataclass(slots=True)
+class PatientTransport:
+    """Repeats a batch that a busy collector has answered, after the time that it asks for (`Retry-After`).
+
+    Attributes:
+        transport: Carries batches.
+        sleep: Waits for seconds.
+        busy_seconds: The longest wait for one batch.
+    """
+
+    transport: Transport
+    sleep: Callable[[float], None] = field(default=time.sleep)
+    busy_seconds: float = BUSY_SECONDS
+
+    def send(self, body: bytes) -> Receipt:
+        """Deliver a batch.
+
+        Raises:
+            UnavailableError: If the collector is away, or is busy for too long.
+            RefusedError: If the collector will never accept it.
+        """
+        left = self.busy_seconds
+        while True:
+            try:
+                return self.transport.send(body)
+            except UnavailableError as error:
+                asked = error.retry_after_seconds
+                if not 0 < asked <= left:
+                    raise
+                if left == self.busy_seconds:
+                    print(f"rlvitals: the collector asks to wait: {error}", file=sys.stderr)  # noqa: T201 - a command
+                left -= asked
+                self.sleep(asked)
 
 
 def sync(folder: Path, transport: Transport) -> SyncResult:
@@ -121,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if settings is None or not settings.url:
         parser.error("the address of the collector is missing; give --url or set RLVITALS_URL")
     try:
-        result = sync(folder, HttpTransport(settings.url, api_key=settings.api_key))
+        result = sync(folder, PatientTransport(HttpTransport(settings.url, api_key=settings.api_key)))
     except (UnavailableError, OSError, ImportError) as error:
         print(f"rlvitals: {error}; records that were not sent are still on disk", file=sys.stderr)  # noqa: T201 - a command
         return 1

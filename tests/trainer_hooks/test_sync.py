@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from trainer_hooks.delivery import Spool
-from trainer_hooks.errors import RefusedError
-from trainer_hooks.sync import main, sync
-from trainer_hooks.wire import Receipt, Rejection
+from trainer_hooks.errors import RefusedError, UnavailableError
+from trainer_hooks.sync import BUSY_SECONDS, PatientTransport, main, sync
+from trainer_hooks.wire import Receipt, Rejection, encode
 
 
 @pytest.fixture
@@ -106,6 +106,28 @@ def test_a_wrong_key_deletes_nothing(left, collector, capsys):
     collector.answers = [(401, b'{"error": "NotAllowed"}', {})]
     assert main([str(left), "--url", collector.url]) == 1
     assert "answered 401" in capsys.readouterr().err
+    assert on_disk(left) == 2
+
+
+def test_a_busy_collector_is_asked_again_after_the_time_that_it_states(left, collector, capsys):
+    """A spool of a thousand batches passes a limit of requests; both statuses of a busy collector are obeyed."""
+    busy, stored = {"Retry-After": "1"}, (200, encode(Receipt(run_id="r", accepted=2)), {})
+    collector.answers = [(429, b"{}", busy), stored, (503, b"{}", busy), stored]
+    assert main([str(left), "--url", collector.url]) == 0
+    assert "the collector asks to wait" in capsys.readouterr().err
+    assert on_disk(left) == 0
+
+
+def test_a_collector_that_is_busy_for_too_long_leaves_the_batches_on_disk(left):
+    """Each batch waits for two minutes at most; a longer time is not waited for at all."""
+    waits = []
+    transport = PatientTransport(Answers(*[UnavailableError("busy", retry_after_seconds=50)] * 3), sleep=waits.append)
+    with pytest.raises(UnavailableError):
+        sync(left, transport)
+    transport = PatientTransport(Answers(UnavailableError("busy", retry_after_seconds=BUSY_SECONDS + 1)), waits.append)
+    with pytest.raises(UnavailableError):
+        sync(left, transport)
+    assert waits == [50, 50]
     assert on_disk(left) == 2
 
 
