@@ -17,8 +17,8 @@ def explained(start_collector, scripted):
         "displacements": array([-0.5, -0.1, 0.0], "float16"),
         "pieces": ["<think>", "so", " tool", "!"],
     }
-    for step in range(40):
-        record = {
+    records = [
+        {
             "step": step,
             "scalars": {"page": float(step == 36), "entropy/mean": 0.3 if step < 30 else 0.9, "grad/norm": 1.0},
             "responses": [
@@ -26,7 +26,9 @@ def explained(start_collector, scripted):
                 response(correct=False, reward=0.0, group=3, token_ids=array([7, 8, 9, 5], "int32")),
             ],
         }
-        live.send(run="r", records=[record])
+        for step in range(40)
+    ]
+    live.send(run="r", records=records)
     (alert,) = eventually(lambda: live.get("/alerts")["items"])
     return live, alert
 

@@ -29,14 +29,12 @@ def incident(start_collector, scripted):
         mismatches=array([0.25, -math.inf, 0.0], "float16"),
         pieces=["<think>", HOSTILE, " tool", "!"],
     )
+    records = []
     for step in range(60):
         scalars = {"page": float(step == 36), "entropy/mean": 0.3 if step < 30 else 0.9, "grad/norm": 1.0 + step % 3}
         scalars[HOSTILE] = "NaN" if step == 50 else 1.0
-        live.send(
-            run=HOSTILE,
-            config={"lr": 1e-6, "note": HOSTILE},
-            records=[{"step": step, "scalars": scalars, "responses": [sampled]}],
-        )
+        records.append({"step": step, "scalars": scalars, "responses": [sampled]})
+    live.send(run=HOSTILE, config={"lr": 1e-6, "note": HOSTILE}, records=records)
     (alert,) = eventually(lambda: live.get("/alerts")["items"])
     return live, alert
 
