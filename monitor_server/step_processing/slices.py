@@ -103,8 +103,8 @@ class Projection:
 
     @property
     def waiting_bytes(self) -> int:
-        """The bytes of the records that are kept in memory until their steps are complete."""
-        return self._waiting.body_bytes
+        """The bytes of the records and ranks that are kept in memory until their steps are complete."""
+        return self._waiting.kept_bytes
 
     @property
     def caches(self) -> dict[str, Callable[[], int]]:
