@@ -92,3 +92,18 @@ def test_the_ranks_of_waiting_steps_take_bounded_memory(store, clock, log, proje
     with store.read() as repositories:
         steps = repositories.steps.page(wire.run_id("default", "r"), from_step=0, limit=30)
     assert [(step.step, step.signals) for step in steps] == [(step, {"x": float(step)}) for step in range(20)]
+
+
+def test_a_run_in_which_too_many_steps_wait_is_not_kept_in_memory(store, clock, log, projection, monkeypatch):
+    """Two steps may be kept: with a third one all of them are read again, and each is complete with its last rank."""
+    monkeypatch.setattr(waiting, "MAX_KEPT_STEPS", 2)
+    held = []
+    for rank in range(RANKS):
+        for step in range(4):
+            _append(store, log, "r", step=step, rank=rank, now=clock.now)
+            assert projection.project(store, wire.run_id("default", "r")) is not None
+            held.append(projection.caches["waiting_runs"]())
+    assert held == [1, 1, 0, 0, 0, 1, 1, 1]
+    with store.read() as repositories:
+        steps = repositories.steps.page(wire.run_id("default", "r"), from_step=0, limit=9)
+    assert [step.signals for step in steps] == [{"x": float(step)} for step in range(4)]
