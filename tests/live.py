@@ -72,7 +72,7 @@ class LiveCollector:
     def _is_projected(self, run_id: str) -> bool:
         with self.app.state.collector.store.read() as repositories:
             run = repositories.runs.find(run_id)
-        return run is None or run.quarantined_at is not None or run.position >= run.log_end
+        return run is None or run.quarantined_at is not None or run.is_projected
 
     def run(self, **batch: Any) -> str:
         """Send a batch and give its run's id."""

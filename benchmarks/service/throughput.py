@@ -17,7 +17,7 @@ from benchmarks.service.core import Core
 from benchmarks.service.databases import NewDatabase
 from benchmarks.service.processor_time import ProcessorTime, used
 
-__all__ = ["collectors_table", "ingest_goals", "ingest_table", "lag_table", "projector_table"]
+__all__ = ["collectors_table", "ingest_goals", "ingest_table", "lag_goal", "lag_table", "projector_table"]
 
 PORT = 18_790
 SENDERS = 8
@@ -29,6 +29,7 @@ RUNS = 8
 PEER_TIMEOUT_SECONDS = 120
 PEER_LABEL = " server, by its own client"
 SHARE_GOAL = 0.5
+LAG_GOAL_SECONDS = 1.0
 PEER_GOAL = 10
 # In this time modules are imported at their first use, and the collector detects its load; it does not count.
 WARM_UP_SECONDS = 1.5
@@ -220,17 +221,26 @@ def lag_table(kinds: dict[str, NewDatabase], *, seconds: float) -> str:
         "| database | capacity | steps a second | lag, median | highest |",
         "|---|---|---|---|---|",
     ]
+    highest: dict[str, float] = {}
     for kind, create in kinds.items():
         capacity = projector_speed(create(), steps=1_600, clock=time.perf_counter)
         wanted = capacity / 2
         with process(collector(create()), PORT) as url:
             lags, got = _lags(url, wanted, seconds)
-        rows.append(f"| {kind} | {capacity:,.0f} | {got:,.0f} | {median(lags):.2f} s | {max(lags):.2f} s |")
+        highest[kind] = max(lags)
+        rows.append(f"| {kind} | {capacity:,.0f} | {got:,.0f} | {median(lags):.2f} s | {highest[kind]:.2f} s |")
     note = (
         "Capacity is what a projector alone completes in a second on this machine just before. Lag is the number of "
-        "records that wait over the records a second. Goal: under 1 s."
+        "records that wait over the records a second."
     )
-    return "\n".join([*rows, "", note])
+    return "\n".join([*rows, "", f"{note} {lag_goal(highest)}"])
+
+
+def lag_goal(highest: Mapping[str, float]) -> str:
+    """Say which databases have the highest lag, in seconds, under the goal."""
+    missed = [f"{kind} ({lag:.2f} s)" for kind, lag in highest.items() if lag >= LAG_GOAL_SECONDS]
+    found = f"missed by the highest lag of {', '.join(missed)}" if missed else "reached"
+    return f"Goal: under {LAG_GOAL_SECONDS:g} s at every moment, {found}."
 
 
 def _lags(url: str, wanted: float, seconds: float) -> tuple[list[float], float]:

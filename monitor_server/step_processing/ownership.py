@@ -15,6 +15,8 @@ __all__ = ["OWNER_SECONDS", "Ownership"]
 # time.
 OWNER_SECONDS = 3.0
 MAX_OWNED_RUNS = 512
+# The runs of other projectors that are watched. One that dies may leave more runs than it kept in memory.
+MAX_OTHER_RUNS = 10_000
 # The largest number of runs that are taken at one tick; the next tick finds more.
 MAX_TAKEN_RUNS = 64
 
@@ -42,6 +44,16 @@ class Ownership:
 
     def __len__(self) -> int:
         return len(self._until)
+
+    @property
+    def watched_runs(self) -> int:
+        """The number of runs of other projectors whose ownership is watched, at most `MAX_OTHER_RUNS`."""
+        return len(self._others)
+
+    @property
+    def late_runs(self) -> int:
+        """The number of runs of other projectors that were behind at the last look, at most `MAX_OTHER_RUNS`."""
+        return len(self._log_ends)
 
     def forget(self, run_id: str | None = None) -> None:
         """Forget the owner of a run, or of every run, so that it is read again."""
@@ -76,7 +88,7 @@ class Ownership:
         known, since = self._others.get(run_id, (None, now))
         if known == held:
             return now - since >= OWNER_SECONDS
-        if len(self._others) >= MAX_OWNED_RUNS:
+        if len(self._others) >= MAX_OTHER_RUNS:
             self._others.clear()
         self._others[run_id] = held, now
         return False
@@ -106,7 +118,7 @@ class Ownership:
         for each in of_others:
             if each.position < self._log_ends.get(each.run_id, 0):
                 late[str(each.owner)].append(each)
-        self._log_ends = {each.run_id: each.log_end for each in of_others}
+        self._log_ends = {each.run_id: each.log_end for each in of_others[:MAX_OTHER_RUNS]}
         if not is_idle:
             return 0
         wanted = [each for runs in late.values() for each in runs[: len(runs) // 2]][:MAX_TAKEN_RUNS]

@@ -103,8 +103,8 @@ class Projection:
 
     @property
     def waiting_bytes(self) -> int:
-        """The bytes of the records that are kept in memory until their steps are complete."""
-        return self._waiting.body_bytes
+        """The bytes of the records and ranks that are kept in memory until their steps are complete."""
+        return self._waiting.kept_bytes
 
     @property
     def caches(self) -> dict[str, Callable[[], int]]:
@@ -115,6 +115,8 @@ class Projection:
             "compacted_runs": lambda: len(self._compacted),
             "passed_alert_runs": lambda: len(self._passed),
             "owned_runs": lambda: len(self._ownership),
+            "watched_runs": lambda: self._ownership.watched_runs,
+            "late_runs": lambda: self._ownership.late_runs,
             "full_steps": lambda: self._completion.full_steps,
             "mended_runs": lambda: self._completion.mended_runs,
             "detector_runs": lambda: self._tracker.runs_in_memory,

@@ -4,7 +4,7 @@ import re
 
 from benchmarks.service import command
 from benchmarks.service.growth import memory_table
-from benchmarks.service.throughput import ingest_goals
+from benchmarks.service.throughput import ingest_goals, lag_goal
 
 
 def test_a_table_that_is_measured_anew_replaces_the_old_one_and_leaves_the_others(tmp_path, monkeypatch, capsys):
@@ -27,6 +27,14 @@ def test_the_goals_of_ingest_name_who_misses_them():
         "Goal: at least 0.5 of the bare route. These reach it: role ingest (0.52). These miss it: SQLite (0.44). "
         "Second goal: 10 times the steps of each peer's server. mlflow: missed, 5 to 6 times."
     )
+
+
+def test_the_goal_of_the_lag_names_who_misses_it():
+    """The highest lag is judged, because a trainer may send at any moment."""
+    assert lag_goal({"SQLite": 0.79, "PostgreSQL": 1.02}) == (
+        "Goal: under 1 s at every moment, missed by the highest lag of PostgreSQL (1.02 s)."
+    )
+    assert lag_goal({"SQLite": 0.79}) == "Goal: under 1 s at every moment, reached."
 
 
 def test_a_peer_that_was_not_measured_reaches_and_misses_nothing():

@@ -17,6 +17,7 @@ from trainer_hooks import wire
 __all__ = ["KnownRun", "KnownRuns"]
 
 MAX_RUNS = 1_024  # some 10 KB each, and 100 bytes a rank
+MAX_RANKS = 1_000_000  # of all runs together
 
 
 @dataclass(slots=True)
@@ -93,9 +94,16 @@ class KnownRuns:
 
     def __init__(self) -> None:
         self._runs: OrderedDict[str, KnownRun] = OrderedDict()
+        self._ranks: dict[str, int] = {}  # when each run was kept last; a new rank of a run is kept with its run
+        self._rank_count = 0
 
     def __len__(self) -> int:
         return len(self._runs)
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks of all runs together, at most `MAX_RANKS`."""
+        return self._rank_count
 
     def find(self, run_id: str) -> KnownRun | None:
         """Return the state that is kept of a run, or None."""
@@ -106,14 +114,18 @@ class KnownRuns:
 
     def keep(self, known: KnownRun) -> None:
         """Keep the state of a run."""
+        self.forget(known.run.id)
         self._runs[known.run.id] = known
-        self._runs.move_to_end(known.run.id)
-        if len(self._runs) > MAX_RUNS:
-            self._runs.popitem(last=False)
+        self._ranks[known.run.id] = len(known.last_seqs)
+        self._rank_count += len(known.last_seqs)
+        while len(self._runs) > MAX_RUNS or self._rank_count > MAX_RANKS:
+            self.forget(next(iter(self._runs)))
 
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, because the store did not accept the state that is kept here."""
         if run_id is None:
             self._runs.clear()
-        else:
-            self._runs.pop(run_id, None)
+            self._ranks.clear()
+            self._rank_count = 0
+        elif self._runs.pop(run_id, None) is not None:
+            self._rank_count -= self._ranks.pop(run_id)

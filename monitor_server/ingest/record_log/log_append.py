@@ -87,6 +87,7 @@ class Log:
         """Functions that return the number of entries of each cache."""
         return {
             "log_runs": lambda: len(self._known),
+            "log_ranks": lambda: self._known.ranks,
             "log_steps": lambda: len(self._step_shapes),
             "log_shared_runs": lambda: len(self._shared),
             "thinned_runs": lambda: self._responses.thinned_runs,

@@ -2,8 +2,8 @@
 
 They are kept in memory between the slices of a run, as long as no other projector takes it. The store may have tens of
 thousands of them. Only the first few are read, and a slice writes its additions at its end, so the cost of a slice
-depends on the steps that it completes and not on those that wait. The ranks that have reported a step are always in
-memory. Its records are kept as they arrive, and read again only if they were too many to keep.
+depends on the steps that it completes and not on those that wait. The ranks that have reported a step, and its records,
+are kept as they arrive, and read again only if they were too many to keep.
 """
 
 import heapq
@@ -24,6 +24,7 @@ RECORDS_READ_AHEAD = 64
 # The limit for one run between two slices. Further records are read again when their step is complete.
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 MAX_KEPT_STEPS = 4_096
+BYTES_A_RANK = 64  # in a set of numbers
 # The limit for all runs together. The runs that were projected longest ago are dropped first.
 MAX_CACHED_BYTES = 64 * 1024 * 1024
 MAX_CACHED_RUNS = 512
@@ -45,6 +46,7 @@ class WaitingSteps:
         self._records: dict[Key, StepRecords] = {}
         self._stored: set[Key] = set()  # steps that are in the table and in memory
         self._removed: set[Key] = set()
+        self._rank_bytes = 0  # at the end of the last slice
         self._read_to: Key = (-1, -1)
         self._is_all_read = False
         self._complete: set[Key] = set()  # of the steps that were looked up
@@ -52,6 +54,11 @@ class WaitingSteps:
 
     def __len__(self) -> int:
         return len(self._since)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes that are kept between two slices: of records, and of the ranks that have reported."""
+        return self.body_bytes + self._rank_bytes
 
     def begin(self, context: RunContext) -> None:
         """Begin a slice on another snapshot."""
@@ -139,6 +146,10 @@ class WaitingSteps:
         if self.body_bytes > MAX_KEPT_BYTES:
             for key in list(self._records):
                 self._forget_records(key)
+        self._rank_bytes = BYTES_A_RANK * sum(map(len, self._ranks.values()))
+        if self._rank_bytes > MAX_KEPT_BYTES:
+            self._ranks.clear()
+            self._rank_bytes = 0
         return len(self._since) <= MAX_KEPT_STEPS
 
     @property
@@ -205,9 +216,9 @@ class WaitingCache:
         return len(self._steps)
 
     @property
-    def body_bytes(self) -> int:
-        """The bytes of the records that are kept."""
-        return sum(each.body_bytes for _, each in list(self._steps.values()))
+    def kept_bytes(self) -> int:
+        """The bytes of the records and ranks that are kept."""
+        return sum(each.kept_bytes for _, each in list(self._steps.values()))
 
     def take(self, context: RunContext) -> WaitingSteps:
         """Return a run's waiting steps for a slice, and remove them from the cache until `keep`."""
@@ -222,10 +233,10 @@ class WaitingCache:
         if not steps.end():
             return
         self._steps[run_id] = (revision, steps)
-        held = sum(each.body_bytes for _, each in self._steps.values()) if steps.body_bytes else 0
+        held = self.kept_bytes if steps.kept_bytes else 0
         while len(self._steps) > MAX_CACHED_RUNS or held > MAX_CACHED_BYTES:
             _, (_, dropped) = self._steps.popitem(last=False)
-            held -= dropped.body_bytes
+            held -= dropped.kept_bytes
 
     def forget(self, run_id: str | None = None) -> None:
         """Drop the waiting steps of a run, or of all runs."""

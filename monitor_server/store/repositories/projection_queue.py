@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, func, select, update
 
 from monitor_server.store.repositories.runs import lock_in_order
-from monitor_server.store.tables import runs
+from monitor_server.store.tables import runs, waiting
 
 __all__ = ["ProjectionQueue", "RunBehind"]
 
@@ -36,11 +36,15 @@ class ProjectionQueue:
         self._connection = connection
 
     def unprojected_entries(self) -> int:
-        """Return the number of entries in all logs that wait to be projected, without those of quarantined runs."""
-        query = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(
-            runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
-        )
-        return int(self._connection.execute(query).scalar_one())
+        """Return the number of entries in all logs that wait to be projected, without those of quarantined runs.
+
+        The steps of a run that has complete ones are counted as well: a projector has read their entries only.
+        """
+        is_counted = runs.c.quarantined_at.is_(None) & runs.c.deleted_at.is_(None)
+        entries = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(is_counted)
+        steps = select(func.count()).select_from(waiting.join(runs, waiting.c.run_id == runs.c.id))
+        ready = steps.where(is_counted, runs.c.has_ready_steps)
+        return sum(int(self._connection.execute(query).scalar_one()) for query in (entries, ready))
 
     def behind(self) -> list[RunBehind]:
         """Return the runs that have entries of the log to project, or complete steps to process."""

@@ -24,6 +24,7 @@ RANKS = 2
 def log(clock, monkeypatch):
     """A log whose caches have three entries each."""
     monkeypatch.setattr(known_runs, "MAX_RUNS", BOUND)
+    monkeypatch.setattr(known_runs, "MAX_RANKS", BOUND)
     monkeypatch.setattr(step_shapes, "MAX_STEPS", BOUND)
     return Log(settings=Settings(), clock=clock)
 
@@ -60,10 +61,49 @@ def test_caches_are_bounded_and_nothing_is_lost_with_what_they_drop(store, clock
     assert 0 < most_bytes <= waiting.MAX_CACHED_BYTES
     assert {name for name, size in largest.items() if size == BOUND} == {
         "log_runs", "log_steps", "signal_positions", "waiting_runs", "compacted_runs", "owned_runs", "detector_runs",
-        "passed_alert_runs",
+        "passed_alert_runs", "log_ranks",
     }  # fmt: skip
     assert max(largest.values()) == BOUND
     with store.read() as repositories:
         for run in RUNS:
             steps = repositories.steps.page(wire.run_id("default", run), from_step=0, limit=10)
             assert [(step.step, step.signals) for step in steps] == [(step, {"x": float(step)}) for step in range(3)]
+
+
+def test_the_ranks_that_are_remembered_are_bounded_for_all_runs_together(store, clock, log, monkeypatch):
+    """Three runs of two ranks, with room for four ranks: a run that was dropped knows what it has stored."""
+    monkeypatch.setattr(known_runs, "MAX_RANKS", 4)
+    for step in range(3):
+        for run in RUNS[:BOUND]:
+            for rank in range(RANKS):
+                _append(store, log, run, step=step, rank=rank, now=clock.now)
+                assert 0 < log.caches["log_ranks"]() <= 4
+    assert log.caches["log_runs"]() == 2
+
+
+def test_the_ranks_of_waiting_steps_take_bounded_memory(store, clock, log, projection, monkeypatch):
+    """Twenty steps wait for a rank; their records and ranks are dropped, and read again when the rank comes."""
+    monkeypatch.setattr(waiting, "MAX_KEPT_BYTES", 5 * waiting.BYTES_A_RANK)
+    for rank in range(RANKS):
+        for step in range(20):
+            _append(store, log, "r", step=step, rank=rank, now=clock.now)
+            assert projection.project(store, wire.run_id("default", "r")) is not None
+            assert projection.waiting_bytes <= 2 * waiting.MAX_KEPT_BYTES
+    with store.read() as repositories:
+        steps = repositories.steps.page(wire.run_id("default", "r"), from_step=0, limit=30)
+    assert [(step.step, step.signals) for step in steps] == [(step, {"x": float(step)}) for step in range(20)]
+
+
+def test_a_run_in_which_too_many_steps_wait_is_not_kept_in_memory(store, clock, log, projection, monkeypatch):
+    """Two steps may be kept: with a third one all of them are read again, and each is complete with its last rank."""
+    monkeypatch.setattr(waiting, "MAX_KEPT_STEPS", 2)
+    held = []
+    for rank in range(RANKS):
+        for step in range(4):
+            _append(store, log, "r", step=step, rank=rank, now=clock.now)
+            assert projection.project(store, wire.run_id("default", "r")) is not None
+            held.append(projection.caches["waiting_runs"]())
+    assert held == [1, 1, 0, 0, 0, 1, 1, 1]
+    with store.read() as repositories:
+        steps = repositories.steps.page(wire.run_id("default", "r"), from_step=0, limit=9)
+    assert [step.signals for step in steps] == [{"x": float(step)} for step in range(4)]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from monitor_server.step_processing import ownership
 from monitor_server.step_processing.ownership import OWNER_SECONDS, Ownership
 
 HOURS = 6 * 3_600.0
@@ -74,6 +75,31 @@ def test_a_projector_with_nothing_to_do_takes_half_of_the_runs_that_wait_since_t
     assert _look(idle, store) == 1
     assert _look(idle, store) == 0  # the last one stays where it is
     assert sorted(_owners(store, late_runs)) == ["busy"] + ["idle"] * 4
+
+
+def test_all_runs_of_a_dead_owner_whose_clock_was_ahead_are_taken_over(store, append, clock, monkeypatch):
+    """They are more than a projector keeps of its own runs: each look at one of them must not forget the others."""
+    monkeypatch.setattr(ownership, "MAX_OWNED_RUNS", 3)
+    seconds = [0.0]
+    run_ids = [append(run=f"run {number}", records=[{"step": 0}]) for number in range(5)]
+    ahead = Ownership("ahead", clock=lambda: clock.now + HOURS)
+    other = Ownership("other", clock=clock, monotonic=lambda: seconds[0])
+    assert all(ahead.claim(store, run_id) for run_id in run_ids)
+    assert not any(other.claim(store, run_id) for run_id in run_ids)
+    seconds[0] += OWNER_SECONDS
+    assert [other.claim(store, run_id) for run_id in run_ids] == [True] * 5
+
+
+def test_no_more_runs_of_others_are_watched_than_there_is_room_for(store, late_runs, clock, monkeypatch):
+    """Two of five; the runs that are not watched are found at a later look."""
+    monkeypatch.setattr(ownership, "MAX_OTHER_RUNS", 2)
+    idle = Ownership("idle", clock=clock)
+    for run_id in late_runs:
+        assert not idle.claim(store, run_id)
+        assert 0 < idle.watched_runs <= 2
+    assert _look(idle, store) == 0
+    assert idle.late_runs == 2
+    assert _look(idle, store) == 1
 
 
 def test_runs_whose_records_are_projected_between_two_looks_stay_where_they_are(store, late_runs, append, clock):

@@ -41,6 +41,11 @@ def _behind(store):
         return repositories.projection_queue.behind()
 
 
+def _unprojected(store):
+    with store.read() as repositories:
+        return repositories.projection_queue.unprojected_entries()
+
+
 def _seen(store, run_id):
     with store.read() as repositories:
         return msgspec.msgpack.decode(repositories.detector_states.load(run_id).state)["seen"]
@@ -125,17 +130,18 @@ def test_complete_steps_that_a_killed_projector_has_left_are_found_by_the_next_o
     killed, survivor = create_projection(owner="killed"), create_projection(owner="survivor")
     assert killed.project(store, run_id, is_smallest=True).has_more
     assert [(each.run_id, each.position == each.log_end) for each in _behind(store)] == [(run_id, True)]
+    assert _unprojected(store) == 2
     clock.now += OWNER_SECONDS
     assert not _project(store, survivor, run_id).has_more
     assert _seen(store, run_id) == [[1, 1], [1, 2], [1, 3]]
-    assert _behind(store) == []
+    assert (_behind(store), _unprojected(store)) == ([], 0)
 
 
 def test_a_step_that_waits_for_a_rank_is_nothing_to_do(store, append, create_projection):
     """Only its record or its deadline can complete it."""
     run_id = append(records=[{"step": 1}], rank=0, world_size=2)
     assert not _project(store, create_projection(), run_id).has_more
-    assert _behind(store) == []
+    assert (_behind(store), _unprojected(store)) == ([], 0)
 
 
 def test_a_released_run_is_free_at_once(store, append, create_projection):

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from monitor_server.errors import Unavailable
+from monitor_server.ingest.record_log import log_append
 from monitor_server.ingest.record_log.log_append import Log, LogMoved
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
@@ -109,6 +110,23 @@ def test_the_runs_of_a_commit_are_locked_in_the_order_of_its_batches(stores, clo
         with pytest.raises(Unavailable, match="lock"):
             lock_first()
         here.flush(repositories)
+
+
+def test_no_more_runs_are_remembered_as_shared_than_there_is_room_for(stores, clock, monkeypatch):
+    """Another collector extends each of three runs; every record is stored, and two runs are remembered."""
+    monkeypatch.setattr(log_append, "MAX_SHARED_RUNS", 2)
+    here, other = Log(settings=Settings(), clock=clock), Log(settings=Settings(), clock=clock)
+    for run in RUNS:
+        append(stores[0], here, create_batch(clock, 0, run=run))
+        append(stores[1], other, create_batch(clock, 0, run=run, rank=1, world_size=2))
+        _append_as_the_writer_does(stores[0], here, [create_batch(clock, 1, run=run)])
+        assert here.caches["log_shared_runs"]() <= 2
+    assert here.caches["log_shared_runs"]() == 2
+    with stores[0].read() as repositories:
+        counts = [
+            len(repositories.records.after(wire.run_id("default", run), 0, limit=9, max_bytes=9**9)[0]) for run in RUNS
+        ]
+    assert counts == [3, 3, 3]
 
 
 @pytest.mark.parametrize(
