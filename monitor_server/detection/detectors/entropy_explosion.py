@@ -11,8 +11,7 @@ class EntropyExplosion(ShiftDetector):
     """Warns when token entropy has doubled and risen by half a nat within its own recent history.
 
     The rule is relative to the run, because healthy runs of instruct models have an entropy anywhere between 0.05 and
-    1.5 nat. It fires in one of 195 real healthy logs. It does not detect slow rises, which are the subject of
-    `LikelihoodDrift`.
+    1.5 nat. It does not detect slow rises, which are the subject of `LikelihoodDrift`.
 
     Reference:
         "Entropy eruption" in agent RL; arXiv 2512.04220, Figure 4.

@@ -10,10 +10,10 @@ __all__ = ["GradientExplosion"]
 class GradientExplosion(ShiftDetector):
     """Warns when the gradient norm is five times above all of 40 rows: in five rows of nine, and in the last four.
 
-    Spikes are normal. A rule of three deviations warns in 60 % of healthy runs, and a rule of ten times the median in a
-    fifth of them, because batches of groups without variance pull the median towards zero. A lasting level above the
-    largest spike is different, and spikes of up to three rows do not reach it, unless they touch. The norm before
-    clipping is needed; after clipping it is a constant.
+    Spikes are normal. A rule of three deviations warns in half of the healthy runs, and rules on the median fail too,
+    because batches of groups without variance pull the median towards zero. A lasting level above the largest spike is
+    different, and spikes of up to three rows do not reach it, unless they touch. The norm before clipping is needed;
+    after clipping it is a constant.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(GradientExplosion(), {"grad/norm": [0.5, 0.6, 0.4, 0.5] * 5 + [9.0] * 6})

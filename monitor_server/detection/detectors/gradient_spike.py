@@ -16,8 +16,8 @@ class GradientSpike(StreamDetector):
     """Warns at two gradient norms within three rows above 100 times the largest of the 40 rows before.
 
     Spikes of ten times the largest earlier row are normal, and `GradientExplosion` needs them to last. A hundred times
-    in two rows is different: in 208 real logs with a norm no healthy run has such a row. A poisoned batch or a loss
-    with a wrong scale causes them, and the optimiser's moments keep such gradients for tens of rows.
+    in two rows is different: a poisoned batch or a loss with a wrong scale causes them, and the optimiser's moments
+    keep such gradients for tens of rows.
 
     One such row is enough, and is critical, if the mean absolute advantage in the same row exceeds ten times the
     largest of its 40 rows before: advantages are normalised, so a batch with such large advantages is wrong. The

@@ -16,10 +16,9 @@ class JointDeparture(StreamDetector):
     """Warns when two different mechanisms depart from their baselines within two rows of each other.
 
     Entropy, length, reward, off-policyness and the distance to the reference each wander, jump and trend in healthy
-    runs. It is rare there that two of them do so at once, each by a size that matters and beyond its noise: in 195 real
-    healthy logs (70,026 rows) it happens in one run of forty. The gradient norm is left out on purpose: its spikes
-    follow every other mechanism, and with it the rule fires in five times as many healthy runs. The finding holds for
-    another 5 rows.
+    runs. It is rare there that two of them do so at once, each by a size that matters and beyond its noise. The
+    gradient norm is left out on purpose: its spikes follow every other mechanism, and with it the rule fires in many
+    more healthy runs. The finding holds for another 5 rows.
 
     Args:
         mechanisms: The mechanisms to read; by default its own.

@@ -11,8 +11,7 @@ class KlRunaway(ShiftDetector):
     """Warns when the KL divergence to the reference is ten times its baseline and a nat per token higher.
 
     KL grows in every healthy run, tenfold and more from its start near zero, so the absolute size decides: one nat per
-    token is another language. In 137 real logs with a KL no healthy one fires. With the k3 estimator one outlying token
-    can have the same effect.
+    token is another language. With the k3 estimator one outlying token can have the same effect.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(KlRunaway(), {"kl/ref": [0.05, 0.06, 0.05, 0.06] * 3 + [4.0] * 5})

@@ -9,8 +9,8 @@ __all__ = ["SamplerGap"]
 class SamplerGap(PreflightDetector):
     """Warns when sampler and trainer differ by more than 0.1 nat per token in each of the first three rows.
 
-    No update has moved the policy far yet, so the two must agree up to rounding: 0.005 to 0.03 nat in the real logs
-    with this signal. A larger gap comes from another checkpoint, chat template, temperature or precision.
+    No update has moved the policy far yet, so the two must agree up to rounding, which is far below this bound. A
+    larger gap comes from another checkpoint, chat template, temperature or precision.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(SamplerGap(), {"mismatch/logprob_abs": [0.3, 0.32, 0.31]})

@@ -19,8 +19,6 @@ class SamplerMismatch(StreamDetector):
     of stale samples. No baseline is needed, so the rule applies from the first row. The finding ends after 5 rows
     inside (0.7, 1.4).
 
-    In 33 real logs with the ratio, 0 healthy runs were warned, and 5 of 11 failures, 5 to 100 steps ahead.
-
     Reference:
         Liu and Li, "When Speed Kills Stability" (2025); VCPO, arXiv 2602.17616.
 

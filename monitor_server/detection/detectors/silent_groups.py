@@ -11,8 +11,8 @@ class SilentGroups(ShiftDetector):
     """Informs when the share of groups whose rewards are all equal has risen by half of all groups, over 10 rows.
 
     The advantages of such a group are zero. If it is observed, the finding states whether the groups are all correct or
-    all wrong. It is information, because easy data has the same effect: it happens in one of seven of 109 real healthy
-    logs with the share. `RunCollapsed` counts it as a mechanism.
+    all wrong. It is information, because easy data has the same effect, also in healthy runs. `RunCollapsed` counts it
+    as a mechanism.
 
     Reference:
         arXiv 2605.21125, advantage collapse rate.

@@ -10,8 +10,8 @@ __all__ = ["ToolUseCollapse"]
 class ToolUseCollapse(ShiftDetector):
     """Warns when tool calls per response fall to half of their baseline within 40 rows.
 
-    The reward may stay for a while, because questions that need no tool are answered as before. In 35 real healthy
-    agent logs the rule does not fire. A fall that takes longer than the window is not detected.
+    The reward may stay for a while, because questions that need no tool are answered as before. A fall that takes
+    longer than the window is not detected.
 
     Reference:
         arXiv 2605.26037: tool-grounded answers rise, then reach zero within 50 steps, on 4 seeds of 4.
