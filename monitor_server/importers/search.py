@@ -116,7 +116,8 @@ def _in_file(path: Path) -> list[RecordedLog]:
 def _reason(path: Path, beginning: bytes) -> str:
     """Return why a file is not a log."""
     if not beginning:
-        return "it is empty"
+        closed = _access_fault(path, beginning)
+        return f"it cannot be read ({closed})" if closed else "it is empty"
     fault = sqlite.fault(path) if beginning.startswith(sqlite.MAGIC) else None
     return fault or f"its content is in no known format (it begins {beginning[:12]!r})"
 

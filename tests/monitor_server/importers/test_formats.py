@@ -233,3 +233,21 @@ def test_every_number_is_read_back_from_every_text_format(tmp_path_factory, valu
         assert [(step.step, repr(value)) for step, value in zip(steps, found, strict=True)] == [
             (row["step"], repr(float(row["reward"]))) for row in rows
         ]
+
+
+@pytest.mark.parametrize(
+    ("heading", "row"),
+    [
+        ("step,reward,completion_length", '7,0.5,"1,234.5"'),
+        ("step,reward,completion_length", '7,50%,"1,234.50"'),
+        ("step;reward;completion_length", "7;0,5;1.234,5"),
+        ("step;reward;completion_length", "7; 50 %;1234,5"),
+        ("step,reward,completion_length,reward", "7,0.5,1234.5,0.9"),
+    ],
+)
+def test_numbers_as_spreadsheets_write_them_are_read(tmp_path, heading, row):
+    """Thousands are grouped, shares have a percent sign, and a name may occur twice: the first column counts."""
+    (tmp_path / "x.csv").write_text(f"{heading}\n{row}\n")
+    (log,) = find_logs([tmp_path / "x.csv"])
+    (step,) = observe(log.read(ReadReport()), NameMapping().signals)
+    assert (step.step, step.signals) == (7, {"reward/mean": 0.5, "length/mean": 1234.5})

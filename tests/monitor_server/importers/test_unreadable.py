@@ -113,3 +113,13 @@ def test_a_log_that_is_removed_after_it_was_found_is_refused(folder):
     log.path.unlink()
     with pytest.raises(LogError, match=r"healthy\.jsonl must be a readable log"):
         list(log.read(ReadReport()))
+
+
+def test_a_named_log_that_may_not_be_read_is_refused_with_the_reason(folder, capsys):
+    """It would be called empty otherwise."""
+    (folder / "healthy.jsonl").chmod(0)
+    with without_privileges():
+        assert main(["check", "healthy.jsonl"]) == 1
+    assert capsys.readouterr().err.startswith(
+        "rlvitals: healthy.jsonl must be a log: it cannot be read (Permission denied)"
+    )
