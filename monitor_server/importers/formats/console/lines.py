@@ -5,9 +5,23 @@ import re
 from monitor_server.importers.protocol import Row
 from monitor_server.importers.signal_names import is_known
 
-__all__ = ["CONFIGURED", "NUMBER", "OpenDictionary", "dictionary", "named_numbers", "pipes", "refused_numbers", "verl"]
+__all__ = [
+    "CONFIGURED",
+    "GROUPED",
+    "NUMBER",
+    "OpenDictionary",
+    "dictionary",
+    "is_evaluation",
+    "named_numbers",
+    "pipes",
+    "refused_numbers",
+    "verl",
+]
 
-NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)"
+NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
+# A number in a text for people, which may separate thousands: 1,234.5. What follows it must not continue it, so that
+# 0,5 is not read as 0.
+GROUPED = r"(?:[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?|" + NUMBER + r")(?![\w.]|,\d)"
 # A pair of a printed dict or JSON object: 'kl': 0.1, "kl": "0.1", 'kl': np.float64(0.1), 'kl': tensor(0.1
 _PAIR = re.compile(
     r"""["']([^"'\\]{1,200})["']\s*:\s*(?:["']([^"'\\]{0,40})["']|(?:[A-Za-z_.]{1,20}\d{0,2}\()?("""
@@ -34,8 +48,20 @@ _WRAPPED = re.compile(r"^[A-Za-z_.]{1,20}\d{0,2}\((" + NUMBER + r")\b")
 _PIPE_STEP = re.compile(
     r"(?<![A-Za-z] )(?:^|[^A-Za-z])(?:Global )?Step:?\s*(\d{1,15})(?:\s*/\s*\d+)?\s*[|:,]\s*(.+)", re.IGNORECASE
 )
-_SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + NUMBER + r")(?![\w.])\s?(%?)")
-_NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + NUMBER + r")(?![\w.])(%?)")
+_SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + GROUPED + r")\s?(%?)")
+_NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + GROUPED + r")(%?)")
+_BETWEEN_SEGMENTS = re.compile(r"\||(?<!\d),|,(?!\d)| - ")
+# Words that make another number of the name after them: "best reward=0.9", "target kl: 0.01".
+_QUALIFIED = re.compile(
+    r"(?<![\w./-])(?:best|max|min|maximum|minimum|median|std|target|old|ref|reference|initial|final|last|prev|previous|"
+    r"eval|evaluation|val|validation|test)\s+$",
+    re.IGNORECASE,
+)
+_EVALUATION = re.compile(
+    r"(?<![\w./-])(?:eval|evaluat(?:e|ed|ing|ion)|val|valid|validat(?:e|ed|ing|ion))(?![\w./-])", re.IGNORECASE
+)
+# In a printed dict, the numbers of an evaluation may have a dict of their own, with the names of the training.
+_INNER = re.compile(r"""["']([^"'\\]{1,200})["']\s*:\s*\{|(\})""")
 CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside its number of steps
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
@@ -46,11 +72,13 @@ def dictionary(line: str) -> tuple[Row, int | None] | None:
     TRL, transformers, ms-swift, OpenRLHF (``Global step 3: {...}``) and slime (``step 3: {...}``) print these.
     """
     begin = line.find("{")
-    if begin < 0 or "Dropping entry" in line:  # W&B repeats the values that it refused
+    # W&B repeats the values that it refused.
+    if begin < 0 or "Dropping entry" in line or is_evaluation(line[max(0, begin - 200) : begin]):
         return None
     row: dict[str, object] = {}
-    for key, text, number in _PAIR.findall(line, begin):
-        row.setdefault(key, text or number)
+    for part in _without_evaluations(line, begin):
+        for key, text, number in _PAIR.findall(part):
+            row.setdefault(key, text or number)
     if not row:
         return None
     before = line[max(0, begin - 200) : begin]
@@ -59,6 +87,35 @@ def dictionary(line: str) -> tuple[Row, int | None] | None:
         row["step"] = int(step.group(1))
     rollout = _ROLLOUT_BEFORE.search(before)
     return row, int(rollout.group(1)) if rollout else None
+
+
+def is_evaluation(text: str) -> bool:
+    """Return whether the text before the numbers of a line says that they are those of an evaluation.
+
+    >>> is_evaluation("[eval] step 3: "), is_evaluation("evaluator.py:12 step 3: ")
+    (True, False)
+    """
+    return _EVALUATION.search(text) is not None
+
+
+def _without_evaluations(line: str, begin: int) -> list[str]:
+    """Return the parts of a printed dict that are not within the dict of an evaluation."""
+    if line.count("{", begin) == 1:
+        return [line[begin:]]
+    parts: list[str] = []
+    within = depth = 0  # the depth at which the evaluation began, and that of the place
+    for inner in _INNER.finditer(line, begin):
+        key, end = inner.groups()
+        if end:
+            if within and depth == within:
+                begin, within = inner.end(), 0
+            depth = max(0, depth - 1)
+            continue
+        depth += 1
+        if not within and is_evaluation(key.replace("_", " ").replace("/", " ")):
+            parts.append(line[begin : inner.start()])
+            within = depth
+    return parts if within else [*parts, line[begin:]]
 
 
 def refused_numbers(line: bytes) -> Row | None:
@@ -137,10 +194,10 @@ def verl(line: str) -> Row | None:
 def pipes(line: str) -> Row | None:
     """Return the numbers of a line ``Step 3 | Reward 0.5 | Grad. Norm 1.2``, which prime-rl and many loops print."""
     found = _PIPE_STEP.search(line)
-    if found is None or "Micro Step" in line:
+    if found is None or "Micro Step" in line or is_evaluation(line[: found.start(1)]):
         return None
     row: dict[str, object] = {}
-    for part in re.split(r"[|,]| - ", found.group(2)):
+    for part in _BETWEEN_SEGMENTS.split(found.group(2)):
         segment = _SEGMENT.match(part.strip())
         if segment:
             row.setdefault(segment.group(1).strip(), _share(segment.group(2), segment.group(3)))
@@ -151,10 +208,13 @@ def named_numbers(line: str) -> Row | None:
     """Return the numbers of a line with ``step=3 reward=0.5``, in any order and with any separators."""
     row: dict[str, object] = {}
     step = None
-    for key, text, percent in _NAMED.findall(line):
+    for found in _NAMED.finditer(line):
+        key, text, percent = found.groups()
+        if not row and step is None and is_evaluation(line[: found.start()]):
+            return None
         if key.lower() in _STEP_NAMES and text.isdigit():
             step = int(text)
-        else:
+        elif not _QUALIFIED.search(line, max(0, found.start() - 16), found.start()):
             row.setdefault(key, _share(text, percent))
     return None if step is None else _with_step(row, step)
 
@@ -166,7 +226,8 @@ def _with_step(row: dict[str, object], step: int) -> Row | None:
 
 
 def _share(text: str, percent: str) -> str | float:
-    """Return a number; with a percent sign, as a share of one."""
+    """Return a number without separators of thousands; with a percent sign, as a share of one."""
+    text = text.replace(",", "")
     return float(text) / 100.0 if percent else text
 
 

@@ -147,6 +147,17 @@ def test_hours_are_not_computed_from_impossible_numbers(tmp_path, capsys, option
     assert option[0] in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("time", ["Infinity", "1e300"])
+def test_hours_are_not_computed_from_impossible_times(tmp_path, capsys, time):
+    """A clock may be wrong; a step of no known length has no hours."""
+    log = tmp_path / "x.jsonl"
+    rows = [(step, "NaN" if step > 20 else 1.0, time if step > 1 else 0) for step in range(1, 40)]
+    log.write_text("".join(f'{{"step": {s}, "grad_norm": {g}, "_timestamp": {t}}}\n' for s, g, t in rows))
+    _, printed = check(capsys, log, "--gpus", "8", "--json")
+    (run,) = json.loads(printed.out)["runs"]
+    assert (run["step_seconds"], run["saved"]["gpu_hours"]) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
