@@ -1,8 +1,7 @@
 """Files and folders that cannot be read, in a folder that is searched: each is named, and costs only itself."""
 
-import os
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,21 +12,7 @@ from monitor_server.importers.formats import sqlite
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check import assert_healthy
-
-NOBODY = 65534
-
-
-@contextmanager
-def without_privileges():
-    """Act as a user whom permissions bind; the superuser may read everything."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
+from tests.privileges import without_privileges
 
 
 @pytest.fixture
