@@ -217,6 +217,12 @@ def test_a_page_that_has_no_place_is_refused_before_the_logs_are_read(tmp_path, 
     assert log.read_bytes() == before
 
 
+def test_a_time_between_two_looks_that_no_clock_can_wait_for_is_refused(tmp_path, capsys):
+    """A sleep without an end is an error of the system."""
+    assert main(["check", "--follow", str(write(tmp_path / "x.json")), "--interval", "inf"]) == 2
+    assert "--interval" in capsys.readouterr().err
+
+
 def write_rows(path, rows):
     """Write JSON lines: a step and a gradient norm each."""
     lines = [json.dumps({"step": step, "grad/norm": norm, "entropy/mean": 1.0}) for step, norm in rows]
