@@ -49,6 +49,7 @@ MAX_ENTRIES = 100_000
 # The first rows of a table or a console log in which a known signal must occur when a folder is searched.
 PROBE_ROWS = 50
 PROBE_BYTES = 8 << 20
+ARCHIVES = (b"PK\x03\x04", b"7z\xbc\xaf\x27\x1c", b"Rar!")
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
@@ -117,7 +118,11 @@ def _reason(path: Path, beginning: bytes) -> str:
     """Return why a file is not a log."""
     if not beginning:
         closed = _access_fault(path, beginning)
+        if closed is None and path.stat().st_size:
+            return "it is compressed, and damaged at its beginning"
         return f"it cannot be read ({closed})" if closed else "it is empty"
+    if beginning.startswith(ARCHIVES) or beginning[257:262] == b"ustar":
+        return "it is an archive; unpack it, and name the folder"
     fault = sqlite.fault(path) if beginning.startswith(sqlite.MAGIC) else None
     return fault or f"its content is in no known format (it begins {beginning[:12]!r})"
 

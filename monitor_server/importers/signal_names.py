@@ -14,6 +14,7 @@ from monitor_server.detection.registry import DETECTORS
 __all__ = [
     "FALLBACK",
     "PLACES",
+    "SHARES",
     "SIGNALS",
     "STEP_KEYS",
     "all_numbers",
@@ -118,6 +119,7 @@ _ZERO_IS_NOTHING = frozenset({"rollout/kl"})
 _RANK = {key: (signal, rank) for signal, keys in _KEYS.items() for rank, key in enumerate(keys)}
 # Our own recordings have canonical names, including names that no trainer logs; they take precedence.
 SIGNALS = frozenset({*_KEYS, *(name for detector in DETECTORS.values() for name in detector.reads)})
+SHARES = frozenset(name for name in SIGNALS if name.endswith("_frac"))
 PLACES = {*STEP_KEYS, "attempt", "_timestamp", "_runtime"}
 _SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)")
 

@@ -7,11 +7,11 @@ the log names the rows that this changes.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from math import inf, isnan
+from math import inf, isfinite, isnan
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.protocol import ReadReport, RecordedRow, Row
-from monitor_server.importers.signal_names import number, signals_of, step_keys
+from monitor_server.importers.signal_names import SHARES, number, signals_of, step_keys
 
 __all__ = ["MAX_STEP", "Named", "observations", "observe"]
 
@@ -46,6 +46,9 @@ def observe(
         if isinstance(row, RecordedRow):
             yield _observation_of(row, signals)
             continue
+        for name, value in signals.items():
+            if name in SHARES and not 0.0 <= value <= 1.0 and isfinite(value):
+                report.add_impossible_share(place + 1, name, value)
         given = step_keys(tuple(row))
         if is_stepped and not given and not signals:  # a configuration or an evaluation between the steps
             continue

@@ -32,7 +32,8 @@ class JsonLines:
             first, end, rest = read_head(path, size=MAX_LINE_BYTES).lstrip().partition(b"\n")
         if _is_object(first):
             return True
-        if not first.startswith(b"{") and not first.rstrip().endswith(b"}"):  # it was no object
+        was_object = first.startswith(b"{") or first.rstrip().endswith(b"}")
+        if not was_object or b"\x00" in first:
             return False
         others = [line for line in rest.split(b"\n")[:PROBE_LINES] if line.strip()][:-1]  # the last may be cut off
         return bool(others) and all(map(_is_object, others))

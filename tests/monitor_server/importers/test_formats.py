@@ -291,3 +291,16 @@ def test_a_run_that_was_resumed_a_few_times_goes_without_a_note(tmp_path):
     report = ReadReport()
     assert list(observe(found.read(report), NameMapping().signals, report))[-1].attempt == 4
     assert report.notes == []
+
+
+def test_shares_in_percent_are_named(tmp_path):
+    """A detector would say that 5,500 % of the responses are cut; a NaN is no percentage."""
+    log = tmp_path / "x.jsonl"
+    log.write_text(
+        '{"step": 1, "clip_frac": NaN, "reward": 40}\n{"step": 2, "clip_frac": 12.0}\n{"step": 3, "clip_frac": 1.0}\n'
+    )
+    (found,) = find_logs([log])
+    report = ReadReport()
+    list(observe(found.read(report), NameMapping().signals, report))
+    (note,) = report.notes
+    assert note.startswith("1 shares of the log are not between 0 and 1, first row 2 with ratio/clip_frac = 12")

@@ -163,6 +163,8 @@ def test_hours_are_not_computed_from_impossible_times(tmp_path, capsys, time):
     [
         (b"", "it is empty"),
         (b"\x00\x01\x02\xff" * 100, "its content is in no known format"),
+        (b"PK\x03\x04\x14\x00 a.jsonl {}\n" + b'{"step": 1, "reward": 0.5}\n' * 9, "it is an archive; unpack it"),
+        (b"\x1f\x8b" + b"\xff" * 99, "it is compressed, and damaged at its beginning"),
         (b"nothing to see\nhere\n", "must hold at least one logged step"),
         (b'{"log_history": 3}', "must hold log_history of JSON objects; found none"),
     ],
@@ -499,3 +501,11 @@ def test_a_bad_number_that_comes_too_late_for_its_step_is_a_contradiction(tmp_pa
     rows = [{"step": 1, "reward": 0.5}, {"step": 1, "reward": float("nan")}]
     _, printed = check(capsys, _lines(tmp_path / "log.jsonl", rows), "--json")
     assert json.loads(printed.out)["runs"][0]["notes"][0].startswith("1 row has the same step as the previous row")
+
+
+def test_a_key_of_a_megabyte_does_not_fill_the_terminal(tmp_path, capsys):
+    """Its beginning identifies it; the JSON has the whole key."""
+    (tmp_path / "x.jsonl").write_text(json.dumps({"step": 1, "reward": 0.5, "x" * 1_000_000: 1.0}) + "\n")
+    _, printed = check(capsys, tmp_path / "x.jsonl")
+    assert len(printed.out) < 10_000
+    assert "x" * 70 in printed.out
