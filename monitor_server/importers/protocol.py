@@ -131,8 +131,8 @@ class ReadReport:
             row, signal, share = self.first_impossible
             notes.append(
                 f"{self.impossible_shares:,} shares of the log are not between 0 and 1, first row {row:,} with "
-                f"{signal} = {share:g}, and the detectors cannot judge them. Log a share of one instead of a percentage, or name "
-                "the right key with --map"
+                f"{signal} = {share:g}, and the detectors cannot judge them. Log a share of one instead of "
+                "a percentage, or name the right key with --map"
             )
         if self.steps_back > LEAST_STEPS_BACK and self.steps_back * ROWS_PER_STEP_BACK > self.step_rows:
             notes.append(
