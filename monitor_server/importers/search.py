@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from monitor_server.importers.corpus import DATA_FILES, name_without_ending, read_meta
+from monitor_server.importers.corpus import DATA_FILES, name_without_ending, read_aliases
 from monitor_server.importers.formats import sqlite
 from monitor_server.importers.formats.console.console_log import ConsoleLog
 from monitor_server.importers.formats.delimited import Delimited
@@ -169,13 +169,12 @@ def _folder_run(folder: Path) -> RecordedLog | None:
     """Return the run that a folder forms as a whole."""
     data = next((folder / name for name in DATA_FILES if (folder / name).is_file()), None)
     if data is not None:
-        aliases = read_meta(folder).get("signals")
         return RecordedLog(
             name=folder.name,
             path=folder,
             format="run folder",
             read=lambda report: read_json_lines(data, report),
-            aliases=aliases if isinstance(aliases, dict) else None,
+            aliases=read_aliases(folder),
         )
     if is_mlflow_run(folder):
         return mlflow_run(folder)

@@ -108,3 +108,17 @@ def test_a_named_log_that_may_not_be_read_is_refused_with_the_reason(folder, cap
     assert capsys.readouterr().err.startswith(
         "rlvitals: healthy.jsonl must be a log: it cannot be read (Permission denied)"
     )
+
+
+def test_a_run_of_mlflow_with_a_folder_that_may_not_be_entered_is_refused_with_the_reason(folder, capsys):
+    """Its metrics would be missing from the report without a word."""
+    metrics = folder / "run/metrics"
+    (metrics / "actor").mkdir(parents=True)
+    (folder / "run/meta.yaml").touch()
+    for name in ("reward", "actor/entropy"):
+        (metrics / name).write_text("1000 0.5 1\n")
+    for mode in (0o744, 0):
+        (metrics / "actor").chmod(mode)
+        with without_privileges():
+            assert main(["check", "run"]) == 1
+        assert "run/metrics must be a folder of metrics that may be read" in capsys.readouterr().err
