@@ -16,6 +16,7 @@ from monitor_server.importers.formats.console.lines import (
     named_numbers,
     pipes,
     refused_numbers,
+    ungrouped,
     verl,
 )
 from monitor_server.importers.formats.console.progress_bars import BarSteps
@@ -211,8 +212,9 @@ class _Block:
         cell = _CELL.match(text) or (_BULLET.search(text) if self._is_training else None)
         if cell is None:
             return False
-        if len(self.row) < MAX_PENDING:
-            self.row.setdefault(cell.group(1), float(cell.group(2).replace(",", "")))
+        plain = ungrouped(cell.group(2))
+        if plain is not None and len(self.row) < MAX_PENDING:
+            self.row.setdefault(cell.group(1), float(plain))
         return True
 
     def open(self, text: str) -> None:

@@ -15,13 +15,14 @@ __all__ = [
     "named_numbers",
     "pipes",
     "refused_numbers",
+    "ungrouped",
     "verl",
 ]
 
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
-# A number in a text for people, which may separate thousands: 1,234.5. What follows it must not continue it, so that
-# 0,5 is not read as 0.
-GROUPED = r"(?:[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?|" + NUMBER + r")(?![\w.]|,\d)"
+# A number in a text for people, with all its commas, so that 0,5 is not read as 0; see `ungrouped`.
+GROUPED = NUMBER + r"(?:(?:,\d+)+(?:\.\d*)?)?(?![\w.]|,\d)"
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
 # A pair of a printed dict or JSON object: 'kl': 0.1, "kl": "0.1", 'kl': np.float64(0.1), 'kl': tensor(0.1
 _PAIR = re.compile(
     r"""["']([^"'\\]{1,200})["']\s*:\s*(?:["']([^"'\\]{0,40})["']|(?:[A-Za-z_.]{1,20}\d{0,2}\()?("""
@@ -54,9 +55,10 @@ _BETWEEN_SEGMENTS = re.compile(r"\||(?<!\d),|,(?!\d)| - ")
 # Words that make another number of the name after them: "best reward=0.9", "target kl: 0.01".
 _QUALIFIED = re.compile(
     r"(?<![\w./-])(?:best|max|min|maximum|minimum|median|std|target|old|ref|reference|initial|final|last|prev|previous|"
-    r"eval|evaluation|val|validation|test)\s+$",
+    r"eval|evaluation|val|validation|test) $",
     re.IGNORECASE,
 )
+LONGEST_QUALIFIER = 16  # with the blank after it
 _EVALUATION = re.compile(
     r"(?<![\w./-])(?:eval|evaluat(?:e|ed|ing|ion)|val|valid|validat(?:e|ed|ing|ion))(?![\w./-])", re.IGNORECASE
 )
@@ -95,12 +97,12 @@ def is_evaluation(text: str) -> bool:
     >>> is_evaluation("[eval] step 3: "), is_evaluation("evaluator.py:12 step 3: ")
     (True, False)
     """
-    return _EVALUATION.search(text) is not None
+    return "val" in text.lower() and _EVALUATION.search(text) is not None
 
 
 def _without_evaluations(line: str, begin: int) -> list[str]:
     """Return the parts of a printed dict that are not within the dict of an evaluation."""
-    if line.count("{", begin) == 1:
+    if line.count("{", begin) == 1 or "val" not in line.lower():
         return [line[begin:]]
     parts: list[str] = []
     within = depth = 0  # the depth at which the evaluation began, and that of the place
@@ -200,7 +202,7 @@ def pipes(line: str) -> Row | None:
     for part in _BETWEEN_SEGMENTS.split(found.group(2)):
         segment = _SEGMENT.match(part.strip())
         if segment:
-            row.setdefault(segment.group(1).strip(), _share(segment.group(2), segment.group(3)))
+            _set(row, segment.group(1).strip(), segment.group(2), segment.group(3))
     return _with_step(row, int(found.group(1)))
 
 
@@ -214,9 +216,19 @@ def named_numbers(line: str) -> Row | None:
             return None
         if key.lower() in _STEP_NAMES and text.isdigit():
             step = int(text)
-        elif not _QUALIFIED.search(line, max(0, found.start() - 16), found.start()):
-            row.setdefault(key, _share(text, percent))
+        elif key not in row and not _is_qualified(line, found.start()):
+            if percent or "," in text:
+                _set(row, key, text, percent)
+            else:
+                row[key] = text
     return None if step is None else _with_step(row, step)
+
+
+def _is_qualified(line: str, place: int) -> bool:
+    """Return whether a word before a name makes another number of it."""
+    if not line[max(0, place - 2) : place - 1].isalpha():  # most names follow a number or a comma
+        return False
+    return _QUALIFIED.search(line[max(0, place - LONGEST_QUALIFIER) : place]) is not None
 
 
 def _with_step(row: dict[str, object], step: int) -> Row | None:
@@ -225,10 +237,22 @@ def _with_step(row: dict[str, object], step: int) -> Row | None:
     return {**row, "step": step}
 
 
-def _share(text: str, percent: str) -> str | float:
-    """Return a number without separators of thousands; with a percent sign, as a share of one."""
-    text = text.replace(",", "")
-    return float(text) / 100.0 if percent else text
+def _set(row: dict[str, object], key: str, text: str, percent: str) -> None:
+    """Set a number that is not in a row yet; with a percent sign, as a share of one."""
+    plain = ungrouped(text)
+    if plain is not None:
+        row.setdefault(key, float(plain) / 100.0 if percent else plain)
+
+
+def ungrouped(text: str) -> str | None:
+    """Return a number that `GROUPED` has found without commas; None if they do not separate thousands.
+
+    >>> ungrouped("1,234.5"), ungrouped("0,5")
+    ('1234.5', None)
+    """
+    if "," not in text:
+        return text
+    return text.replace(",", "") if _THOUSANDS.fullmatch(text) else None
 
 
 def _plain(text: str) -> str:
