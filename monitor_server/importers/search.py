@@ -133,6 +133,12 @@ def _in_folder(folder: Path, keys: frozenset[str], passed_over: PassedOver) -> I
     waiting = [(folder, 0)]
     while waiting:
         current, depth = waiting.pop(0)
+        if entries >= MAX_ENTRIES:
+            passed_over(
+                f"{current} and {len(waiting)} more folders of {folder} were passed over, because a search ends at "
+                f"{MAX_ENTRIES:,} files and folders; name the folders of the logs"
+            )
+            return
         try:
             children = _children(current)
             whole = _folder_run(current)
@@ -146,7 +152,7 @@ def _in_folder(folder: Path, keys: frozenset[str], passed_over: PassedOver) -> I
             continue
         entries += len(children)
         yield from _files_in(current, files, keys, passed_over)
-        if depth < MAX_DEPTH and entries < MAX_ENTRIES:
+        if depth < MAX_DEPTH:
             waiting += [(child, depth + 1) for child in _newest_checkpoint(folders, files)]
 
 

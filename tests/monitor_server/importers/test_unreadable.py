@@ -8,6 +8,7 @@ import pytest
 
 from monitor_server.commands.logs.check import EXIT_NOT_OBSERVED
 from monitor_server.commands.main import main
+from monitor_server.importers import search
 from monitor_server.importers.formats import sqlite
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
@@ -122,3 +123,17 @@ def test_a_run_of_mlflow_with_a_folder_that_may_not_be_entered_is_refused_with_t
         with without_privileges():
             assert main(["check", "run"]) == 1
         assert "run/metrics must be a folder of metrics that may be read" in capsys.readouterr().err
+
+
+def test_a_search_that_ends_early_says_so_and_reads_no_more(folder, monkeypatch):
+    """A folder of millions of files would be read for hours, and a job may not pass on a part of its logs."""
+    monkeypatch.setattr(search, "MAX_ENTRIES", 10)
+    for name in ("a", "b", "c", "d"):
+        (folder / name).mkdir()
+        for number in range(6):
+            (folder / name / f"{number}.jsonl").write_text('{"step": 1, "reward": 0.5}\n')
+    reasons = []
+    found = find_logs([folder], passed_over=reasons.append)
+    assert len(found) == 1 + 6  # the folder itself has 5 entries
+    (reason,) = reasons
+    assert reason.startswith(f"{folder}/b and 2 more folders of {folder} were passed over")
