@@ -77,6 +77,8 @@ def find_logs(
     found: list[RecordedLog] = []
     for path in paths:
         if not _exists(path):
+            if str(path) == "-":
+                raise LogError("standard input must be written to a file first: a log is read more than once")
             raise LogError(f"{path} must be a log or a folder of logs; it does not exist")
         if path.is_dir():
             unreadable: list[str] = []
@@ -110,7 +112,7 @@ def _in_file(path: Path) -> list[RecordedLog]:
                 raise LogError(f"{path} must hold at least one run; found none in it as {importer.name}")
             return logs
     if not path.is_file():
-        raise LogError(f"{path} must be a readable log: it is not a regular file")
+        raise LogError(f"{path} must be a readable log: it is not a regular file; write its content to one")
     raise LogError(f"{path} must be a log: {_reason(path, beginning)}; formats: docs/importers.md")
 
 

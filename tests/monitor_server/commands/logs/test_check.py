@@ -509,3 +509,11 @@ def test_a_key_of_a_megabyte_does_not_fill_the_terminal(tmp_path, capsys):
     _, printed = check(capsys, tmp_path / "x.jsonl")
     assert len(printed.out) < 10_000
     assert "x" * 70 in printed.out
+
+
+def test_standard_input_and_pipes_are_refused_with_the_next_step(capsys):
+    """Many programs read `-`; here it would be a file that does not exist."""
+    for name in ("-", "/dev/zero"):
+        status, printed = check(capsys, name)
+        assert (status, printed.out) == (1, "")
+        assert re.search("written to a file first|write its content to one", printed.err)
