@@ -130,7 +130,7 @@ class _Notices:
         self._newest = reason
 
     def give(self, text: str) -> None:
-        """Give a notice, unless it was given before."""
+        """Call the function with a notice, unless it was called with the same notice before."""
         if text not in self._given and len(self._given) < MAX_NOTICES:
             self._given.add(text)
             self._notify(text)
