@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor_server.commands.logs.paths import log_path
+from monitor_server.commands.logs.paths import log_path, require_no_log
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.calibration import (
@@ -86,7 +86,9 @@ def run(
         return 2
     scores: dict[str, RunScore] = {}
     try:
-        for log in find_logs(runs, passed_over=error):
+        logs = find_logs(runs, passed_over=error)
+        require_no_log(write, logs, option="--write")
+        for log in logs:
             report, name = ReadReport(), f"{log.path} {log.name}"
             score = score_run(observe(log.read(report), NameMapping(aliases=log.aliases).signals))
             if not score.steps:

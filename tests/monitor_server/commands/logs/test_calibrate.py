@@ -255,3 +255,12 @@ def test_what_has_no_end_is_no_calibration(tmp_path):
         file.truncate((64 << 20) + 1)
     with pytest.raises(StartupError, match="must hold at most 64 MiB, got more"):
         load_calibration(long)
+
+
+def test_no_log_is_replaced_with_a_calibration(tmp_path, capsys):
+    """A mistyped command would destroy a recorded run."""
+    log = write_runs(tmp_path / "runs", 19) / "run07/data.jsonl"
+    before = log.read_bytes()
+    assert main(["calibrate", str(tmp_path / "runs"), "--write", str(log)]) == 1
+    assert f"--write must name another file than the logs, or it would replace {log}" in capsys.readouterr().err
+    assert log.read_bytes() == before
