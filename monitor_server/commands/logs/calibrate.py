@@ -89,10 +89,8 @@ def run(
         for log in find_logs(runs, passed_over=error):
             report, name = ReadReport(), f"{log.path} {log.name}"
             score = score_run(observe(log.read(report), NameMapping(aliases=log.aliases).signals))
-            if not score.steps:
-                error(f"{name} has no logged step, so no threshold can be calibrated on it; it was left out")
-            elif report.is_quarantined:
-                error(f"{name} lacks the steps that its collector could not process, so it is not known to be healthy")
+            if (unusable := _unusable(report, score)) is not None:
+                error(f"{name} {unusable}")
             else:
                 scores[name] = score
     except OSError as failure:
@@ -112,6 +110,17 @@ def run(
         return 2
     say(f"{result.calibration.id} written to {write}; RLVITALS_CALIBRATION={write} uses it")
     return 0
+
+
+def _unusable(report: ReadReport, score: RunScore) -> str | None:
+    """Return why nothing is learned from a run that was read; None if it is used."""
+    if not score.steps:
+        return "has no logged step, so no threshold can be calibrated on it; it was left out"
+    if report.is_quarantined:
+        return "lacks the steps that its collector could not process, so it is not known to be healthy"
+    if report.is_thinned:
+        return "lacks steps that retention has removed, so its alarms are others; it was left out"
+    return None
 
 
 def score_run(steps: Iterable[Observation]) -> RunScore:
@@ -180,7 +189,7 @@ def _refused(scores: Mapping[str, RunScore]) -> list[str]:
     if not found:
         return []
     counted = f"{len(found)} of {len(scores)} runs"
-    lines = [f"not calibrated: {counted} cannot be healthy, because no threshold moves a value that is not finite"]
+    lines = [f"not calibrated: {counted} cannot be healthy, because no threshold moves an alarm that has no degree"]
     lines += [f"  {run}: {fact.kind} at step {fact.step}: {fact.summary}" for run, fact in found[:NAMED_RUNS]]
     if len(found) > NAMED_RUNS:
         lines.append(f"  and {len(found) - NAMED_RUNS} more")

@@ -196,9 +196,7 @@ def measure(runs: Sequence[JudgedRun], version: str, *, gpus: float) -> Measures
     """
     found = [run for run in runs if version in run.alarms]
     failing = [(run, run.right_pages(version)) for run in found if run.has_failed]
-    leads = [
-        max(0, run.failed_at - pages[0]) if pages else 0 for run, pages in failing if run.failed_at is not None
-    ]
+    leads = [max(0, run.failed_at - pages[0]) if pages else 0 for run, pages in failing if run.failed_at is not None]
     spans = [max(run.times.values()) - run.times[pages[0]] for run, pages in failing if pages and pages[0] in run.times]
     has_times = any(run.times for run in found)
     wrong = [run.times.get(page) for run in found for page in run.wrong_pages(version)]

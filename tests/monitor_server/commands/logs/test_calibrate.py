@@ -90,6 +90,31 @@ def test_many_runs_with_a_nan_are_counted_and_the_first_are_named(tmp_path, caps
     assert (warranty.runs, warranty.steps) == (93, 93 * 40)
 
 
+@pytest.mark.parametrize("lacks", ["thinned", "quarantined"])
+def test_an_export_that_lacks_steps_is_left_out_and_named(tmp_path, capsys, lacks):
+    """Its alarms are not those of a live run, so that a new run could not be swapped with it."""
+    steps = [{"step": s, "attempt": 1, "time": 1.0 + s, "signals": {"reward/mean": 0.5}} for s in range(40)]
+    for name in ("a", "b"):
+        heading = {"rlvitals_export": 1, "run": name, "project": "p", "config": {}, lacks: name == "b"}
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (heading, *steps)))
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(tmp_path), "--one-page-in", "40", "--write", str(file)]) == 0
+    assert "b.jsonl b lacks" in capsys.readouterr().err
+    warranty = load_calibration(file).warranty
+    assert warranty is not None
+    assert (warranty.runs, warranty.steps) == (1, 40)
+
+
+def test_a_mask_that_a_second_computation_contradicts_is_not_called_infinite(tmp_path, capsys):
+    """A mask is right or wrong: the alarm has no degree, although every value is finite."""
+    rows = [{"step": step, "reward/mean": 0.5, "instrument/mask_frac": 0.01} for step in range(9)]
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["calibrate", str(tmp_path), "--write", str(tmp_path / "own.json")]) == 2
+    output = capsys.readouterr().out
+    assert "instrument_gap at step 2" in output
+    assert "because no threshold moves an alarm that has no degree" in output
+
+
 def test_few_runs_give_expected_ranges_and_leave_the_thresholds(tmp_path, capsys):
     """Five runs bound no threshold at 5 %, but say where values are; findings name the built-in ones as before."""
     file = tmp_path / "own.json"
