@@ -9,7 +9,7 @@ also contains the expected ranges of the signals, which charts show.
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,12 +85,17 @@ def run(
         error(failure)
         return 2
     scores: dict[str, RunScore] = {}
+    known: dict[str, str] = {}
     try:
         for log in find_logs(runs, passed_over=error):
-            report, name = ReadReport(), f"{log.path} {log.name}"
-            score = score_run(observe(log.read(report), NameMapping(aliases=log.aliases).signals))
+            report, name, digest = ReadReport(), f"{log.path} {log.name}", hashlib.sha256()
+            score = score_run(
+                _noted(observe(log.read(report), NameMapping(aliases=log.aliases).signals), digest.update)
+            )
             if (unusable := _unusable(report, score)) is not None:
                 error(f"{name} {unusable}")
+            elif (first := known.setdefault(digest.hexdigest(), name)) != name:
+                error(f"{name} has the steps of {first}, so it counts once: a warranty needs other runs")
             else:
                 scores[name] = score
     except OSError as failure:
@@ -110,6 +115,13 @@ def run(
         return 2
     say(f"{result.calibration.id} written to {write}; RLVITALS_CALIBRATION={write} uses it")
     return 0
+
+
+def _noted(steps: Iterable[Observation], note: Callable[[bytes], None]) -> Iterable[Observation]:
+    """Yield steps, and pass each one's content to ``note``, by which a copy of the run is recognised."""
+    for observation in steps:
+        note(repr((observation.step, sorted(observation.signals.items()))).encode())
+        yield observation
 
 
 def _unusable(report: ReadReport, score: RunScore) -> str | None:

@@ -20,7 +20,8 @@ def write_runs(folder, count, *, spikes=(), nan=()):
     for number in range(count):
         run = folder / f"run{number:02}"
         run.mkdir(parents=True)
-        rows = [{"step": step, "reward/mean": 0.5 + 0.001 * (step % 3), "loss/policy": 0.01} for step in range(40)]
+        loss = 0.01 + 1e-9 * number  # no run is a copy of another one
+        rows = [{"step": step, "reward/mean": 0.5 + 0.001 * (step % 3), "loss/policy": loss} for step in range(40)]
         if number in spikes:
             rows[30]["loss/policy"] = 500.0 * (1 + number)
         if number in nan:
@@ -103,6 +104,18 @@ def test_an_export_that_lacks_steps_is_left_out_and_named(tmp_path, capsys, lack
     warranty = load_calibration(file).warranty
     assert warranty is not None
     assert (warranty.runs, warranty.steps) == (1, 40)
+
+
+def test_a_run_that_is_there_twice_counts_once(tmp_path, capsys):
+    """A copy is no second healthy run: counted twice, it would pay for twice as many false pages."""
+    for name in ("a", "copy-of-a", "b"):
+        rows = [{"step": step, "reward/mean": 0.4 if name == "b" else 0.5} for step in range(40)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(tmp_path), "--one-page-in", "100", "--write", str(file)]) == 0
+    printed = capsys.readouterr()
+    assert "copy-of-a.jsonl has the steps of" in printed.err or "copy-of-a.jsonl copy-of-a" in printed.err
+    assert "2 of about 3 healthy runs, with 80 of 100 steps" in printed.out
 
 
 def test_a_mask_that_a_second_computation_contradicts_is_not_called_infinite(tmp_path, capsys):
