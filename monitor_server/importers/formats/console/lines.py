@@ -5,7 +5,16 @@ import re
 from monitor_server.importers.protocol import Row
 from monitor_server.importers.signal_names import is_known
 
-__all__ = ["CONFIGURED", "NUMBER", "OpenDictionary", "dictionary", "named_numbers", "pipes", "refused_numbers", "verl"]
+__all__ = [
+    "CONFIGURED",
+    "NUMBER",
+    "OpenDictionary",
+    "read_dictionary",
+    "read_named_numbers",
+    "read_pipes",
+    "read_refused_numbers",
+    "read_verl_line",
+]
 
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)"
 # A pair of a printed dict or JSON object: 'kl': 0.1, "kl": "0.1", 'kl': np.float64(0.1), 'kl': tensor(0.1
@@ -40,7 +49,7 @@ CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside it
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
 
-def dictionary(line: str) -> tuple[Row, int | None] | None:
+def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     """Return the numbers of a dict or JSON object in a line, and the number of its rollout, if the line has one.
 
     TRL, transformers, ms-swift, OpenRLHF (``Global step 3: {...}``) and slime (``step 3: {...}``) print these.
@@ -61,10 +70,10 @@ def dictionary(line: str) -> tuple[Row, int | None] | None:
     return row, int(rollout.group(1)) if rollout else None
 
 
-def refused_numbers(line: bytes) -> Row | None:
+def read_refused_numbers(line: bytes) -> Row | None:
     """Return the numbers that W&B refused because of a larger earlier step, and repeats with their step."""
     before, _, entry = line.decode(errors="replace").partition("Dropping entry: ")
-    step, read = _REFUSED_AT.search(before[-MAX_PART:]), dictionary(entry)
+    step, read = _REFUSED_AT.search(before[-MAX_PART:]), read_dictionary(entry)
     return None if step is None or read is None else {**read[0], "step": int(step.group(1))}
 
 
@@ -115,7 +124,7 @@ class OpenDictionary:
         return whole
 
 
-def verl(line: str) -> Row | None:
+def read_verl_line(line: str) -> Row | None:
     """Return the numbers of a line ``step:3 - actor/entropy:0.5 - …``, which verl and SkyRL print."""
     found = _VERL.search(line)
     # A progress bar may end directly before it, on the same line.
@@ -134,7 +143,7 @@ def verl(line: str) -> Row | None:
     return row
 
 
-def pipes(line: str) -> Row | None:
+def read_pipes(line: str) -> Row | None:
     """Return the numbers of a line ``Step 3 | Reward 0.5 | Grad. Norm 1.2``, which prime-rl and many loops print."""
     found = _PIPE_STEP.search(line)
     if found is None or "Micro Step" in line:
@@ -147,7 +156,7 @@ def pipes(line: str) -> Row | None:
     return _with_step(row, int(found.group(1)))
 
 
-def named_numbers(line: str) -> Row | None:
+def read_named_numbers(line: str) -> Row | None:
     """Return the numbers of a line with ``step=3 reward=0.5``, in any order and with any separators."""
     row: dict[str, object] = {}
     step = None
