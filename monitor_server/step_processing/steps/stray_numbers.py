@@ -19,7 +19,6 @@ def is_stray(context: RunContext, step: Step) -> bool:
 
     If the run moved to it, every true step behind it would be late for the detectors. A few such steps in ascending
     order are accepted, because the trainer then counts from there on.
-    believed: the trainer counts otherwise from there on.
     """
     run = context.run
     if run.last_step is None or run.last_attempt != step.attempt:
