@@ -143,7 +143,7 @@ def calibrate(
             the runs of all batch classes together, and is written even if there are too few runs for it yet.
         gpu_hours_per_page: The same number in GPU-hours, if the user stated it so.
     """
-    if refused := _refused(scores):
+    if refused := _name_refused_runs(scores):
         return Report(calibration=None, lines=refused)
     profiles: dict[str, Profile] = {}
     lines: list[str] = []
@@ -174,7 +174,7 @@ def calibrate(
     return Report(calibration=replace(calibration, id=f"own-{digest}"), lines=lines)
 
 
-def _refused(scores: Mapping[str, RunScore]) -> list[str]:
+def _name_refused_runs(scores: Mapping[str, RunScore]) -> list[str]:
     """Name the runs with an alarm without a degree, each with the step and the values; empty without such a run."""
     found = [(run, score.fact) for run, score in scores.items() if score.fact is not None]
     if not found:
