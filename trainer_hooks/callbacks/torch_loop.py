@@ -246,7 +246,7 @@ class LoopWatch:
                 self._model_monitors.begin_step(self._step)
 
     def _decide(self, policy: ActionPolicy) -> list[ActionReport]:
-        settled_decisions = self._coordinator.due(policy.take_due(), self._step)
+        settled_decisions = self._coordinator.settle(policy.take_due(), self._step)
         if self._has_gone_back:  # the same alerts and the same step on every rank
             left = [each.decision.is_left_behind(self._step) for each in settled_decisions]
             settled_decisions = [

@@ -257,7 +257,7 @@ def test_a_trainer_refuses_a_request_whose_time_is_over(training, asked):
 
     eventually(is_received)
     (decision,) = policy.take_due()
-    (settled,) = SingleProcessCoordinator(clock=lambda: decision.expires_at).due([decision], 1)
+    (settled,) = SingleProcessCoordinator(clock=lambda: decision.expires_at).settle([decision], 1)
     make_step(settled.decision.report("refused", settled.refusal))
     eventually(lambda: found.requests()[0]["state"] == "refused")
     assert found.requests()[0]["detail"].startswith("expired")

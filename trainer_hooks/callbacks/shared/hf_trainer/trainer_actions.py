@@ -71,7 +71,7 @@ class TrainerActions:
             The reports that this rank sends.
         """
         reports = []
-        for settled in self._coordinator.due(self._policy.take_due(), state.global_step):
+        for settled in self._coordinator.settle(self._policy.take_due(), state.global_step):
             refusal = settled.refusal or self._do(settled.decision, state, control)
             if settled.is_reported_here:
                 reports.append(settled.decision.report("refused" if refusal else "taken", refusal or ""))
