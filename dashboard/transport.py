@@ -1,4 +1,4 @@
-"""Connections to the collector."""
+"""The transport of the dashboard's HTTP requests: httpx2's, which also reports connections that are reset at once."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""The collector's settings: the only place in this package that reads the environment.
+"""The collector's settings: only they and the commands read the environment.
 
 Every setting is an environment variable ``RLVITALS_<NAME>`` and is listed in docs/configuration.md; a test checks this.
 """

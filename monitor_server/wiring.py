@@ -134,7 +134,7 @@ def build_collector(
         clock=clock,
         is_watched=lambda: relay.is_watched,
         give_way=IngestPriority(activity.wait_until_idle).give_way,
-        on_left_out=exposition.left_out,
+        on_left_out=exposition.count_left_out,
         owner=uuid.uuid4().hex if store.is_shared else None,
         **router,
     )

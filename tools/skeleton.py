@@ -22,6 +22,9 @@ KINDS = {
     "detector": (
         "read the finished detectors and set `reads`, `size`, `severity` and `what`",
         "add it to DETECTORS in monitor_server/detection/registry.py: the tests of all detectors then run on it",
+        "add its kind to ALERT_KINDS in trainer_hooks/wire/kinds.py",
+        "add its kind to the part of a training that it points at, in monitor_server/detection/suspects.py",
+        "add a remedy with its source, or the kind to NONE_KNOWN, in monitor_server/attribution/remedies.py",
         "fill in docs/detectors/$name.md and add a row to docs/detection.md",
         "measure it: python -m benchmarks.detection",
     ),

@@ -162,11 +162,11 @@ class ActionPolicy:
         """All actions that the rules name, and those that people may ask for."""
         return frozenset(self._rules.values()) | self._requests
 
-    def due(self) -> list[Decision]:
+    def take_due(self) -> list[Decision]:
         """Return the decisions made since the last call; none in a dry run."""
         return _drain(self._due)
 
-    def foreseen(self) -> list[Decision]:
+    def take_foreseen(self) -> list[Decision]:
         """Return the decisions that a dry run has made since the last call."""
         return _drain(self._dry)
 

@@ -4,7 +4,7 @@ import math
 import re
 from typing import Final
 
-__all__ = ["meant_texts", "printable_tree", "to_floats"]
+__all__ = ["find_original_texts", "printable_tree", "to_floats"]
 
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # Fields with text of a model, or of a person who may write several lines; their line ends and tabs are kept.
@@ -55,7 +55,7 @@ def _printable(text: str, kept: str) -> str:
     )
 
 
-def meant_texts(shown: str) -> list[str]:
+def find_original_texts(shown: str) -> list[str]:
     """Return the texts that `printable_tree` shows as this one, except texts that no address can hold."""
     meant = ESCAPE.sub(lambda found: LETTERS.get(found[0]) or chr(int(found[0].lstrip("\\xuU"), 16)), shown)
     is_held = not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in meant)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dash import html
 from dash.development.base_component import Component
 
-__all__ = ["badge", "number", "remembering", "save_buttons", "since", "sparkline", "spell"]
+__all__ = ["address_writer", "badge", "number", "save_buttons", "since", "sparkline", "spell"]
 
 
 def badge(family: str, name: str, *, text: str | None = None) -> Component:
@@ -51,7 +51,7 @@ def spell(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def remembering(usual: Mapping[str, object]) -> str:
+def address_writer(usual: Mapping[str, object]) -> str:
     """Return the clientside callback that writes controls into the address; see assets/address.js.
 
     Args:

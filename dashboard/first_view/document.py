@@ -19,7 +19,7 @@ from dashboard.first_view.fleet_rows import ROWS, first_rows
 from dashboard.first_view.static_figure import static_figure
 from dashboard.html_text import html_text
 from dashboard.pages.fleet.page import read_counts
-from dashboard.pages.run.page import read_run
+from dashboard.pages.run.page_data import read_run
 
 __all__ = ["FirstView"]
 

@@ -13,7 +13,7 @@ from dashboard.collector_client.types.runs import shown_name
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.responses.listing import USUAL, listing, response_controls, spread_choice
 from dashboard.components.responses.pairs import pairs_listing
-from dashboard.components.small_elements import remembering, save_buttons
+from dashboard.components.small_elements import address_writer, save_buttons
 from dashboard.figures.responses.question_displacement import question_displacements, question_figure, windows_of
 from dashboard.figures.responses.spread import SPREADS, is_chosen, spread_figure
 from dashboard.ids import frame as frame_ids
@@ -165,7 +165,7 @@ def register(app: Dash, api_url: str) -> None:
         Input(response_ids.MEASURE, "value"),
         Input(response_ids.SPREAD_OF, "value"),
     )
-    app.clientside_callback(remembering(USUAL), Output(response_ids.LIST, "title"), *controls)
+    app.clientside_callback(address_writer(USUAL), Output(response_ids.LIST, "title"), *controls)
     app.callback(
         Output(response_ids.LIST, "children"),
         Output(response_ids.SPREAD, "figure"),

@@ -29,7 +29,14 @@ class AppliedSilences:
 
 
 class Silencing:
-    """Begins and ends silences."""
+    """Begins and ends silences.
+
+    Args:
+        store: The database.
+        clock: Returns seconds since the epoch.
+        on_changed: Called after a commit with the alerts that were changed, and their runs.
+        record_transitions: Writes the notifications about alerts that fire when their silence ends.
+    """
 
     def __init__(
         self,
@@ -39,14 +46,6 @@ class Silencing:
         on_changed: Callable[[Sequence[tuple[Run, Alert]]], None],
         record_transitions: RecordTransitions = lambda _repositories, _run, _transitions: None,
     ) -> None:
-        """Build it.
-
-        Args:
-            store: The database.
-            clock: Returns seconds since the epoch.
-            on_changed: Called after a commit with the alerts that were changed, and their runs.
-            record_transitions: Writes the notifications about alerts that fire when their silence ends.
-        """
         self._store = store
         self._clock = clock
         self._record_transitions = record_transitions

@@ -91,7 +91,7 @@ def response_pairs(
 def attribution(reading: Repositories, alert: Alert) -> Attribution:
     """Explain an alert from what the store holds of the steps before it, as they were when it opened."""
     ranges = reading.steps.ranges(alert.run_id)
-    then = _replaced_since(reading, alert, ranges)
+    then = _find_replaced_attempt(reading, alert, ranges)
     stored = list(
         reading.responses.page(alert.run_id, limit=MAX_RESPONSES, to_step=alert.opened_step, up_to_attempt=then)
     )
@@ -104,7 +104,7 @@ def attribution(reading: Repositories, alert: Alert) -> Attribution:
     return _shape_answer(reading, alert, found, {_id(one): one for one in stored})
 
 
-def _replaced_since(reading: Repositories, alert: Alert, ranges: Ranges) -> int | None:
+def _find_replaced_attempt(reading: Repositories, alert: Alert, ranges: Ranges) -> int | None:
     """Return the attempt in which an alert opened, where a later one has made steps before it again; else None."""
     then = reading.attempts.newest_at(alert.run_id, alert.opened_at)
     if then is None or not any(attempt > then and first <= alert.opened_step for attempt, (first, _) in ranges.items()):

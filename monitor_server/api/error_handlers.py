@@ -88,7 +88,7 @@ def install_error_handlers(app: FastAPI) -> None:
     async def invalid_request(_: Request, error: Exception) -> JSONResponse:
         if not isinstance(error, RequestValidationError):
             raise error
-        return _response(422, "InvalidField", "; ".join(map(_located, error.errors())))
+        return _response(422, "InvalidField", "; ".join(map(_describe_with_place, error.errors())))
 
     async def client_disconnected(_: Request, __: Exception) -> Response:
         return Response(status_code=NOBODY_LISTENS)
@@ -107,7 +107,7 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, answer_unexpected)
 
 
-def _located(item: Mapping[str, Any]) -> str:
+def _describe_with_place(item: Mapping[str, Any]) -> str:
     """Return one error of a request with its place: a field, or the character at which the body is no JSON."""
     if item["type"] == "json_invalid":
         return f"the body must be JSON, got an error at character {item['loc'][-1]}: {item['ctx']['error']}"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from monitor_server.attribution.onsets import Signal
 
-__all__ = ["ActionChange", "action_changes", "crossing"]
+__all__ = ["ActionChange", "action_changes", "find_crossing"]
 
 BEFORE_ROWS = 20
 AFTER_ROWS = 3
@@ -37,7 +37,7 @@ def action_changes(signals: Mapping[str, Signal], *, onset_step: int, opened_ste
     return found
 
 
-def crossing(signals: Mapping[str, Signal], *, opened_step: int) -> int | None:
+def find_crossing(signals: Mapping[str, Signal], *, opened_step: int) -> int | None:
     """Return the first step from which the first action stays less likely than the second; None if it does not."""
     first_steps, first = _finite(signals.get("likelihood/action0"), opened_step)
     second_steps, second = _finite(signals.get("likelihood/action1"), opened_step)

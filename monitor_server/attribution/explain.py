@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from monitor_server.attribution.action_likelihoods import ActionChange, action_changes, crossing
+from monitor_server.attribution.action_likelihoods import ActionChange, action_changes, find_crossing
 from monitor_server.attribution.displaced import (
     Measure,
     SampledAction,
@@ -101,7 +101,7 @@ def explain(*, kind: str, opened_step: int, signals: Mapping[str, Signal], respo
     return Explanation(
         moved=moved,
         actions=actions,
-        crossed_step=crossing(signals, opened_step=opened_step),
+        crossed_step=find_crossing(signals, opened_step=opened_step),
         sampled_actions=sampled_actions(near),
         measure=measure,
         displaced=leading,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 __all__ = [
     "HORIZONS",
     "LARGEST",
+    "MOST_SEVERE_FIRST",
     "RULE_PREFIX",
     "SEEN_SHARE",
     "Acknowledgement",
@@ -70,6 +71,9 @@ class Severity(StrEnum):
 
 
 _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
+
+MOST_SEVERE_FIRST = tuple(str(severity) for severity in reversed(Severity))
+"""The severities as texts, in the order in which lists show them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

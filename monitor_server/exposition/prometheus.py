@@ -180,7 +180,7 @@ class Exposition:
         """Count one step that went through all detectors."""
         self._detection.observe(seconds)
 
-    def left_out(self, records: int) -> None:
+    def count_left_out(self, records: int) -> None:
         """Count records of a step that exceed the bounds of its merge."""
         self._left_out.inc(records)
 

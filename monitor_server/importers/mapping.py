@@ -8,7 +8,7 @@ from monitor_server.importers.signal_names import (
     PLACES,
     SIGNALS,
     all_numbers,
-    named_keys,
+    find_signal_keys,
     number,
     read_signals,
     signal_of,
@@ -73,7 +73,7 @@ class NameMapping:
         row_keys = tuple(row)
         if row_keys != self._row_keys:
             self._count()
-            self._row_keys, self._named = row_keys, named_keys(row_keys)
+            self._row_keys, self._named = row_keys, find_signal_keys(row_keys)
             self._without_number = [key for key in row_keys if key not in self._keys and key not in PLACES]
         self._rows += 1
         if self._without_number and len(self._keys) < MAX_KEYS:

@@ -18,8 +18,8 @@ __all__ = [
     "SIGNALS",
     "STEP_KEYS",
     "all_numbers",
+    "find_signal_keys",
     "is_known",
-    "named_keys",
     "number",
     "read_signals",
     "signal_of",
@@ -181,10 +181,10 @@ def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = N
         row: The trainer's own keys and values; values other than numbers are skipped, NaN and infinity are kept.
         fallback: Short names to the row's keys, as in a corpus's ``signals``, for signals that are not recognised.
     """
-    return read_signals(row, named_keys(row), fallback)
+    return read_signals(row, find_signal_keys(row), fallback)
 
 
-def named_keys(keys: Iterable[str]) -> list[tuple[str, str, int]]:
+def find_signal_keys(keys: Iterable[str]) -> list[tuple[str, str, int]]:
     """Return the keys that belong to a signal, each with the signal and its rank among the signal's keys."""
     return [(key, *named) for key in keys if (named := _find_signal(key)) is not None]
 
@@ -192,7 +192,7 @@ def named_keys(keys: Iterable[str]) -> list[tuple[str, str, int]]:
 def read_signals(
     row: Mapping[str, object], keys: Iterable[tuple[str, str, int]], fallback: Mapping[str, str] | None = None
 ) -> dict[str, float]:
-    """Return the signals of a row from its `named_keys`, which are the same in most rows of a run."""
+    """Return the signals of a row from its `find_signal_keys`, which are the same in most rows of a run."""
     found: dict[str, float] = {}
     ranks: dict[str, int] = {}
     for key, signal, rank in keys:

@@ -10,7 +10,7 @@ from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
 from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.errors import InvalidField, SettingsConflict
-from monitor_server.notifications.configuration.editing import described_changes, plain_document
+from monitor_server.notifications.configuration.editing import describe_document_changes, plain_document
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.messages.content import build_body, sentence
 from monitor_server.store.encoding.stored_json import showable
@@ -100,7 +100,7 @@ def save_document(
     documents = repositories.notification_documents
     documents.lock()
     refuse_other_version(repositories, saving.version)
-    changes = printable(described_changes(before, after), longest=LONGEST_CHANGES)
+    changes = printable(describe_document_changes(before, after), longest=LONGEST_CHANGES)
     saved = StoredDocument(
         version=saving.version + 1,
         saved_at=saving.now,

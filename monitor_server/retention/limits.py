@@ -16,7 +16,7 @@ __all__ = [
     "Limit",
     "SavableLimits",
     "limits_in_force",
-    "listed_limits",
+    "list_limits",
     "refuse_fixed",
     "save_limits",
 ]
@@ -56,11 +56,11 @@ class Limit:
 
 def limits_in_force(repositories: Repositories, settings: Settings) -> SavableLimits:
     """Return the limits in force, as read in a transaction."""
-    values: dict[str, Any] = {limit.name: limit.value for limit in listed_limits(repositories, settings)}
+    values: dict[str, Any] = {limit.name: limit.value for limit in list_limits(repositories, settings)}
     return SavableLimits(**{name: values[name] for name in SAVABLE})
 
 
-def listed_limits(repositories: Repositories, settings: Settings) -> list[Limit]:
+def list_limits(repositories: Repositories, settings: Settings) -> list[Limit]:
     """Return all limits, including those that only the environment sets."""
     saved = repositories.retention_limits.all()
     return [_limit(name, settings, saved.get(name)) for name in (*SAVABLE, *FIXED)]
@@ -103,7 +103,7 @@ def save_limits(
     if seen.keys() != wanted.keys():
         raise SettingsConflict("seen must have the same names as limits, with the values that are in force")
     repositories.retention_limits.lock()
-    held = {limit.name: limit for limit in listed_limits(repositories, settings)}
+    held = {limit.name: limit for limit in list_limits(repositories, settings)}
     changes = []
     for name, value in wanted.items():
         if held[name].value != seen[name]:

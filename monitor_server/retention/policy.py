@@ -59,19 +59,18 @@ class Removed:
 
 
 class RetentionPolicy:
-    """Applies the settings of retention."""
+    """Applies the settings of retention.
+
+    Args:
+        settings: Of the collector.
+        clock: Returns seconds since the epoch.
+        may_be_ahead: Returns whether the clock may be wrong. While it may be, nothing is removed because of its
+            age.
+    """
 
     def __init__(
         self, settings: Settings, *, clock: Callable[[], float], may_be_ahead: Callable[[], bool] = lambda: False
     ) -> None:
-        """Build it.
-
-        Args:
-            settings: Of the collector.
-            clock: Returns seconds since the epoch.
-            may_be_ahead: Returns whether the clock may be wrong. While it may be, nothing is removed because of its
-                age.
-        """
         self._settings = settings
         self._clock = clock
         self._may_be_ahead = may_be_ahead

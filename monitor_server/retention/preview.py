@@ -12,7 +12,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.retention_counts import Counted
 from monitor_server.store.time_limit import Deadline
 
-__all__ = ["COUNTING_SECONDS", "Removal", "previewed_removals"]
+__all__ = ["COUNTING_SECONDS", "Removal", "preview_removals"]
 
 COUNTING_SECONDS: Final = 10.0
 """The longest time for all counts of a request. Proxies and people who have pressed a button wait longer."""
@@ -35,7 +35,7 @@ class Removal:
     is_complete: bool
 
 
-def previewed_removals(
+def preview_removals(
     repositories: Repositories,
     settings: Settings,
     wanted: dict[str, float | None],

@@ -17,7 +17,7 @@ _MEASURES: Final = {
 
 def describe_rule(rule: Rule) -> str:
     """Return the definition of a rule, in one line."""
-    lasting = _lasting(rule.for_steps, rule.for_seconds)
+    lasting = _state_duration(rule.for_steps, rule.for_seconds)
     if isinstance(rule, AbsenceRule):
         return f"{rule.signal} is not recorded{lasting}"
     measured = rule.signal
@@ -67,7 +67,7 @@ def finding_of(rule: Rule, state: MachineState) -> Finding:
     )
 
 
-def _lasting(steps: int | None, seconds: float | None) -> str:
+def _state_duration(steps: int | None, seconds: float | None) -> str:
     return f" for {_amount(steps, seconds)}" if steps or seconds else ""
 
 

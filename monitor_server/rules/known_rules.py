@@ -9,7 +9,7 @@ from monitor_server.rules.definition import Rule, read_rule
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import StoredRule
 
-__all__ = ["EnabledRule", "KnownRules", "RuleSet", "stated_rule"]
+__all__ = ["EnabledRule", "KnownRules", "RuleSet", "restore_rule"]
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class KnownRules:
         rules = []
         for stored in repositories.rules.enabled():
             try:
-                rules.append(EnabledRule(stored.id, stored.version, stated_rule(stored)))
+                rules.append(EnabledRule(stored.id, stored.version, restore_rule(stored)))
             except InvalidField as error:
                 log.error("rule %s cannot be used and is left out: %s", stored.id, error)  # noqa: TRY400
         with self._lock:
@@ -90,7 +90,7 @@ class KnownRules:
                 self._current = RuleSet(revision, tuple(rules))
 
 
-def stated_rule(stored: StoredRule) -> Rule:
+def restore_rule(stored: StoredRule) -> Rule:
     """Return the definition of a stored rule.
 
     Raises:

@@ -22,18 +22,17 @@ MAX_TAKEN_RUNS = 64
 
 
 class Ownership:
-    """Claims runs for one projector; each slice that the projector commits prolongs its ownership of the run."""
+    """Claims runs for one projector; each slice that the projector commits prolongs its ownership of the run.
+
+    Args:
+        owner: The name of this projector; None if it is alone with the database and owns every run.
+        clock: Returns seconds since the epoch.
+        monotonic: A clock that is never set.
+    """
 
     def __init__(
         self, owner: str | None, *, clock: Callable[[], float], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """Build it.
-
-        Args:
-            owner: The name of this projector; None if it is alone with the database and owns every run.
-            clock: Returns seconds since the epoch.
-            monotonic: A clock that is never set.
-        """
         self._owner = owner
         self._clock = clock
         self._monotonic = monotonic

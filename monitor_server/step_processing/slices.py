@@ -57,7 +57,18 @@ class Slice:
 
 
 class Projection:
-    """Projects runs, one slice at a time. Its caches can be dropped at any time: the store has their content."""
+    """Projects runs, one slice at a time. Its caches can be dropped at any time: the store has their content.
+
+    Args:
+        tracker: Detection.
+        settings: Deadlines and limits.
+        clock: Returns seconds since the epoch.
+        is_watched: Whether a subscriber wants an event for each step.
+        give_way: Called after each step, to let ingest go first.
+        on_left_out: Called with the number of a step's records that exceed the bounds and are not merged.
+        owner: The name of this projector if several share the database; None if it is alone.
+        record_transitions: Writes the notifications that are due about the transitions of alerts.
+    """
 
     def __init__(
         self,
@@ -71,18 +82,6 @@ class Projection:
         owner: str | None = None,
         record_transitions: RecordTransitions = lambda _repositories, _run, _transitions: None,
     ) -> None:
-        """Build a projection.
-
-        Args:
-            tracker: Detection.
-            settings: Deadlines and limits.
-            clock: Returns seconds since the epoch.
-            is_watched: Whether a subscriber wants an event for each step.
-            give_way: Called after each step, to let ingest go first.
-            on_left_out: Called with the number of a step's records that exceed the bounds and are not merged.
-            owner: The name of this projector if several share the database; None if it is alone.
-            record_transitions: Writes the notifications that are due about the transitions of alerts.
-        """
         self._tracker = tracker
         self._completion = Completion(tracker, settings=settings, on_left_out=on_left_out)
         self._settings = settings

@@ -34,7 +34,7 @@ from monitor_server.store.sqlite.connections import (
     set_temporary_store,
 )
 from monitor_server.store.sqlite.database_file import DatabaseFile
-from monitor_server.store.sqlite.write_turns import TurnOverdueError, Turns
+from monitor_server.store.sqlite.write_turns import FairLock, TurnOverdueError
 from monitor_server.text_safety.printable import one_line
 
 __all__ = ["Store"]
@@ -49,7 +49,7 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._turns = Turns(limit_seconds=TURN_LIMIT_SECONDS) if engine.dialect.name == "sqlite" else None
+        self._turns = FairLock(limit_seconds=TURN_LIMIT_SECONDS) if engine.dialect.name == "sqlite" else None
         # One snapshot for all statements, as on SQLite.
         self._reading = engine if self._turns else engine.execution_options(isolation_level="REPEATABLE READ")
         self._writing = engine.execution_options(rlvitals_write=True)

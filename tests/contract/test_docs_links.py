@@ -19,6 +19,16 @@ def test_every_relative_link_of_a_page_leads_to_a_file(page):
     assert not missing
 
 
+@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_page_for_developers_names_exists(name):
+    """A page names a file by the end of its path, such as `alerts/lifecycle.py`."""
+    named = set(re.findall(r"`([\w./]+\.(?:py|js|md))`", (ROOT / name).read_text()))
+    folders = ("trainer_hooks", "monitor_server", "dashboard", "tests", "tools", "docs")
+    files = [f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    assert named
+    assert not [each for each in named if not any(file.endswith(f"/{each}") for file in files)]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_make_command_that_a_page_names_is_in_the_makefile(target):
     """A reader can run every command that a page shows."""

@@ -11,7 +11,7 @@ from dashboard.components.settings.channel_form_values import (
     channel_fields,
     delivery_fields,
     fields_of_kind,
-    moved_route,
+    move_route_up,
     problems_by_field,
     route_fields,
     with_channel,
@@ -21,7 +21,7 @@ from dashboard.components.settings.channel_form_values import (
     without_route,
 )
 from dashboard.components.settings.channel_forms import channel_form
-from dashboard.components.settings.tables import stated_route
+from dashboard.components.settings.tables import describe_route
 from dashboard.ids.settings import forms as form_ids
 from monitor_server.notifications.configuration.editing import with_kept_secrets
 from monitor_server.notifications.configuration.loading import read_document
@@ -117,8 +117,12 @@ def test_routes_are_added_moved_and_removed(settings):
     assert (added["routes"][3]["projects"], added["routes"][3]["severity"]) == (["x", "y"], "warning")
     # the collector names the missing part
     assert added["routes"][3]["escalate"] == [{"after_minutes": 5, "channels": []}]
-    assert [route["channels"] for route in moved_route(settings, 2)["routes"]] == [["team", "hook"], ["team"], ["hook"]]
-    assert moved_route(settings, 0)["routes"] == moved_route(settings, 9)["routes"]
+    assert [route["channels"] for route in move_route_up(settings, 2)["routes"]] == [
+        ["team", "hook"],
+        ["team"],
+        ["hook"],
+    ]
+    assert move_route_up(settings, 0)["routes"] == move_route_up(settings, 9)["routes"]
     assert [route["channels"] for route in without_route(settings, 0)["routes"]] == [["hook"], ["team"]]
 
 
@@ -150,7 +154,7 @@ def test_values_that_no_form_sends_end_no_callback(settings, bad):
 
 def test_a_route_is_stated_in_words(settings):
     """The sentence contains the whole route, so that nobody has to open the form to know it."""
-    assert [stated_route(route) for route in settings["routes"]] == [
+    assert [describe_route(route) for route in settings["routes"]] == [
         "critical, of a, b, of the kinds k"
         + "".join(f", and to {name} if nobody acknowledges within {minutes} min" for name, minutes in LEVELS),
         "warning and more severe, of every project, on mon, sun at 08:00-18:00 (Europe/Berlin)" + UNRESOLVED,

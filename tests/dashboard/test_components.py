@@ -14,7 +14,7 @@ from dashboard.components.connect import WAYS
 from dashboard.components.page_frame import message
 from dashboard.components.responses.listing import response_controls
 from dashboard.components.run.header import run_header
-from dashboard.components.settings.retention_wording import asked_limits, stated_removals
+from dashboard.components.settings.retention_wording import describe_removals, find_changed_limits
 from dashboard.components.settings.tables import retention_table
 from dashboard.components.small_elements import badge, number, sparkline
 from dashboard.components.values import plain
@@ -257,19 +257,19 @@ def test_retention_is_shown_with_who_or_what_sets_it(texts):
 def test_what_a_limit_would_remove_is_asked_in_words():
     """A form that changes nothing asks nothing; an empty field brings the default back."""
     drawn = {"run_days": 30.0, "step_days": None, "thinned_steps": 50}
-    assert asked_limits(drawn, {"run_days": 30, "step_days": "", "thinned_steps": 50, "other": 1}) == {}
-    asked = asked_limits(drawn, {"run_days": 7, "step_days": ["x"], "thinned_steps": None})
+    assert find_changed_limits(drawn, {"run_days": 30, "step_days": "", "thinned_steps": 50, "other": 1}) == {}
+    asked = find_changed_limits(drawn, {"run_days": 7, "step_days": ["x"], "thinned_steps": None})
     assert asked == {"run_days": 7, "thinned_steps": None}
     removals = [{"name": "run_days", "removes": "runs", "runs": 1, "rows": 5_000, "is_complete": True}]
     removals += [{"name": "step_days", "removes": "steps", "runs": 0, "rows": 0, "is_complete": True}]
     seen = {"run_days": 30.0, "thinned_steps": 50}
-    question = stated_removals(asked, seen, removals)
+    question = describe_removals(asked, seen, removals)
     assert question.startswith("a run that sends nothing, as a whole: 30 days, now 7 days; most steps")
     assert question.endswith(
         "50 steps, now the default. This removes 1 run as a whole, with 5,000 steps, within seconds. "
         "It cannot be undone. Save?"
     )
-    assert "This removes nothing at present." in stated_removals(asked, seen, removals[1:])
+    assert "This removes nothing at present." in describe_removals(asked, seen, removals[1:])
 
 
 @pytest.mark.parametrize("runs", [0, 2])
@@ -280,7 +280,7 @@ def test_what_a_limit_would_remove_is_asked_in_words():
 def test_a_count_that_was_ended_early_is_asked_as_the_least(removes, stated, runs):
     """A count that ended before it found a row is stated as "at least" too, because it is not zero."""
     removals = [{"name": "run_days", "removes": removes, "runs": runs, "rows": 7, "is_complete": False}]
-    question = stated_removals({"run_days": 7}, {"run_days": None}, removals)
+    question = describe_removals({"run_days": 7}, {"run_days": None}, removals)
     assert stated in question
     assert "It cannot be undone. There is so much data that the collector has stopped counting. Save?" in question
 

@@ -6,8 +6,8 @@ import pytest
 
 from dashboard.collector_client.answers import printable_tree
 from dashboard.components.fleet.filters import FleetCounts, fleet_filters, fleet_summary
-from dashboard.components.fleet.grid_request import Controls, asked_closed, left_out, sort_of, wanted_runs
-from dashboard.components.fleet.rows import fleet_row, grouped_row
+from dashboard.components.fleet.grid_request import Controls, build_run_query, left_out, limit_closed_groups, sort_of
+from dashboard.components.fleet.rows import build_grouped_row, fleet_row
 from dashboard.components.values import csv_cell
 
 
@@ -62,17 +62,17 @@ def test_the_menu_of_projects_has_the_one_that_is_chosen():
 def test_a_group_without_a_name_is_named():
     """It can be closed like the others."""
     head = {"group": group(None, 2, warning=1), "run": None}
-    row = grouped_row(head, "owner", closed=[""])
+    row = build_grouped_row(head, "owner", closed=[""])
     assert (row["group"], row["key"], row["is_open"], row["counts"]["warning"]) == ("no owner", "", False, 1)
-    assert grouped_row(head, "owner", closed=["other"])["is_open"]
+    assert build_grouped_row(head, "owner", closed=["other"])["is_open"]
 
 
 def test_as_many_groups_are_closed_as_the_collector_takes():
     """The newest groups are closed, limited by their number and by the length of their names in an address."""
-    assert asked_closed([str(place) for place in range(300)]) == [str(place) for place in range(299, 199, -1)]
-    assert asked_closed(["a" * 200, "", "b" * 201, 5, None]) == ["", "a" * 200]
+    assert limit_closed_groups([str(place) for place in range(300)]) == [str(place) for place in range(299, 199, -1)]
+    assert limit_closed_groups(["a" * 200, "", "b" * 201, 5, None]) == ["", "a" * 200]
     long = [f"{'🔥' * 198}{place:02}" for place in range(90)]
-    sent = asked_closed(long)
+    sent = limit_closed_groups(long)
     assert sent == long[: -len(sent) - 1 : -1]
     assert 10 < len(sent) < 20
 
@@ -81,8 +81,8 @@ def test_a_group_whose_name_has_a_character_that_is_shown_as_an_escape_is_closed
     """The browser knows only the shown text, so both texts are sent."""
     shown = printable_tree("\U0001f469\u200d\U0001f4bb")
     assert shown == "\U0001f469\\u200d\U0001f4bb"
-    assert asked_closed([shown]) == [shown, "\U0001f469\u200d\U0001f4bb"]
-    assert asked_closed([r"a\x00b", r"C:\ud800"]) == [r"C:\ud800", r"a\x00b"]
+    assert limit_closed_groups([shown]) == [shown, "\U0001f469\u200d\U0001f4bb"]
+    assert limit_closed_groups([r"a\x00b", r"C:\ud800"]) == [r"C:\ud800", r"a\x00b"]
 
 
 def test_the_order_is_that_of_the_headings_by_the_names_of_the_api():
@@ -94,7 +94,7 @@ def test_the_order_is_that_of_the_headings_by_the_names_of_the_api():
 
 def test_controls_and_headings_are_filters_of_the_api():
     """Filters that are not set are not sent; words beyond the limit of the collector are left out."""
-    assert wanted_runs({}, controls()) == {"archived": "false"}
+    assert build_run_query({}, controls()) == {"archived": "false"}
     asked = controls(text=" ".join("abcdefghijklm"), project="p", state="silent", archived=["archived"])
     model = {
         "lead": {"filterType": "text", "type": "contains", "filter": "spiral"},
@@ -102,7 +102,7 @@ def test_controls_and_headings_are_filters_of_the_api():
         "step": {"filterType": "number", "type": "greaterThan", "filter": 5},
         "name": {"operator": "OR", "conditions": []},
     }
-    assert wanted_runs({"filterModel": model}, asked) == {
+    assert build_run_query({"filterModel": model}, asked) == {
         "text": "a b c d e f g h i j",
         "project": "p",
         "status": ["stalled", "lost"],
@@ -143,13 +143,13 @@ def test_what_the_collector_refuses_to_take_is_said():
 )
 def test_a_filter_of_a_hostile_address_demands_nothing(model):
     """An address may hold anything, and a reader must see the table."""
-    assert wanted_runs({"filterModel": {"reward": model}}, controls()) == {"archived": "false"}
+    assert build_run_query({"filterModel": {"reward": model}}, controls()) == {"archived": "false"}
 
 
 def test_numbers_beyond_those_of_the_api_and_cells_of_several_values_are_asked_for_as_it_reads_them():
     """The collector reads two digits of an exponent, and sorts by single values."""
     model = {"reward": {"type": "inRange", "filter": 1e-200, "filterTo": 1e100}}
-    assert wanted_runs({"filterModel": model}, controls())["where"] == ["reward:above:0", "reward:below:1e+99"]
+    assert build_run_query({"filterModel": model}, controls())["where"] == ["reward:above:0", "reward:below:1e+99"]
     assert sort_of({"sortModel": [{"colId": "tags", "sort": "asc"}, {"colId": "run", "sort": "asc"}]}) == "run:asc"
 
 

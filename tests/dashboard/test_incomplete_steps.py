@@ -2,7 +2,7 @@
 
 import asyncio
 
-from dashboard.pages.run.page import read_run
+from dashboard.pages.run.page_data import read_run
 from tests.live import eventually
 
 

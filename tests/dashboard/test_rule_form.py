@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.components.rules.form import rule_form
-from dashboard.components.rules.form_values import FIELDS, fields_of, problems_by_field, rule_of, shown_parts
+from dashboard.components.rules.form_values import FIELDS, choose_shown_parts, fields_of, problems_by_field, rule_of
 from dashboard.ids import rules as rule_ids
 from monitor_server.errors import InvalidField
 from monitor_server.rules.definition import read_rule
@@ -86,7 +86,7 @@ def test_fields_that_a_condition_does_not_have_are_not_sent():
 def test_a_form_that_is_opened_shows_what_its_condition_has():
     """Nothing below the form moves when the page is there."""
     form = rule_form([])
-    hidden = {name for name in shown_parts("threshold", ">") if _by_id(form, rule_ids.part(name)).hidden}
+    hidden = {name for name in choose_shown_parts("threshold", ">") if _by_id(form, rule_ids.part(name)).hidden}
     assert hidden == {"measure", "before", "other"}
 
 
@@ -97,8 +97,10 @@ def _by_id(form, wanted):
 
 def test_the_form_shows_what_a_condition_has():
     """An absence has neither operator nor value."""
-    assert not any(shown_parts("absence", ">").values())
-    assert [name for name, is_shown in shown_parts("threshold", "not_finite").items() if is_shown] == ["operator"]
-    assert [name for name, is_shown in shown_parts("comparison", ">").items() if is_shown] == [
+    assert not any(choose_shown_parts("absence", ">").values())
+    assert [name for name, is_shown in choose_shown_parts("threshold", "not_finite").items() if is_shown] == [
+        "operator"
+    ]
+    assert [name for name, is_shown in choose_shown_parts("comparison", ">").items() if is_shown] == [
         "operator", "value", "measure", "other",
     ]  # fmt: skip

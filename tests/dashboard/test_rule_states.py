@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.components.rules.states import rule_states
 from dashboard.pages.alert import alert_page
-from dashboard.pages.run.page import read_run
+from dashboard.pages.run.page_data import read_run
 from tests.live import eventually
 
 RULE = {

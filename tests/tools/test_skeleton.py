@@ -1,6 +1,8 @@
+import ast
 import shutil
 import subprocess
 import sys
+from doctest import DocTestParser
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,20 @@ def test_every_skeleton_runs_and_passes_its_own_test_and_the_checks(repository):
             [sys.executable, "-m", *command], cwd=repository, capture_output=True, text=True, check=False, timeout=240
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_page_of_a_new_detector_has_the_sections_and_the_example_that_every_page_has(tmp_path):
+    """The tests of all detectors read it as soon as the detector is registered."""
+    write("detector", "brand_new", tmp_path)
+    page = (tmp_path / "docs/detectors/brand_new.md").read_text()
+    module = ast.parse((tmp_path / "monitor_server/detection/detectors/brand_new.py").read_text())
+    (detector,) = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    finished = (ROOT / "docs/detectors/reward_fall.md").read_text()
+    sections = [[line for line in text.splitlines() if line.startswith("## ")] for text in (page, finished)]
+    assert sections[0] == sections[1]
+    last = DocTestParser().get_examples(ast.get_docstring(detector))[-1]
+    assert last.source.strip() in page
+    assert last.want.strip() in page
 
 
 def test_a_name_that_is_taken_or_of_another_form_writes_nothing(tmp_path):

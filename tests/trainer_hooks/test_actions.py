@@ -19,7 +19,7 @@ def test_a_dry_run_only_logs_what_it_would_do(caplog):
     """By default a policy only logs, and decides nothing."""
     policy = ActionPolicy({"critical": "stop"})
     policy.consider(alert())
-    assert policy.due() == []
+    assert policy.take_due() == []
     assert "would stop, because of critical likelihood_drift, open since step 3: it falls" in caplog.text
 
 
@@ -29,7 +29,7 @@ def test_a_rule_for_the_kind_takes_precedence_over_one_for_the_severity():
     policy.consider(alert("a", kind="likelihood_stagnation"))
     policy.consider(alert("b"))
     policy.consider(alert("c", severity="warning"))
-    assert [decision.action for decision in policy.due()] == ["checkpoint", "stop"]
+    assert [decision.action for decision in policy.take_due()] == ["checkpoint", "stop"]
 
 
 def test_an_alert_leads_to_one_decision_for_each_severity():
@@ -37,10 +37,10 @@ def test_an_alert_leads_to_one_decision_for_each_severity():
     policy = ActionPolicy({"warning": "checkpoint", "critical": "stop"}, dry_run=False)
     policy.consider(alert(severity="warning"))
     policy.consider(alert(severity="warning"))
-    assert [decision.action for decision in policy.due()] == ["checkpoint"]
-    assert policy.due() == []
+    assert [decision.action for decision in policy.take_due()] == ["checkpoint"]
+    assert policy.take_due() == []
     policy.consider(alert(severity="critical"))
-    assert [decision.action for decision in policy.due()] == ["stop"]
+    assert [decision.action for decision in policy.take_due()] == ["stop"]
 
 
 def test_an_unknown_action_is_refused():
@@ -75,14 +75,14 @@ def test_a_request_is_refused_unless_the_policy_names_it():
     policy = ActionPolicy({"critical": "stop"}, dry_run=False)
     assert "takes no request for 'stop'" in policy.consider_request(request())
     assert "takes no request for 'explode'" in policy.consider_request(request("explode"))
-    assert policy.due() == []
+    assert policy.take_due() == []
 
 
 def test_a_request_that_is_taken_becomes_a_decision_with_its_name(caplog):
     """Its key is the same on every rank, and its report names the request."""
     policy = ActionPolicy({}, dry_run=False, requests=["stop"])
     assert policy.consider_request(request()) is None
-    (decision,) = policy.due()
+    (decision,) = policy.take_due()
     report = decision.report("taken")
     assert (decision.key, report.request_id, report.alert_id) == ("request q1/stop", "q1", "a")
     assert "stop, requested by anna: critical likelihood_drift" in caplog.text
@@ -95,7 +95,7 @@ def test_a_requests_end_is_counted_on_the_trainers_own_clock(seconds_left, expec
     before = time.monotonic()
     assert policy.consider_request(msgspec.structs.replace(request(), seconds_left=seconds_left)) is None
     after = time.monotonic()
-    (decision,) = policy.due()
+    (decision,) = policy.take_due()
     assert before + expected <= decision.expires_at <= after + expected
     assert decision.has_expired(after + expected)
     assert not decision.has_expired(before + expected - 1.0)
@@ -106,7 +106,7 @@ def test_no_collector_makes_a_request_hold_longer_than_ten_minutes(seconds_left)
     """The end in a receipt counts for at most ten minutes, whatever the receipt states."""
     policy = ActionPolicy({}, dry_run=False, requests=["stop"])
     policy.consider_request(msgspec.structs.replace(request(), seconds_left=seconds_left))
-    (decision,) = policy.due()
+    (decision,) = policy.take_due()
     assert decision.has_expired(time.monotonic() + UNSTATED_SECONDS)
 
 
@@ -130,7 +130,7 @@ def test_a_decision_of_a_rule_does_not_expire():
     """Its alert fires until the collector states otherwise."""
     policy = ActionPolicy({"critical": "stop"}, dry_run=False)
     policy.consider(alert(severity="critical"))
-    (decision,) = policy.due()
+    (decision,) = policy.take_due()
     assert not decision.has_expired(math.inf)
 
 
@@ -138,15 +138,15 @@ def test_an_end_that_is_no_number_has_passed():
     """A request is carried out only while it certainly holds."""
     policy = ActionPolicy({}, dry_run=False, requests=["stop"])
     policy.consider_request(msgspec.structs.replace(request(), seconds_left=math.nan))
-    assert policy.due()[0].has_expired(0.0)
+    assert policy.take_due()[0].has_expired(0.0)
 
 
 def test_a_dry_run_only_foresees_a_request():
     """The report states that it was a dry run."""
     policy = ActionPolicy({}, requests=["stop"])
     assert policy.consider_request(request()) is None
-    assert policy.due() == []
-    assert [decision.action for decision in policy.foreseen()] == ["stop"]
+    assert policy.take_due() == []
+    assert [decision.action for decision in policy.take_foreseen()] == ["stop"]
 
 
 @pytest.mark.parametrize("requests", [["panic"], ["skip_update"], "stop"], ids=str)

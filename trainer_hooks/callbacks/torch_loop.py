@@ -246,7 +246,7 @@ class LoopWatch:
                 self._model_monitors.begin_step(self._step)
 
     def _decide(self, policy: ActionPolicy) -> list[ActionReport]:
-        settled_decisions = self._coordinator.due(policy.due(), self._step)
+        settled_decisions = self._coordinator.settle(policy.take_due(), self._step)
         if self._has_gone_back:  # the same alerts and the same step on every rank
             left = [each.decision.is_left_behind(self._step) for each in settled_decisions]
             settled_decisions = [
@@ -261,7 +261,7 @@ class LoopWatch:
             for settled in settled_decisions
             if settled.is_reported_here
         ]
-        foreseen = policy.foreseen()
+        foreseen = policy.take_foreseen()
         return reports + [decision.report("dry_run") for decision in foreseen if _rank() == 0]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from transformers import TrainerControl, TrainerState, TrainingArguments
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
-from trainer_hooks.callbacks.shared.hf_trainer.callback import StreamingCallback, calling_trainer
+from trainer_hooks.callbacks.shared.hf_trainer.callback import StreamingCallback, find_calling_trainer
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.trl.capture import RolloutCapture
 
@@ -51,7 +51,7 @@ class ReportingCallback(VitalsCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Connect and wrap the trainer's methods, unless another callback of this package does."""
-        trainer = calling_trainer(self)
+        trainer = find_calling_trainer(self)
         callbacks = [] if trainer is None else trainer.callback_handler.callbacks
         if not any(isinstance(callback, StreamingCallback) and callback is not self for callback in callbacks):
             super().on_train_begin(args, state, control, **kwargs)

@@ -64,7 +64,7 @@ class SettledDecision:
 class Coordinator(Protocol):
     """Decides after each step which decisions every rank carries out now."""
 
-    def due(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
+    def settle(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
         """Add new decisions of this rank, and return those of all open decisions that are settled after this step.
 
         Every rank calls this after every step.
@@ -81,7 +81,7 @@ class SingleProcessCoordinator:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
 
-    def due(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
+    def settle(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
         """Settle all decisions at once."""
         now = self._clock()
         return _without_lost_rollbacks(
@@ -99,7 +99,7 @@ class RefusingCoordinator:
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    def due(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
+    def settle(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
         """Refuse all decisions."""
         return [SettledDecision(decision, self._reason) for decision in decisions]
 
@@ -153,7 +153,7 @@ class StoreCoordinator:
             synchronize=synchronize_device,
         )
 
-    def due(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
+    def settle(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
         """Return what every rank does after this step, in the same order on all ranks."""
         settled = []
         for decision in decisions:

@@ -1,4 +1,4 @@
-"""Build the command line from the settings: one option a field, in sections, with its meaning and its default."""
+"""Builds the command line from the settings: one option a field, in sections, with its meaning and its default."""
 
 from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Iterable, Sequence

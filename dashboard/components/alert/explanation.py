@@ -24,10 +24,10 @@ def explanation(attribution: Attribution, evidence: Component, *, opened_step: i
     """
     by_id = {response["id"]: response for response in attribution["responses"]}
     parts = [
-        _column(_moved_card(attribution["moved"], opened_step), _actions(attribution), _missing(attribution)),
+        _column(_moved_card(attribution["moved"], opened_step), _action_card(attribution), _missing_card(attribution)),
         _column(_remedies(attribution), evidence, _tokens(attribution)),
-        _leading(attribution, by_id),
-        _resembling(attribution, by_id),
+        _leading_card(attribution, by_id),
+        _resembling_card(attribution, by_id),
     ]
     return [part for part in parts if part is not None]
 
@@ -76,7 +76,7 @@ def _moved_row(place: int, signal: Moved, first: int, span: int) -> Component:
     )
 
 
-def _actions(attribution: Attribution) -> Component | None:
+def _action_card(attribution: Attribution) -> Component | None:
     sampled = {action["action"]: action for action in attribution["sampled_actions"]}
     signals = {action["action"]: action for action in attribution["actions"]}
     if not sampled and not signals:
@@ -96,7 +96,7 @@ def _actions(attribution: Attribution) -> Component | None:
     return _card("Which actions", hint, table, *note, name="by-action")
 
 
-def _leading(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Component | None:
+def _leading_card(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Component | None:
     if not attribution["displaced"]:
         return None
     hint = {
@@ -109,7 +109,7 @@ def _leading(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Compon
     return _card("Which responses lead", hint, *strips, name="leading")
 
 
-def _resembling(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Component | None:
+def _resembling_card(attribution: Attribution, by_id: dict[str, ResponseItem]) -> Component | None:
     if not attribution["resembling"]:
         return None
     strips = [
@@ -157,7 +157,7 @@ def _remedies(attribution: Attribution) -> Component:
     return _card("What helps", hint, html.Ul(rows), name="remedies")
 
 
-def _missing(attribution: Attribution) -> Component | None:
+def _missing_card(attribution: Attribution) -> Component | None:
     if not attribution["not_observed"]:
         return None
     rows = [html.Li([html.B(gap["what"]), f": needs {gap['needs']}"]) for gap in attribution["not_observed"]]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from dashboard.collector_client.answers import meant_texts
+from dashboard.collector_client.answers import find_original_texts
 from dashboard.collector_client.http_requests import Query
 
-__all__ = ["STATES", "Controls", "asked_closed", "left_out", "sort_of", "wanted_runs"]
+__all__ = ["STATES", "Controls", "build_run_query", "left_out", "limit_closed_groups", "sort_of"]
 
 NAMES: Final = {"step": "last_step", "change": "reward_change", "lead": "leading_alert", "gpu_hours": "alert_gpu_hours"}
 STATES: Final = {"running": ["running"], "silent": ["stalled", "lost"], "ended": ["finished", "stopped"]}
@@ -37,12 +37,12 @@ def sort_of(request: Mapping[str, Any]) -> str:
     return ",".join(_sorts(request)[:MAX_SORTED]) or URGENCY
 
 
-def asked_closed(closed: Sequence[object]) -> list[str]:
+def limit_closed_groups(closed: Sequence[object]) -> list[str]:
     """Return the groups that were closed last, as many as the collector accepts in one request."""
     asked: list[str] = []
     size = 0
     for shown in reversed(closed):
-        meant = meant_texts(shown) if isinstance(shown, str) else []
+        meant = find_original_texts(shown) if isinstance(shown, str) else []
         names = [name for name in meant if len(name) <= MAX_LETTERS]
         size += sum(len(quote(name, errors="replace")) + len("&closed=") for name in names)
         if size > MAX_CLOSED_BYTES or len(asked) + len(names) > MAX_CLOSED:
@@ -51,7 +51,7 @@ def asked_closed(closed: Sequence[object]) -> list[str]:
     return asked
 
 
-def wanted_runs(request: Mapping[str, Any], controls: Controls) -> Query:
+def build_run_query(request: Mapping[str, Any], controls: Controls) -> Query:
     """Return the filters of the controls and of the column headings as parameters of the API."""
     wanted: Query = {}
     if words := (controls.text or "")[:MAX_LETTERS].split()[:MAX_WORDS]:

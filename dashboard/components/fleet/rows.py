@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from dashboard.collector_client.types.runs import RunItem, RunRow, shown_name
 
-__all__ = ["fleet_row", "grouped_row", "state_of", "thin"]
+__all__ = ["build_grouped_row", "fleet_row", "state_of", "thin"]
 
 SPARKLINE_POINTS: Final = 40
 FAILING: Final = frozenset({"decay", "acceleration", "collapsed"})  # phases that the head of a group names
@@ -54,7 +54,7 @@ def fleet_row(run: RunItem) -> Row:
     }
 
 
-def grouped_row(row: RunRow, by: str, closed: Collection[str] = ()) -> Row:
+def build_grouped_row(row: RunRow, by: str, closed: Collection[str] = ()) -> Row:
     """Return a row of a grouped table: a run, or the head of a group, which is open unless ``closed`` has its name.
 
     The key of a group is its name, empty for the runs without a value, because no name is empty.

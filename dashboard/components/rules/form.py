@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.collector_client.types.runs import RunItem
-from dashboard.components.rules.form_values import fields_of, shown_parts
+from dashboard.components.rules.form_values import choose_shown_parts, fields_of
 from dashboard.components.run_choice import run_choice
 from dashboard.ids import rules as rule_ids
 
@@ -39,7 +39,7 @@ def rule_form(offered: Sequence[RunItem]) -> Component:
         offered: The runs that the control offers before the reader types.
     """
     start = fields_of({})
-    shown = shown_parts(str(start["condition"]), str(start["operator"]))
+    shown = choose_shown_parts(str(start["condition"]), str(start["operator"]))
 
     def text(name: str, label: str, **options: object) -> Component:
         return _field(name, label, dcc.Input(id=rule_ids.field(name), value="", autoComplete="off", **options))

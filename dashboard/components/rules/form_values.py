@@ -6,7 +6,7 @@ from typing import Final
 
 from dashboard.collector_client.types.rules import RuleItem
 
-__all__ = ["FIELDS", "RUNS", "edited_rule", "fields_of", "problems_by_field", "rule_of", "shown_parts"]
+__all__ = ["FIELDS", "RUNS", "choose_shown_parts", "encode_edited_rule", "fields_of", "problems_by_field", "rule_of"]
 
 FIELDS: Final = (
     "name", "condition", "signal", "project", "run_id", "operator", "value", "measure", "before", "before_unit",
@@ -65,7 +65,7 @@ def fields_of(rule: Mapping[str, object]) -> dict[str, object]:
     return found
 
 
-def edited_rule(rule: RuleItem) -> dict[str, object]:
+def encode_edited_rule(rule: RuleItem) -> dict[str, object]:
     """Return the data about the edited rule that the page keeps."""
     return {"id": rule["id"], "version": rule["version"]}
 
@@ -95,7 +95,7 @@ def _field_of(problem: str) -> str | None:
     return next((field for begin, field in PLACES.items() if problem.startswith(begin)), None)
 
 
-def shown_parts(condition: str | None, operator: str | None) -> dict[str, bool]:
+def choose_shown_parts(condition: str | None, operator: str | None) -> dict[str, bool]:
     """Return which parts of the form a condition has."""
     wanted = OF_CONDITION.get(condition or "threshold", set())
     return {

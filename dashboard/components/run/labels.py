@@ -6,7 +6,7 @@ from dash.development.base_component import Component
 from dashboard.collector_client.types.runs import RunDetail
 from dashboard.ids import run as run_ids
 
-__all__ = ["held_labels", "notes_properties", "parse_tags", "run_labels"]
+__all__ = ["encode_labels", "notes_properties", "parse_tags", "run_labels"]
 
 
 def run_labels(run: RunDetail) -> Component:
@@ -14,7 +14,7 @@ def run_labels(run: RunDetail) -> Component:
     return html.Section(
         className="run-labels",
         children=[
-            dcc.Store(id=run_ids.LABEL_HELD, data=held_labels(run)),
+            dcc.Store(id=run_ids.LABEL_HELD, data=encode_labels(run)),
             html.P(id=run_ids.LABEL_NOTES_SHOWN, className="card run-notes", **notes_properties(run.get("notes"))),
             html.Details(
                 className="label-form",
@@ -32,7 +32,7 @@ def notes_properties(notes: str | None) -> dict[str, object]:
     return {"children": notes, "hidden": not notes}
 
 
-def held_labels(run: RunDetail) -> dict[str, object]:
+def encode_labels(run: RunDetail) -> dict[str, object]:
     """Return the labels of a run by the names of their fields in the API."""
     return {
         "title": run.get("title") or None,

@@ -13,7 +13,7 @@ __all__ = [
     "channel_fields",
     "delivery_fields",
     "fields_of_kind",
-    "moved_route",
+    "move_route_up",
     "problems_by_field",
     "route_fields",
     "with_channel",
@@ -126,7 +126,7 @@ def without_route(settings: NotificationSettings, number: int) -> Settings:
     return changed | {"routes": [route for place, route in enumerate(changed["routes"]) if place != number]}
 
 
-def moved_route(settings: NotificationSettings, number: int) -> Settings:
+def move_route_up(settings: NotificationSettings, number: int) -> Settings:
     """Return the settings with a route moved up by one place."""
     changed = _sendable(settings)
     routes = list(changed["routes"])

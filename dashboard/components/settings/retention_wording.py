@@ -5,7 +5,7 @@ from typing import Final
 
 from dashboard.collector_client.types.administration import RemovalItem
 
-__all__ = ["RETENTION", "asked_limits", "limit_in_words", "stated_removals"]
+__all__ = ["RETENTION", "describe_removals", "find_changed_limits", "limit_in_words"]
 
 RETENTION: Final = {  # what is removed, and the unit of the limit
     "record_steps": ("raw records of all but the newest steps of a run", "steps"),
@@ -40,7 +40,7 @@ def limit_in_words(name: str, value: float | None) -> str:
     return f"{number} {RETENTION.get(name, ('', ''))[1]}"
 
 
-def asked_limits(drawn: Mapping[str, float | None], given: Mapping[str, object]) -> dict[str, float | None]:
+def find_changed_limits(drawn: Mapping[str, float | None], given: Mapping[str, object]) -> dict[str, float | None]:
     """Return the limits that a form changes; an empty field restores the default, which keeps data for ever.
 
     Args:
@@ -52,7 +52,7 @@ def asked_limits(drawn: Mapping[str, float | None], given: Mapping[str, object])
     return {name: value for name, value in wanted.items() if name in drawn and value != drawn[name]}
 
 
-def stated_removals(
+def describe_removals(
     asked: Mapping[str, float | None], seen: Mapping[str, float | None], removals: Sequence[RemovalItem]
 ) -> str:
     """Return the question that is asked before limits are saved."""

@@ -24,11 +24,11 @@ from dashboard.ids.settings import projects as project_ids
 __all__ = [
     "audit_table",
     "channel_table",
+    "describe_route",
     "key_table",
     "project_table",
     "retention_table",
     "route_table",
-    "stated_route",
     "version_table",
 ]
 
@@ -97,7 +97,7 @@ def route_table(routes: Sequence[Route], *, match: str, is_editable: bool) -> Co
         (
             f"{number + 1}.",
             ", ".join(route["channels"]),
-            stated_route(route),
+            describe_route(route),
             html.Div(_route_buttons(number), className="rule-buttons") if is_editable else NONE,
         )
         for number, route in enumerate(routes)
@@ -106,7 +106,7 @@ def route_table(routes: Sequence[Route], *, match: str, is_editable: bool) -> Co
     return _table((f"route ({rule})", "to", "which alerts", ""), rows, empty="")
 
 
-def stated_route(route: Route) -> str:
+def describe_route(route: Route) -> str:
     """Return in words which alerts a route is for."""
     days = f" on {', '.join(route['days'])}" if route["days"] else ""
     hours = f" at {route['hours']} ({route['time_zone']})" if route["hours"] else ""

@@ -14,7 +14,7 @@ from dashboard.components.choices import choosable
 from dashboard.components.compare.controls import controls
 from dashboard.components.compare.tables import config_differences, legend, outcomes
 from dashboard.components.page_frame import waiting
-from dashboard.components.small_elements import remembering, save_buttons
+from dashboard.components.small_elements import address_writer, save_buttons
 from dashboard.ids import compare as compare_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.pages import run_choice
@@ -156,7 +156,7 @@ def register(app: Dash, api_url: str) -> None:
     )
     example.register(app, api_url)
     run_choice.register(app, api_url, compare_ids.RUNS)
-    app.clientside_callback(remembering(USUAL), Output(compare_ids.BODY, "title"), *chosen)
+    app.clientside_callback(address_writer(USUAL), Output(compare_ids.BODY, "title"), *chosen)
 
 
 def _chart(signal: str, figure: dict[str, object]) -> Component:

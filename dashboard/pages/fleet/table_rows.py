@@ -10,8 +10,8 @@ from dash import ClientsideFunction, Dash, Input, Output, State, no_update, set_
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.collector_client.http_requests import Query
-from dashboard.components.fleet.grid_request import Controls, asked_closed, left_out, sort_of, wanted_runs
-from dashboard.components.fleet.rows import fleet_row, grouped_row
+from dashboard.components.fleet.grid_request import Controls, build_run_query, left_out, limit_closed_groups, sort_of
+from dashboard.components.fleet.rows import build_grouped_row, fleet_row
 from dashboard.components.fleet.table import COLUMNS
 from dashboard.components.page_frame import waiting
 from dashboard.components.values import csv_cell
@@ -36,7 +36,7 @@ def register(app: Dash, api_url: str) -> None:
         if not request:
             return (no_update,) * 6
         controls = Controls(*values)
-        wanted = wanted_runs(request, controls)
+        wanted = build_run_query(request, controls)
         try:
             async with ApiClient(api_url) as api:
                 rows, count, matches = await _rows(api, request, wanted, controls.group, closed or ())
@@ -101,18 +101,18 @@ async def _rows(
     if not group_by:
         runs, total = await api.runs.part(wanted, sort=sort, offset=first, limit=end - first)
         return [fleet_row(run) for run in runs], total, total
-    closed = asked_closed(closed)
+    closed = limit_closed_groups(closed)
     rows, count, total = await api.runs.rows(
         wanted, sort=sort, group_by=group_by, closed=closed, offset=first, limit=end - first
     )
-    return [grouped_row(row, group_by, closed) for row in rows], count, total
+    return [build_grouped_row(row, group_by, closed) for row in rows], count, total
 
 
 async def _csv(api: ApiClient, asked: Mapping[str, Any], controls: Controls) -> str:
     """Return the shown columns of all matching runs, in the order of the table."""
     names = {str(column["field"]): str(column["headerName"]) for column in COLUMNS}
     columns = [name for name in asked["columns"] if name in names]
-    wanted, sort = wanted_runs(asked, controls), sort_of(asked)
+    wanted, sort = build_run_query(asked, controls), sort_of(asked)
     text = io.StringIO()
     lines = csv.writer(text)
     lines.writerow([names[name] for name in columns])

@@ -6,14 +6,21 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
-from dashboard.components.rules.form_values import FIELDS, RUNS, edited_rule, problems_by_field, rule_of, shown_parts
+from dashboard.components.rules.form_values import (
+    FIELDS,
+    RUNS,
+    choose_shown_parts,
+    encode_edited_rule,
+    problems_by_field,
+    rule_of,
+)
 from dashboard.components.rules.tables import dry_run_table, rule_table
 from dashboard.ids import rules as rule_ids
 from dashboard.pages import run_choice
 
 __all__ = ["register"]
 
-PARTS = tuple(shown_parts(None, None))
+PARTS = tuple(choose_shown_parts(None, None))
 DRY_RUN_SECONDS = 60.0
 
 
@@ -22,7 +29,7 @@ def register(app: Dash, api_url: str) -> None:
     run_choice.register(app, api_url, rule_ids.TRIED_RUN, *map(rule_ids.field, RUNS))
 
     def show_parts(condition: str, operator: str) -> list[bool]:
-        shown = shown_parts(condition, operator)
+        shown = choose_shown_parts(condition, operator)
         return [not shown[name] for name in PARTS]
 
     async def try_rule(clicks: int | None, run_id: str | None, *values: object) -> tuple[object, ...]:
@@ -46,7 +53,7 @@ def register(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 if isinstance(edited, dict):
                     saved = await api.rules.save(str(edited.get("id")), rule, version=edited.get("version"))
-                    kept: object = edited_rule(saved)
+                    kept: object = encode_edited_rule(saved)
                 else:
                     saved, kept = await api.rules.save(None, rule), no_update
                 return f"Saved: {saved['stated']}", rule_table(await api.rules.all()), kept, *[""] * len(FIELDS)

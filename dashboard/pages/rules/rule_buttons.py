@@ -8,7 +8,7 @@ from dash import ALL, Dash, Input, Output, ctx, no_update
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.components.choices import choosable
-from dashboard.components.rules.form_values import FIELDS, RUNS, edited_rule, fields_of
+from dashboard.components.rules.form_values import FIELDS, RUNS, encode_edited_rule, fields_of
 from dashboard.components.rules.tables import rule_table
 from dashboard.components.run_choice import run_options
 from dashboard.ids import rules as rule_ids
@@ -50,7 +50,7 @@ def register(app: Dash, api_url: str) -> None:
         except ApiError as error:
             return no_update, no_update, f"Not read. {error}", *[no_update] * (PARTS - 3)
         title = f"Change the rule {found['rule']['name']}"
-        return edited_rule(found), title, "", *offered, *_form(fields), *[""] * len(FIELDS)
+        return encode_edited_rule(found), title, "", *offered, *_form(fields), *[""] * len(FIELDS)
 
     state = Output(rule_ids.STATE, "children", allow_duplicate=True)
     rules = Output(rule_ids.LIST, "children", allow_duplicate=True)

@@ -8,7 +8,7 @@ from dash import Dash, Input, Output, State, no_update, set_props
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
-from dashboard.components.run.labels import held_labels, notes_properties, parse_tags
+from dashboard.components.run.labels import encode_labels, notes_properties, parse_tags
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 
@@ -42,7 +42,7 @@ def register(app: Dash, api_url: str) -> None:
             return "Nothing was changed.", no_update
         try:
             async with ApiClient(api_url) as api:
-                now = held_labels(await api.runs.get(live["run"]))
+                now = encode_labels(await api.runs.get(live["run"]))
                 taken = [name for name, value in changed.items() if now[name] not in (held[name], value)]
                 if taken:
                     return _conflict_message(taken, now), {**held, **{name: now[name] for name in taken}}

@@ -1,8 +1,6 @@
 """The run page, at ``/runs/<id>``: header, alerts and actions, and the figure, which grows with the run."""
 
-import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -11,24 +9,10 @@ from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError, NotFoundError
-from dashboard.collector_client.types.alerts import ActionItem, AlertItem, JudgementItem, WarrantyItem
-from dashboard.collector_client.types.rules import RunRuleItem
-from dashboard.collector_client.types.runs import (
-    ExpectedRangeItem,
-    ForecastItem,
-    MarkItem,
-    PhaseItem,
-    RunDetail,
-    SeriesItem,
-    shown_name,
-)
-from dashboard.components.alert.judgement import budget_lines, judgement_list
-from dashboard.components.alert.listing import alert_list
-from dashboard.components.alert.trainer_actions import action_list
+from dashboard.collector_client.types.runs import ExpectedRangeItem
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message, waiting
-from dashboard.components.rules.states import rule_states
-from dashboard.components.run.header import SEEN_SHARE, gone_header, run_header
+from dashboard.components.run.header import gone_header
 from dashboard.components.run.labels import notes_properties, run_labels
 from dashboard.components.run.workspace import (
     left_out_text,
@@ -40,85 +24,23 @@ from dashboard.components.run.workspace import (
 )
 from dashboard.components.small_elements import save_buttons
 from dashboard.figures.curves.panel_view import PanelView
-from dashboard.figures.curves.running_sums import running_sum
-from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
-from dashboard.figures.run import rows_of, run_figure
-from dashboard.figures.signal import merge
 from dashboard.ids import alert as alert_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 from dashboard.ids import workspace as workspace_ids
-from dashboard.pages.run.zoomed_series import read_zoomed
+from dashboard.pages.run.page_data import read_run
 
-__all__ = ["read_run", "register", "run_page"]
+__all__ = ["register", "run_page"]
 
-WHOLE: Final = PanelView()
 HINT: Final = (
     "Drag to zoom the steps, double-click to see all. Click a step to reach its responses. Smoothing is set below."
 )
-MAX_POINTS: Final = 1500  # about one point per pixel; more points draw slower and look the same
-ENDED: Final = frozenset({"finished", "stopped", "lost"})
 WHOLE_HEIGHT: Final = {"height": "100%"}  # of the element around it
 GRAPH_CONFIG: Final = {
     "displayModeBar": False,
     "doubleClick": "autosize",  # codespell:ignore
     "responsive": True,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _RunPageData:
-    """All data of a run that the page shows."""
-
-    run: RunDetail
-    series: dict[str, SeriesItem]
-    expected: dict[str, ExpectedRangeItem]
-    phases: list[PhaseItem]
-    alerts: list[AlertItem]
-    actions: list[ActionItem]
-    forecast: ForecastItem | None
-    marks: list[MarkItem]
-    rules: list[RunRuleItem]
-    judgements: dict[str, JudgementItem]
-    warranty: WarrantyItem | None
-    view: PanelView
-
-    def header(self) -> list[Component]:
-        return run_header(self.run, self.phases, self.series, self.forecast)
-
-    def aside(self) -> list[Component]:
-        return [
-            *alert_list(self.alerts),
-            *(judgement_list(self.alerts, self.judgements) if self.run["status"] in ENDED else []),
-            *rule_states(self.rules),
-            *action_list(self.run["id"], self.actions),
-            *budget_lines(self.warranty),
-        ]
-
-    def figure(self) -> dict[str, object]:
-        return run_figure(
-            series=self.series,
-            phases=self.phases,
-            alerts=self.alerts,
-            marks=self.marks,
-            expected=self.expected,
-            smoothing=self.view.smoothing,
-        )
-
-    def style(self) -> dict[str, int]:
-        return {"height": rows_of(PANELS, self.series, self.marks)[1]}
-
-    def live(self) -> dict[str, object]:
-        """Return the data with which the browser appends steps; it asks again when the points have doubled."""
-        return {
-            "page": "run",
-            "title": shown_name(self.run),
-            "run": self.run["id"],
-            "attempt": self.run["attempt"],
-            "max_points": MAX_POINTS * (1 if self.view.zoom is None else 3),
-            "signals": len(self.run.get("signals") or []),
-            "missing": [signal for signal in signals_of(PANELS) if signal not in self.series],
-        }
 
 
 async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
@@ -256,45 +178,6 @@ def _explain_expected(expected: Mapping[str, ExpectedRangeItem]) -> str:
         return "Expected range of healthy runs: not observed - rlvitals calibrate learns it from 5 or more runs."
     runs = min(item["runs"] for item in expected.values())
     return f"Shaded: the range of 90 % of the values of {runs} or more healthy runs."
-
-
-async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view: PanelView = WHOLE) -> _RunPageData:
-    """Read the data that the page shows.
-
-    Args:
-        api_url: The address of the collector's HTTP API.
-        run_id: The run.
-        points: The largest number of points of a line; the zoomed interval has twice as many in addition.
-        view: Smoothing and zoom of the vital signs.
-    """
-    plain = [signal for signal in signals_of(PANELS) if signal != SUMMED_SIGNAL]
-    async with ApiClient(api_url) as api:
-        drawn, happened, judged = await asyncio.gather(
-            asyncio.gather(
-                api.runs.get(run_id),
-                read_zoomed(api, run_id, plain, view, points),
-                api.runs.series(run_id, [SUMMED_SIGNAL, SEEN_SHARE]),
-                api.runs.expected_ranges(run_id, plain),
-            ),
-            asyncio.gather(
-                api.runs.phases(run_id),
-                api.alerts.all(run_id),
-                api.runs.actions(run_id),
-                api.runs.forecast(run_id),
-                api.runs.marks(run_id),
-                api.rules.of_run(run_id),
-            ),
-            asyncio.gather(api.runs.judgements(run_id), api.runs.warranty(run_id)),
-        )
-    run, series, summed, expected = drawn
-    more = {name: held if name == SEEN_SHARE else _sum_points(held, points, view) for name, held in summed.items()}
-    return _RunPageData(run, series | more, expected, *happened, *judged, view)
-
-
-def _sum_points(series: SeriesItem, points: int, view: PanelView) -> SeriesItem:
-    """Return the running sum of a signal, with more points in the zoomed interval."""
-    whole, steps = running_sum(series, max_points=points), view.steps_in(series)
-    return whole if steps is None else merge(whole, running_sum(series, max_points=2 * points, within=steps))
 
 
 def view_of(query: Mapping[str, str]) -> dict[str, object]:

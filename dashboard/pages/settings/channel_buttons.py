@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
-from dashboard.components.settings.channel_form_values import moved_route, without_channel, without_route
+from dashboard.components.settings.channel_form_values import move_route_up, without_channel, without_route
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.pages.settings.saved_channels import SHOWN, Change, again, save_change
 
@@ -32,7 +32,7 @@ def register(app: Dash, api_url: str) -> None:
         changes: dict[tuple[str, str], Change] = {
             ("channel-button", "remove"): lambda settings: without_channel(settings, str(chosen.get("channel"))),
             ("route-button", "remove"): lambda settings: without_route(settings, number),
-            ("route-button", "up"): lambda settings: moved_route(settings, number),
+            ("route-button", "up"): lambda settings: move_route_up(settings, number),
         }
         change = changes.get((str(chosen.get("type")), str(chosen.get("action"))))
         if change is None:  # the button Edit changes no settings

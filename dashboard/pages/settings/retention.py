@@ -7,7 +7,7 @@ from dash import Dash, Input, Output, State, no_update
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.components.settings.retention_form import LIMIT_FIELDS, retention_shown
-from dashboard.components.settings.retention_wording import asked_limits, stated_removals
+from dashboard.components.settings.retention_wording import describe_removals, find_changed_limits
 from dashboard.ids.settings import forms as form_ids
 from dashboard.ids.settings import retention as retention_ids
 from dashboard.pages.settings.saved_channels import again
@@ -27,7 +27,7 @@ def register(app: Dash, api_url: str) -> None:
     async def ask(clicks: int | None, drawn: object, *values: object) -> tuple[object, ...]:
         if not clicks or not _are_limits(drawn):  # the button was drawn and not clicked
             return (no_update,) * 5
-        asked = asked_limits(drawn, dict(zip(LIMIT_FIELDS, values, strict=True)))
+        asked = find_changed_limits(drawn, dict(zip(LIMIT_FIELDS, values, strict=True)))
         if not asked:
             return False, "", None, "Nothing was changed.", no_update
         seen = {name: drawn[name] for name in asked}
@@ -36,7 +36,7 @@ def register(app: Dash, api_url: str) -> None:
                 limits = await api.retention.limits()
                 if any(limit["value"] != seen.get(limit["name"], limit["value"]) for limit in limits):
                     return False, "", None, CHANGED, retention_shown(limits, may_save=True)
-                question = stated_removals(asked, seen, await api.retention.preview(asked))
+                question = describe_removals(asked, seen, await api.retention.preview(asked))
         except ApiError as error:
             return False, "", None, f"Not saved. {error}", no_update
         return True, question, {"limits": asked, "seen": seen}, "", no_update

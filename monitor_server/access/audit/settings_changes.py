@@ -15,7 +15,7 @@ from monitor_server.store.address import shown_url
 from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["record_settings", "shown_settings"]
+__all__ = ["describe_settings", "record_settings"]
 
 CONFIGURATION: Final = Caller(name="configuration", scope=Scope.ADMIN)
 LONGEST_VALUE: Final = 200
@@ -31,7 +31,7 @@ def record_settings(store: Store, settings: Settings, *, now: float) -> list[str
     Raises:
         Unavailable: If the store does not answer.
     """
-    shown, defaults = shown_settings(settings), shown_settings(Settings.model_construct())
+    shown, defaults = describe_settings(settings), describe_settings(Settings.model_construct())
     with store.write() as repositories:
         repositories.recorded_settings.lock()
         last = repositories.recorded_settings.read(settings.role)
@@ -45,7 +45,7 @@ def record_settings(store: Store, settings: Settings, *, now: float) -> list[str
     return changed
 
 
-def shown_settings(settings: Settings) -> dict[str, str]:
+def describe_settings(settings: Settings) -> dict[str, str]:
     """Return the value of each setting in a form that an administrator may see."""
     values = {name: str(getattr(settings, name)) for name in Settings.model_fields}
     values["database_url"] = shown_url(settings.database_url)

@@ -10,8 +10,8 @@ from monitor_server.api.dependencies import Asking, DryRunReading, Reading, Serv
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
-from monitor_server.retention.limits import FIXED, Limit, listed_limits, refuse_fixed, save_limits
-from monitor_server.retention.preview import previewed_removals
+from monitor_server.retention.limits import FIXED, Limit, list_limits, refuse_fixed, save_limits
+from monitor_server.retention.preview import preview_removals
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["router"]
@@ -96,7 +96,7 @@ def preview(body: PreviewBody, collector: Serving, reading: DryRunReading) -> It
     """
     wanted = body.limits.model_dump(exclude_unset=True)
     refuse_fixed(collector.settings, wanted)
-    found = previewed_removals(reading, collector.settings, wanted, now=collector.clock())
+    found = preview_removals(reading, collector.settings, wanted, now=collector.clock())
     return ItemList(items=[RemovalItem.model_validate(each, from_attributes=True) for each in found], next=None)
 
 
@@ -117,7 +117,7 @@ async def save(body: RetentionBody, collector: Serving, asking: Asking) -> ItemL
 
 
 def _items(settings: Any, repositories: Repositories) -> ItemList[LimitItem]:  # noqa: ANN401 - of the collector
-    return ItemList(items=[_item(limit) for limit in listed_limits(repositories, settings)], next=None)
+    return ItemList(items=[_item(limit) for limit in list_limits(repositories, settings)], next=None)
 
 
 def _item(limit: Limit) -> LimitItem:

@@ -16,12 +16,12 @@ from monitor_server.errors import InvalidField, UnknownRule, UnknownRun
 from monitor_server.rules.administration.changes import Author
 from monitor_server.rules.administration.rule_file import MAX_FILE_RULES, FileSet
 from monitor_server.rules.administration.rule_sets import AppliedRules, apply_rules
-from monitor_server.rules.administration.single_rules import create_rule, delete_rule, placed_rule, replace_rule
+from monitor_server.rules.administration.single_rules import create_rule, delete_rule, place_rule, replace_rule
 from monitor_server.rules.definition import Rule, WordedRule
 from monitor_server.rules.dry_run import LAST_STEP, MAX_DRY_RUN_STEPS, dry_run
 from monitor_server.rules.evaluation import decode_states
 from monitor_server.rules.findings import describe_rule
-from monitor_server.rules.known_rules import EnabledRule, KnownRules, stated_rule
+from monitor_server.rules.known_rules import EnabledRule, KnownRules, restore_rule
 from monitor_server.rules.state_machine import MachineState
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import StoredRule
@@ -127,7 +127,7 @@ def try_rule(body: DryRunBody, reading: DryRunReading, asking: Asking) -> DryRun
         raise UnknownRun.by_id(body.run_id)
     # The rule is tried as a rule of this run, whatever project and run it contains.
     stated = body.rule.model_copy(update={"project": project, "run_id": body.run_id})
-    placed = placed_rule(reading, stated, asking)
+    placed = place_rule(reading, stated, asking)
     result = dry_run(
         reading,
         body.run_id,
@@ -196,7 +196,7 @@ def _known_rules(collector: Collector, reading: Repositories) -> KnownRules:
 def _item(stored: StoredRule) -> RuleItem:
     rule: Rule | None = None
     try:
-        rule = stated_rule(stored)
+        rule = restore_rule(stored)
         stated = describe_rule(rule)
     except InvalidField as error:
         stated = f"this version cannot read it: {error}"

@@ -10,7 +10,7 @@ from pydantic import Field
 from monitor_server.api.dependencies import Reading, Serving
 from monitor_server.api.schemas import Schema
 from monitor_server.durations import DAY_SECONDS
-from monitor_server.retention.limits import listed_limits
+from monitor_server.retention.limits import list_limits
 from monitor_server.store.repositories.api_keys import StoredKey
 
 __all__ = ["router"]
@@ -89,7 +89,7 @@ def status(collector: Serving, reading: Reading) -> CollectorStatus:
         failing_channels=sorted(collector.failing_channels(reading)),
         keys=KeyStatus(valid=len(keys), expiring=[key.name for key in keys if _expires_soon(key, now)]),
         retention=RetentionStatus.model_validate(
-            {limit.name: limit.value for limit in listed_limits(reading, collector.settings)}
+            {limit.name: limit.value for limit in list_limits(reading, collector.settings)}
         ),
         sdk_versions=collector.exposition.sdk_versions.counts(),
     )

@@ -8,10 +8,9 @@ from pydantic import Field, JsonValue
 
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.api.schemas.base import Schema
-from monitor_server.detection.protocol import Phase, Severity
+from monitor_server.detection.protocol import MOST_SEVERE_FIRST, Phase, Severity
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.recent_steps import SPARKLINE_SIGNAL, read_recent
-from monitor_server.store.repositories.run_order import SEVERITIES
 from trainer_hooks.wire import Capability
 
 __all__ = [
@@ -204,7 +203,7 @@ def run_detail(row: Mapping[str, Any], signals: Sequence[str], *, max_signals: i
 
 def group_item(row: Mapping[str, Any]) -> RunGroupItem:
     """Make a group's item from its row in ``RunGroups``."""
-    return RunGroupItem.model_validate({**row, "alerts": {name: row[name] for name in SEVERITIES}})
+    return RunGroupItem.model_validate({**row, "alerts": {name: row[name] for name in MOST_SEVERE_FIRST}})
 
 
 def row_item(group: Mapping[str, Any] | None, run: Mapping[str, Any] | None) -> RunRow:
@@ -220,7 +219,7 @@ def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "phase": shown_phase(row["status"], row["phase"], is_quarantined=row["quarantined_at"] is not None),
         "attempt": row["ordinal"],
         "alerts": len(firing),
-        "alert_counts": {name: sum(alert["severity"] == name for alert in firing) for name in SEVERITIES},
+        "alert_counts": {name: sum(alert["severity"] == name for alert in firing) for name in MOST_SEVERE_FIRST},
         "leading_alert": firing[0] if firing else None,
         "alert_gpu_hours": max(0.0, row["last_seen"] - first) / 3600 * row["world_size"] if firing else None,
         "owner": row["tagged_owner"],

@@ -8,7 +8,7 @@ import typer
 
 from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, download, path_part
 from monitor_server.commands.errors import CommandError
-from monitor_server.commands.patience import patiently
+from monitor_server.commands.repeated_requests import repeat_while_busy
 from monitor_server.commands.terminal import printable, say
 
 __all__ = ["run"]
@@ -35,7 +35,7 @@ def run(
     query = {"format": FORMATS[output.suffix]} | ({} if project is None else {"project": project})
     path = "/export" if run_id is None else f"/runs/{path_part(run_id)}/export"
     address = f"{path}?{urlencode(query, errors='surrogateescape')}"
-    size = patiently(lambda: download(url, address, output))  # a collector writes a few exports at once
+    size = repeat_while_busy(lambda: download(url, address, output))  # a collector writes a few exports at once
     if output.is_file():  # else it is a device or a pipe
         say(f"{printable(output)}: {size:,} bytes; `rlvitals check {printable(output)}` reads it")
     return 0

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, download, path_part
-from monitor_server.commands.patience import patiently
+from monitor_server.commands.repeated_requests import repeat_while_busy
 from monitor_server.commands.terminal import printable, say
 
 __all__ = ["run"]
@@ -27,7 +27,7 @@ def run(
     identifier = path_part(alert_id)
     file = output or Path(f"incident-{identifier}.html")
     address = f"/alerts/{identifier}/incident?texts={str(texts).lower()}"
-    size = patiently(lambda: download(url, address, file))  # a collector makes a few reports at once
+    size = repeat_while_busy(lambda: download(url, address, file))  # a collector makes a few reports at once
     if file.is_file():  # otherwise it is a device or a pipe, possibly the one for this line
         say(f"{printable(file)}: {size:,} bytes; any browser opens it")
     return 0

@@ -166,7 +166,7 @@ def calibrate(
             the runs of all batch classes together, and is written even if there are too few runs for it yet.
         gpu_hours_per_page: The same number in GPU-hours, if the user stated it so.
     """
-    if refused := _refused(scores):
+    if refused := _name_refused_runs(scores):
         return Report(calibration=None, lines=refused)
     profiles: dict[str, Profile] = {}
     lines: list[str] = []
@@ -175,7 +175,7 @@ def calibrate(
         lines.append(f"{name}: {len(kept)} healthy runs")
         if not kept:
             continue
-        lines += _loudest(kept)
+        lines += _name_loudest_runs(kept)
         warned = _factor([score.warn for score in kept.values()], warn, "warned", lines)
         paged = _factor([score.page for score in kept.values()], page, "paged", lines)
         if warned is not None or paged is not None:
@@ -192,12 +192,12 @@ def calibrate(
         ranges = Calibration(expected=expected)  # findings continue to name the built-in thresholds
         return Report(calibration=ranges if expected else None, lines=lines)
     calibration = Calibration(id="own", profiles=profiles, warranty=warranty, expected=expected)
-    learnt = _learnt(calibration)
+    learnt = _encode_computed(calibration)
     digest = hashlib.sha256(json.dumps(learnt if warranty else learnt["profiles"]).encode()).hexdigest()[:8]
     return Report(calibration=replace(calibration, id=f"own-{digest}"), lines=lines)
 
 
-def _refused(scores: Mapping[str, RunScore]) -> list[str]:
+def _name_refused_runs(scores: Mapping[str, RunScore]) -> list[str]:
     """Name the runs with an alarm without a degree, each with the step and the values; empty without such a run."""
     found = [(run, score.fact) for run, score in scores.items() if score.fact is not None]
     if not found:
@@ -280,7 +280,7 @@ def _factor(scores: Sequence[float], share: float, what: str, lines: list[str]) 
     return factor
 
 
-def _loudest(kept: Mapping[str, RunScore]) -> list[str]:
+def _name_loudest_runs(kept: Mapping[str, RunScore]) -> list[str]:
     """Name the runs with alarms, because one unhealthy run raises the threshold for all."""
     alarmed = sorted(((score.warn, run) for run, score in kept.items() if score.warn > 0.0), reverse=True)[:NAMED_RUNS]
     return [
@@ -291,13 +291,13 @@ def _loudest(kept: Mapping[str, RunScore]) -> list[str]:
 
 def _content(calibration: Calibration) -> dict[str, Any]:
     content = {"id": calibration.id, "detectors": DETECTOR_VERSION, "profiles": {}}
-    content |= _learnt(calibration)
+    content |= _encode_computed(calibration)
     if calibration.expected:
         content["expected"] = {signal: asdict(held) for signal, held in calibration.expected.items()}
     return content
 
 
-def _learnt(calibration: Calibration) -> dict[str, Any]:
+def _encode_computed(calibration: Calibration) -> dict[str, Any]:
     """Return the computed values as JSON values; without a warranty, only the profiles, as in earlier versions."""
     learnt: dict[str, Any] = {"profiles": {name: asdict(profile) for name, profile in calibration.profiles.items()}}
     return learnt if calibration.warranty is None else learnt | {"warranty": asdict(calibration.warranty)}

@@ -14,7 +14,7 @@ import typer
 from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, CollectorUrl, fetch, fetch_json, fetch_list
 from monitor_server.commands.errors import CommandError, RequestRefusedError
 from monitor_server.commands.logs.paths import log_path
-from monitor_server.commands.patience import patiently
+from monitor_server.commands.repeated_requests import repeat_while_busy
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog
@@ -120,7 +120,9 @@ def _send(batch: wire.Batch, log: RecordedLog, url: str) -> bytes:
     """Send a batch, and return the answer."""
     body, headers = wire.encode(batch), {"Content-Type": wire.MSGPACK}
     try:
-        return patiently(lambda: fetch("POST", url, "/ingest", body=body, headers=headers, timeout=ANSWER_SECONDS))
+        return repeat_while_busy(
+            lambda: fetch("POST", url, "/ingest", body=body, headers=headers, timeout=ANSWER_SECONDS)
+        )
     except RequestRefusedError as refusal:
         if refusal.status not in REFUSES_THIS:
             raise
@@ -174,29 +176,29 @@ def _say_losses(receipt: wire.Receipt, left_out: int) -> int:
 
 def _acknowledge(url: str, run_id: str, kinds: Sequence[str]) -> None:
     """Acknowledge alerts of a run as somebody did when it was recorded."""
-    alerts = patiently(lambda: fetch_list(url, f"/runs/{run_id}/alerts", {"limit": "1000"}))
+    alerts = repeat_while_busy(lambda: fetch_list(url, f"/runs/{run_id}/alerts", {"limit": "1000"}))
     for kind in kinds:
         newest = next((alert for alert in alerts if alert["kind"] == kind), None)
         if newest is not None:
             path, body = f"/alerts/{newest['id']}/ack", {"by": "rlvitals replay", "note": ""}
-            patiently(functools.partial(fetch_json, "POST", url, path, json=body))
+            repeat_while_busy(functools.partial(fetch_json, "POST", url, path, json=body))
 
 
 def _wait_for_detection(url: str, run_id: str, step: int, *, attempt: int) -> None:
     """Wait until the detectors have processed a step of an attempt, counted from 1, as long as they make progress."""
     newest, since, path = None, time.monotonic(), f"/runs/{run_id}/steps"
     while time.monotonic() - since < DETECTION_SECONDS:
-        for found in patiently(lambda: fetch_list(url, path, {"from_step": str(step), "limit": "1"})):
+        for found in repeat_while_busy(lambda: fetch_list(url, path, {"from_step": str(step), "limit": "1"})):
             if (found["step"], found["attempt"]) == (step, attempt):
                 return
-        before, newest = newest, patiently(lambda: fetch_json("GET", url, f"/runs/{run_id}"))["last_step"]
+        before, newest = newest, repeat_while_busy(lambda: fetch_json("GET", url, f"/runs/{run_id}"))["last_step"]
         if newest != before:
             since = time.monotonic()
         time.sleep(POLL_SECONDS)
 
 
 def _print_alerts(url: str, run_id: str) -> None:
-    alerts = patiently(lambda: fetch_list(url, f"/runs/{run_id}/alerts"))
+    alerts = repeat_while_busy(lambda: fetch_list(url, f"/runs/{run_id}/alerts"))
     for alert in sorted(alerts, key=lambda alert: alert["severity_step"]):
         say(f"  step {alert['severity_step']:>5}  {alert['severity']:<8}  {printable(alert['summary'])}")
     if not alerts:

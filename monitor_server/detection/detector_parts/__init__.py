@@ -1,1 +1,1 @@
-"""Parts that several detectors share: departures by mechanism, surges, excess loss, records, warm-up."""
+"""Parts that several detectors share: departures by mechanism, surges, excess loss, largest sizes, warm-up."""

@@ -1,4 +1,4 @@
-"""Records: the largest size of each of several signals in a run, and the signals that exceed it now."""
+"""Largest sizes: the largest |x| of each of several signals so far (its record), and the signals that exceed it now."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class LargestSizes(Stateful):
     >>> records = LargestSizes({"grad/norm": 2.0}, least=4)
     >>> for norm in (1.0, -2.0, 1.5, 0.5):
     ...     records.update({"grad/norm": norm})
-    >>> records.exceeding({"grad/norm": 3.9}), records.exceeding({"grad/norm": 4.1})
+    >>> records.find_exceeding({"grad/norm": 3.9}), records.find_exceeding({"grad/norm": 4.1})
     ([], ['grad/norm'])
     """
 
@@ -37,7 +37,7 @@ class LargestSizes(Stateful):
         get = signals.get
         self.rows.append([get(name) for name in self._factors])
 
-    def exceeding(self, finite: Mapping[str, float]) -> list[str]:
+    def find_exceeding(self, finite: Mapping[str, float]) -> list[str]:
         """Return the signals of a row that exceed their record by their factor; adds nothing."""
         found = []
         newest = self.rows[-1] if self.rows else []

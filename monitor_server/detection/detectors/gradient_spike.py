@@ -48,7 +48,7 @@ class GradientSpike(StreamDetector):
         norm = observation.finite.get(NORM)
         if norm is None or norm <= 0.0:  # a norm of 0 comes from groups without variance
             return ()
-        passed = self.records.exceeding(observation.finite) if norm > self.LARGE else []
+        passed = self.records.find_exceeding(observation.finite) if norm > self.LARGE else []
         if NORM in passed:
             is_unscaled = ADVANTAGE in passed
             if self.opened is None and (self.rows < self.NEAR or is_unscaled):

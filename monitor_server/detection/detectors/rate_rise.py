@@ -69,7 +69,7 @@ class RateRise(StreamDetector):
             self.records.update(observation.signals)
             return ()
         self.rows += 1
-        for name in self.records.exceeding(observation.finite):
+        for name in self.records.find_exceeding(observation.finite):
             self.damaged[name] = self.damaged.get(name, 0) + 1
         is_large = self.peak is not None and self.top >= self.LARGE * self.peak
         if is_large and max(self.damaged.values(), default=0) >= self.DAMAGED_ROWS:

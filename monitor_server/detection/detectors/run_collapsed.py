@@ -144,11 +144,6 @@ class RunCollapsed(StreamDetector):
         elif share > self.BACK:
             self.active, self.since, self.agreeing = False, None, []
 
-    @property
-    def share_left(self) -> float:
-        """The newest rewards as a share of the best, 1 while there is no best; above 1 if they exceed it."""
-        return self._share()
-
     def _is_low(self) -> bool:
         best, values = self.best, list(self.rewards)
         if best is None:
@@ -167,7 +162,10 @@ class RunCollapsed(StreamDetector):
         return self._share(level + self.DOUBT * error) < self.SHARE and best - level > self.ERRORS * error
 
     def _share(self, level: float | None = None) -> float:
-        """Return the remaining share of the best reward, both counted from the floor."""
+        """Return a level, or the newest one, as a share of the best reward, both counted from the floor.
+
+        It is 1 while there is no best, and above 1 for a level that exceeds the best.
+        """
         if self.best is None or self.best - self.floor <= FAST.least:
             return 1.0
         return ((self.level if level is None else level) - self.floor) / (self.best - self.floor)

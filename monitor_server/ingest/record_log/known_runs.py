@@ -38,7 +38,7 @@ class KnownRun:
     last_seqs: dict[int, int] = field(default_factory=dict)
     names: Sequence[str] = ()
 
-    def continuing(self, valid: ValidBatch, left_out: LeftOutCounter) -> "list[ValidRecord] | None":
+    def match_continuation(self, valid: ValidBatch, left_out: LeftOutCounter) -> "list[ValidRecord] | None":
         """Return the records of a batch that only continues the newest attempt, or None for any other batch.
 
         The signals for which the run has no place are left out. The run must have left out as many before.

@@ -110,7 +110,7 @@ class Log:
         known = self._known.find(valid.run_id)
         if known is not None:
             left_out = LeftOutCounter(self._settings.max_signals)
-            records = known.continuing(valid, left_out)
+            records = known.match_continuation(valid, left_out)
             appended = None if records is None else self._append_next(repositories, known, valid, records, left_out)
             if appended is not None:
                 return appended
@@ -147,7 +147,9 @@ class Log:
         """Append the records of a batch that only continues a run; return None if the log of the run has moved on."""
         batch, run = valid.batch, known.run
         if any(record.shapes for record in new):
-            new, rejected = self._step_shapes.fitting(repositories, run.id, valid, new, keep=lambda record: record)
+            new, rejected = self._step_shapes.select_fitting(
+                repositories, run.id, valid, new, keep=lambda record: record
+            )
         else:
             rejected = list(valid.rejected)
         begin, end = run.log_end, run.log_end + len(new)
@@ -254,7 +256,7 @@ class Log:
         def keep(record: ValidRecord) -> ValidRecord:
             return self._assign(repositories, run, record, signals, left_out)
 
-        return self._step_shapes.fitting(repositories, run.id, valid, unseen, keep=keep)
+        return self._step_shapes.select_fitting(repositories, run.id, valid, unseen, keep=keep)
 
     def _assign(
         self,

@@ -36,7 +36,7 @@ class StepShapes:
         for key in [key for key in self._shapes if key[0] == run_id]:
             del self._shapes[key]
 
-    def fitting(
+    def select_fitting(
         self,
         repositories: Repositories,
         run_id: str,

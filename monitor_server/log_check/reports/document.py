@@ -63,7 +63,7 @@ def _run(found: Examination, gpus: int | None, step_seconds: float | None) -> di
 def spell_non_finite(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
     """Replace non-finite numbers in a JSON tree by "NaN", "Infinity" and "-Infinity".
 
-    `trainer_hooks.wire` has the same function, but needs msgspec, which a plain install does not have.
+    `trainer_hooks.wire` has the same function, but imports msgspec, which the check of a log does without.
     """
     if isinstance(value, float) and value - value != 0.0:
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124 - NaN test

@@ -11,7 +11,7 @@ from monitor_server.notifications.configuration.loading import PLACEHOLDER, spel
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["CheckedText", "check_text", "refused_kinds"]
+__all__ = ["CheckedText", "check_text", "find_unknown_kinds"]
 
 # Placeholders for an address or a secret that the environment or a file of the collector holds.
 STAND_INS: Final = {"url": "https://example.org/", "secret": "0123456789abcdef"}
@@ -68,11 +68,11 @@ def check_text(text: str) -> CheckedText:
         problems += (f"and {len(found) - MOST_PROBLEMS:,} more",) if len(found) > MOST_PROBLEMS else ()
         return CheckedText(problems, variables=variables, files=tuple(files))
     return CheckedText(
-        tuple(refused_kinds(file)[:MOST_PROBLEMS]), len(file.channels), len(file.routes), variables, tuple(files)
+        tuple(find_unknown_kinds(file)[:MOST_PROBLEMS]), len(file.channels), len(file.routes), variables, tuple(files)
     )
 
 
-def refused_kinds(file: NotificationFile) -> list[str]:
+def find_unknown_kinds(file: NotificationFile) -> list[str]:
     """Return a problem for each kind in the routes that no alert has, because such a route would notify nobody.
 
     This check applies to documents that a person writes, and not to saved ones: a collector of another version may have

@@ -10,7 +10,7 @@ from monitor_server.notifications.configuration.loading import SECRET_FIELDS, Un
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["described_changes", "plain_document", "with_kept_secrets"]
+__all__ = ["describe_document_changes", "plain_document", "with_kept_secrets"]
 
 SETTINGS: Final = ("format", "actions", "picture")
 TABLES: Final = ("match", "routes", "grouping", "limits", "fallback")
@@ -64,7 +64,7 @@ def _fill_channel(name: str, given: Mapping[str, Any], held: Channel | None, pro
     return table | kept
 
 
-def described_changes(before: NotificationFile, after: NotificationFile) -> str:
+def describe_document_changes(before: NotificationFile, after: NotificationFile) -> str:
     """Describe the changes in words, without secrets; addresses are shown only as in a list of channels."""
     return "; ".join(_changes(before, after)) or "nothing changed"
 

@@ -14,7 +14,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.audit_log import AuditEntry, detail_of_run
 from monitor_server.store.repositories.rules import StoredRule
 
-__all__ = ["Author", "RuleChanges", "different_fields", "stated_values"]
+__all__ = ["Author", "RuleChanges", "different_fields", "encode_rule"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class RuleChanges:
             project=placed.project,
             run_id=placed.run_id,
             enabled=placed.enabled,
-            definition=stated_values(placed),
+            definition=encode_rule(placed),
             file_set=file_set,
             version=self._revision,
             created_at=author.now,
@@ -92,7 +92,7 @@ class RuleChanges:
         Raises:
             RuleConflict: If the new name is taken, or the number of rules or comparisons has reached its limit.
         """
-        fields = different_fields(found.definition, stated_values(placed))
+        fields = different_fields(found.definition, encode_rule(placed))
         if not fields:
             return found
         if (found.project, found.run_id, found.name) != (placed.project, placed.run_id, placed.name):
@@ -104,7 +104,7 @@ class RuleChanges:
             project=placed.project,
             run_id=placed.run_id,
             enabled=placed.enabled,
-            definition=stated_values(placed),
+            definition=encode_rule(placed),
             version=self._revision,
             updated_at=self._author.now,
             updated_by=self._author.signature,
@@ -180,7 +180,7 @@ class RuleChanges:
         )
 
 
-def stated_values(rule: Rule) -> dict[str, Any]:
+def encode_rule(rule: Rule) -> dict[str, Any]:
     """Return the fields of a rule as JSON values, without those that are left out."""
     return rule.model_dump(mode="json", exclude_none=True)
 

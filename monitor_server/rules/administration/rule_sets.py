@@ -6,7 +6,7 @@ from typing import Final
 
 from monitor_server.errors import InvalidField, RuleConflict
 from monitor_server.rules.administration.changes import Author, RuleChanges, different_fields
-from monitor_server.rules.administration.single_rules import placed_rule
+from monitor_server.rules.administration.single_rules import place_rule
 from monitor_server.rules.definition import MAX_RULES, ComparisonRule, Rule
 from monitor_server.store.repositories import Repositories
 
@@ -50,7 +50,7 @@ def apply_rules(
     Raises:
         RuleConflict: If the set is that of the collector's own file, a name is taken by a rule of another set or of a
             person, or there are too many.
-        ScopeTooSmall, UnknownRun, InvalidField: See `placed_rule`.
+        ScopeTooSmall, UnknownRun, InvalidField: See `place_rule`.
     """
     if file_set == COLLECTORS_SET and not is_of_settings:
         raise RuleConflict(
@@ -61,7 +61,7 @@ def apply_rules(
         raise RuleConflict(f"at most {MAX_RULES} rules can belong to a project with its runs, got {len(wanted)}")
     changes = RuleChanges(repositories, author)
     kept_set = file_set if author.caller.project is None else f"{author.caller.project}/{file_set}"
-    placed = [placed_rule(repositories, rule, author.caller) for rule in wanted]
+    placed = [place_rule(repositories, rule, author.caller) for rule in wanted]
     places = {(rule.project, rule.run_id, rule.name) for rule in placed}
     if len(places) < len(placed):
         raise InvalidField("two rules of a file must differ in name, project or run")

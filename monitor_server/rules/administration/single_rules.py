@@ -2,15 +2,15 @@
 
 from monitor_server.access.callers import Caller
 from monitor_server.errors import InvalidField, RuleConflict, ScopeTooSmall, UnknownRule, UnknownRun
-from monitor_server.rules.administration.changes import Author, RuleChanges, stated_values
+from monitor_server.rules.administration.changes import Author, RuleChanges, encode_rule
 from monitor_server.rules.definition import ComparisonRule, Rule, read_rule
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import StoredRule
 
-__all__ = ["create_rule", "delete_rule", "placed_rule", "replace_rule"]
+__all__ = ["create_rule", "delete_rule", "place_rule", "replace_rule"]
 
 
-def placed_rule(repositories: Repositories, rule: Rule, caller: Caller) -> Rule:
+def place_rule(repositories: Repositories, rule: Rule, caller: Caller) -> Rule:
     """Return a rule with its project: the project of its run, or the one to which the caller is restricted.
 
     Raises:
@@ -30,7 +30,7 @@ def placed_rule(repositories: Repositories, rule: Rule, caller: Caller) -> Rule:
         raise ScopeTooSmall(f"this key makes rules of the project {caller.project!r} only")
     if isinstance(rule, ComparisonRule) and repositories.runs.project(rule.other_run_id) != project:
         raise UnknownRun(f"other_run_id must be a run of the project {project!r}, got {rule.other_run_id!r}")
-    return read_rule(stated_values(rule) | {"project": project})
+    return read_rule(encode_rule(rule) | {"project": project})
 
 
 def create_rule(repositories: Repositories, rule: Rule, *, author: Author) -> StoredRule:
@@ -38,10 +38,10 @@ def create_rule(repositories: Repositories, rule: Rule, *, author: Author) -> St
 
     Raises:
         RuleConflict: If the name is taken, or the number of rules or comparisons has reached its limit.
-        ScopeTooSmall, UnknownRun, InvalidField: See `placed_rule`.
+        ScopeTooSmall, UnknownRun, InvalidField: See `place_rule`.
     """
     changes = RuleChanges(repositories, author)
-    stored = changes.create(placed_rule(repositories, rule, author.caller))
+    stored = changes.create(place_rule(repositories, rule, author.caller))
     changes.write()
     return stored
 
@@ -62,7 +62,7 @@ def replace_rule(
         UnknownRule: If the author may access no such rule.
         RuleConflict: If the rule comes from a file, it has a newer version, the new name is taken, or the number of
             rules or comparisons has reached its limit.
-        ScopeTooSmall, UnknownRun, InvalidField: See `placed_rule`.
+        ScopeTooSmall, UnknownRun, InvalidField: See `place_rule`.
     """
     changes = RuleChanges(repositories, author)
     found = _find(repositories, rule_id, author)
@@ -73,7 +73,7 @@ def replace_rule(
             f"the rule {found.name!r} was changed by {found.updated_by} since it was read; read it again, and change "
             "the newest version"
         )
-    changed = changes.replace(found, placed_rule(repositories, rule, author.caller))
+    changed = changes.replace(found, place_rule(repositories, rule, author.caller))
     changes.write()
     return changed
 

@@ -21,7 +21,13 @@ DECAY = 0.8
 
 
 class IngestPriority:
-    """Pauses its caller while ingest is busy."""
+    """Pauses its caller while ingest is busy.
+
+    Args:
+        wait_until_idle: Waits until ingest has nothing to write, at most for the given seconds.
+        clock: Returns seconds.
+        processor_clock: Returns seconds of processor time of this process.
+    """
 
     def __init__(
         self,
@@ -30,13 +36,6 @@ class IngestPriority:
         clock: Callable[[], float] = time.perf_counter,
         processor_clock: Callable[[], float] = time.process_time,
     ) -> None:
-        """Build it.
-
-        Args:
-            wait_until_idle: Waits until ingest has nothing to write, at most for the given seconds.
-            clock: Returns seconds.
-            processor_clock: Returns seconds of processor time of this process.
-        """
         self._wait_until_idle = wait_until_idle
         self._clock = clock
         self._processor_clock = processor_clock

@@ -40,18 +40,17 @@ def step_bounds(settings: Settings) -> StepBounds:
 
 
 class Completion:
-    """Completes steps."""
+    """Completes the steps of runs, and merges complete steps again with their late records.
+
+    Args:
+        tracker: Detection.
+        settings: Deadlines and limits.
+        on_left_out: Called with the number of a step's records that exceed the bounds and are not merged.
+    """
 
     def __init__(
         self, tracker: Tracker, *, settings: Settings, on_left_out: Callable[[int], None] = lambda _: None
     ) -> None:
-        """Build it.
-
-        Args:
-            tracker: Detection.
-            settings: Deadlines and limits.
-            on_left_out: Called with the number of a step's records that exceed the bounds and are not merged.
-        """
         self._tracker = tracker
         self._settings = settings
         self._bounds = step_bounds(settings)

@@ -62,7 +62,14 @@ class _TrackedEngine:
 
 
 class Tracker:
-    """Detection for many runs. Their engines stay in memory between steps."""
+    """Detection for many runs. Their engines stay in memory between steps.
+
+    Args:
+        engine: Builds the detectors of a run.
+        rules: The user's own rules, which process the same steps as the detectors.
+        max_runs: The number of runs that are kept in memory.
+        on_seconds: Called with the seconds that the detectors took for a step.
+    """
 
     def __init__(
         self,
@@ -72,14 +79,6 @@ class Tracker:
         max_runs: int = 512,
         on_seconds: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """Build it.
-
-        Args:
-            engine: Builds the detectors of a run.
-            rules: The user's own rules, which process the same steps as the detectors.
-            max_runs: The number of runs that are kept in memory.
-            on_seconds: Called with the seconds that the detectors took for a step.
-        """
         self.rules = rules or RuleTracker()
         self._engine = engine
         self._max_runs = max_runs

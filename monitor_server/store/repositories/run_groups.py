@@ -6,10 +6,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, case, func, or_, select
 
+from monitor_server.detection.protocol import MOST_SEVERE_FIRST
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.repositories.run_filter import RunFilter, Sorting, matching_runs, sort_keys
-from monitor_server.store.repositories.run_order import SEVERITIES, WORST_PHASES, RunOrder, firing_count
+from monitor_server.store.repositories.run_order import WORST_PHASES, RunOrder, firing_count
 from monitor_server.store.repositories.run_views import RunViews
 from monitor_server.store.tables import runs
 
@@ -149,7 +150,7 @@ class RunGroups:
 
     def _describe_groups(self, wanted: RunFilter, by: str, order: RunOrder) -> Select[Any]:
         name, worst = order.group(by), func.min(order.worst_phase).label("worst")
-        counts = [func.sum(firing_count(severity)).label(severity) for severity in SEVERITIES]
+        counts = [func.sum(firing_count(severity)).label(severity) for severity in MOST_SEVERE_FIRST]
         newest = func.max(runs.c.last_seen).label("last_seen")
         columns = select(name.label("name"), func.count().label("runs"), newest, worst, *counts)
         return self._matching(columns, wanted, order).group_by(name)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, and_, case, func, or_, select
 
+from monitor_server.detection.protocol import MOST_SEVERE_FIRST
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import status_column
 from monitor_server.store.tables import alerts, phases, runs
@@ -12,7 +13,6 @@ from monitor_server.store.tables import alerts, phases, runs
 __all__ = [
     "GROUPED_BY",
     "NUMBERS",
-    "SEVERITIES",
     "SORTED_BY",
     "TEXTS",
     "WORST_PHASES",
@@ -36,10 +36,11 @@ NUMBERS: Final = (
 )
 SORTED_BY: Final = ("urgency", *TEXTS, *NUMBERS)
 GROUPED_BY: Final = ("project", "phase", "status", "setting", "tag", "owner")
-SEVERITIES: Final = ("critical", "warning", "info")
 WORST_PHASES: Final = ("collapsed", "acceleration", "decay", "stagnation", "healthy", "warmup", "unknown")
 
-_SEVERITY = case({name: place for place, name in enumerate(SEVERITIES)}, value=alerts.c.severity, else_=len(SEVERITIES))
+_SEVERITY = case(
+    {name: place for place, name in enumerate(MOST_SEVERE_FIRST)}, value=alerts.c.severity, else_=len(MOST_SEVERE_FIRST)
+)
 _STATUS = {"lost": 0, "stalled": 0, "running": 1, "stopped": 2, "finished": 3}
 _URGENT_PHASES: Final = 3  # the phases of a failing run; the order of the other phases does not show urgency
 
@@ -107,8 +108,8 @@ def firing_count(severity: str) -> ColumnElement[int]:
 
 
 def worst_severity() -> ColumnElement[int]:
-    """Return the place in `SEVERITIES` of a run's most severe firing alert; a higher number if there is none."""
-    return func.coalesce(_of_firing(func.min(_SEVERITY)), len(SEVERITIES) + 1)
+    """Return the place in `MOST_SEVERE_FIRST` of a run's most severe firing alert; a higher number if there is none."""
+    return func.coalesce(_of_firing(func.min(_SEVERITY)), len(MOST_SEVERE_FIRST) + 1)
 
 
 # One index look-up for each run: without statistics, PostgreSQL would join the counted alerts run by run.

@@ -6,11 +6,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Float, Select, bindparam, func, select
 
+from monitor_server.detection.protocol import MOST_SEVERE_FIRST
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.removed_attempts import REMOVED
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.repositories.run_filter import RunFilter, Sorting, matching_runs, sort_keys
-from monitor_server.store.repositories.run_order import SEVERITIES, RunOrder, worst_severity
+from monitor_server.store.repositories.run_order import RunOrder, worst_severity
 from monitor_server.store.repositories.run_status import is_live_column, status_column
 from monitor_server.store.tables import alerts, attempts, phases, runs
 
@@ -110,7 +111,7 @@ class RunViews:
             for alert in self._connection.execute(firing).mappings():
                 by_run[alert["run_id"]].append(row_fields(alert))
         for row in rows:
-            row["firing"] = sorted(by_run[row["id"]], key=lambda alert: SEVERITIES.index(alert["severity"]))
+            row["firing"] = sorted(by_run[row["id"]], key=lambda alert: MOST_SEVERE_FIRST.index(alert["severity"]))
         return rows
 
 

@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, insert, or_, select, update
 
+from monitor_server.detection.protocol import Severity
 from monitor_server.store.repositories.alerts import Alert, alert_of
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import alerts, runs, silences
-from trainer_hooks.wire import Severity
 
 __all__ = ["Silence", "Silences"]
-
-SEVERITIES = get_args(Severity)
 
 _SILENCE = silences.c
 _IS_OPEN_ALERT = alerts.c.state.in_(["pending", "firing"])
@@ -75,7 +73,7 @@ class Silence:
         return (
             self.alert_id in (None, alert.id)
             and self.kind in (None, alert.kind)
-            and SEVERITIES.index(alert.severity) <= SEVERITIES.index(self.severity)
+            and Severity(alert.severity).rank <= Severity(self.severity).rank
         )
 
 
@@ -192,7 +190,7 @@ class Silences:
         conditions: list[ColumnElement[bool]] = [
             _IS_OPEN_ALERT,
             alerts.c.silence_id.is_(None),
-            alerts.c.severity.in_(SEVERITIES[: SEVERITIES.index(silence.severity) + 1]),
+            alerts.c.severity.in_([str(each) for each in Severity if each.rank <= Severity(silence.severity).rank]),
         ]
         named = (
             (runs.c.project, silence.project),

@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
-__all__ = ["TurnOverdueError", "Turns"]
+__all__ = ["FairLock", "TurnOverdueError"]
 
 
 class TurnOverdueError(Exception):
     """A turn has not come in time."""
 
 
-class Turns:
+class FairLock:
     """A fair lock, used as a context manager.
 
     Args:

@@ -70,7 +70,7 @@ def test_a_policy_takes_only_the_requests_that_it_names(training, asked, request
 
     eventually(is_refused)
     assert "takes no request for 'stop'" in found.requests()[0]["detail"]
-    assert "stop" not in [decision.action for decision in policy.due()]
+    assert "stop" not in [decision.action for decision in policy.take_due()]
 
 
 def test_a_trainer_that_takes_requests_decides_once(training, asked):
@@ -86,7 +86,7 @@ def test_a_trainer_that_takes_requests_decides_once(training, asked):
     eventually(is_received)
     for _ in range(5):
         make_step()
-    (decision,) = policy.due()
+    (decision,) = policy.take_due()
     assert (decision.action, decision.key) == ("stop", f"request {request_id}/stop")
     assert decision.reason.startswith("requested by anna: critical scripted")
     assert [change for change, _, _ in found.history()] == ["action_requested", "action_received"]
@@ -256,8 +256,8 @@ def test_a_trainer_refuses_a_request_whose_time_is_over(training, asked):
         return found.requests()[0]["state"] == "received"
 
     eventually(is_received)
-    (decision,) = policy.due()
-    (settled,) = SingleProcessCoordinator(clock=lambda: decision.expires_at).due([decision], 1)
+    (decision,) = policy.take_due()
+    (settled,) = SingleProcessCoordinator(clock=lambda: decision.expires_at).settle([decision], 1)
     make_step(settled.decision.report("refused", settled.refusal))
     eventually(lambda: found.requests()[0]["state"] == "refused")
     assert found.requests()[0]["detail"].startswith("expired")

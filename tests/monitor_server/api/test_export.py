@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from monitor_server.api import export
-from monitor_server.commands import patience
+from monitor_server.commands import repeated_requests
 from monitor_server.commands.main import main
 from monitor_server.errors import Unavailable, UnknownRun
 from monitor_server.http_server.read_limits import MAX_EXPORTS
@@ -187,7 +187,7 @@ def test_the_command_waits_while_as_many_exports_as_may_be_are_under_way(start_c
             waits.append(seconds)
             others.close()
 
-        monkeypatch.setattr(patience, "sleep", wait)
+        monkeypatch.setattr(repeated_requests, "sleep", wait)
         assert b'"step": 0' in _export(live, run_id, tmp_path / "r.jsonl").read_bytes()
     assert waits == [1]
 

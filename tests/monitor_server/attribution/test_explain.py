@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.attribution.action_likelihoods import action_changes, crossing
+from monitor_server.attribution.action_likelihoods import action_changes, find_crossing
 from monitor_server.attribution.displaced import displaced_responses, sampled_actions, tokens
 from monitor_server.attribution.explain import explain
 from monitor_server.attribution.remedies import NONE_KNOWN, REMEDIES, remedies
@@ -126,8 +126,8 @@ def test_the_first_action_falls_below_the_second():
     assert (first.before, first.at_alert, first.change) == (-0.1, -0.4, pytest.approx(-0.3))
     assert second.change == 0.0
     # The median of three rows falls below from rows 9 to 11 on.
-    assert crossing(signals, opened_step=19) == 11
-    assert crossing(signals, opened_step=9) is None
+    assert find_crossing(signals, opened_step=19) == 11
+    assert find_crossing(signals, opened_step=9) is None
 
 
 def test_only_the_steps_around_the_alert_are_read():

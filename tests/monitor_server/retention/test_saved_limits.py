@@ -9,7 +9,7 @@ from monitor_server.api.routes.retention import LimitValues
 from monitor_server.errors import SettingsConflict
 from monitor_server.retention.limits import SAVABLE, limits_in_force, save_limits
 from monitor_server.retention.policy import RetentionPolicy
-from monitor_server.retention.preview import previewed_removals
+from monitor_server.retention.preview import preview_removals
 from monitor_server.settings import Settings
 from tests.databases import sqlite_only
 from tests.live import eventually
@@ -108,7 +108,7 @@ def test_the_counts_are_near_to_what_is_removed(guarded, clock, database_url):
     with store.read() as repositories:
         asked = {"record_steps": 1, "record_days": 1.0, "step_days": 1.0, "thinned_steps": 2, "run_days": 1.0}
         settings = Settings()
-        found = {each.name: each for each in previewed_removals(repositories, settings, asked, now=clock.now)}
+        found = {each.name: each for each in preview_removals(repositories, settings, asked, now=clock.now)}
     assert all(each.is_complete for each in found.values())
     assert {name: each.runs for name, each in found.items()} == {
         "record_steps": 1, "record_days": 1, "step_days": 1, "run_days": 1,
@@ -133,15 +133,15 @@ def test_counting_ends_in_time_with_what_is_known_by_then(guarded, clock):
     with store.read() as repositories:
         for name, expected in (("record_days", (3, 9)), ("run_days", (7, 9))):
             looks = 6 if name == "record_days" else 7  # the runs are counted by themselves
-            (found,) = previewed_removals(
+            (found,) = preview_removals(
                 repositories, Settings(), {name: 1.0}, now=clock.now, seconds=looks, monotonic=lambda: next(seen)
             )
             assert (found.runs, found.rows, found.is_complete) == (*expected, False)
-        nothing = previewed_removals(repositories, Settings(), asked, now=clock.now, seconds=0.0)
+        nothing = preview_removals(repositories, Settings(), asked, now=clock.now, seconds=0.0)
         assert [(each.name, each.runs, each.rows, each.is_complete) for each in nothing] == [
             ("run_days", 0, 0, False), ("record_days", 0, 0, False),
         ]  # fmt: skip
-        every = previewed_removals(repositories, Settings(), asked, now=clock.now)
+        every = preview_removals(repositories, Settings(), asked, now=clock.now)
     assert [(each.runs, each.rows, each.is_complete) for each in every] == [(7, 21, True)] * 2
 
 
@@ -155,7 +155,7 @@ def test_a_run_whose_trainer_sends_is_not_deleted_by_its_age(guarded, clock):
     with store.write() as repositories:
         policy.begin_deletions(repositories)
         assert repositories.retention.deleted_runs() == []
-        found = previewed_removals(repositories, Settings(), {"run_days": 0}, now=clock.now)
+        found = preview_removals(repositories, Settings(), {"run_days": 0}, now=clock.now)
         assert [each.runs for each in found] == [0]
     clock.now += 10 * DAY
     with store.write() as repositories:

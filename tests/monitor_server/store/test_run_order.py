@@ -1,4 +1,4 @@
-"""Phases and severities have one order, which the store's SQL states again; here it is held to detection's."""
+"""Phases have one order, which the store's SQL states again; here it is held to detection's. So have severities."""
 
 import itertools
 import uuid
@@ -6,10 +6,10 @@ import uuid
 import pytest
 
 from monitor_server.alerts.liveness import shown_phase
-from monitor_server.detection.protocol import Phase, Severity
+from monitor_server.detection.protocol import MOST_SEVERE_FIRST, Phase, Severity
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_filter import RunFilter
-from monitor_server.store.repositories.run_order import SEVERITIES, WORST_PHASES
+from monitor_server.store.repositories.run_order import WORST_PHASES
 from monitor_server.store.repositories.run_status import run_status
 from monitor_server.store.repositories.runs import Run
 
@@ -34,7 +34,7 @@ def test_the_stores_phases_are_detections_the_worst_first():
 
 def test_the_stores_severities_are_detections_the_most_severe_first():
     """Counts and sorting name each severity once."""
-    assert list(SEVERITIES) == list(reversed(Severity))
+    assert list(MOST_SEVERE_FIRST) == sorted(Severity, key=lambda severity: -severity.rank)
 
 
 @pytest.mark.parametrize("quarantined_at", [None, NOW])

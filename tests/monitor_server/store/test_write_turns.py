@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from monitor_server.store.sqlite.write_turns import TurnOverdueError, Turns
+from monitor_server.store.sqlite.write_turns import FairLock, TurnOverdueError
 from tests.live import eventually
 
 
@@ -16,7 +16,7 @@ def _take(turns, taken, name):
 
 def test_turns_come_in_the_order_in_which_they_were_asked_for():
     """The second thread goes before the third, whichever the system wakes first."""
-    turns, taken = Turns(limit_seconds=60), []
+    turns, taken = FairLock(limit_seconds=60), []
     with ThreadPoolExecutor(3) as threads, turns:
         for place in range(3):
             threads.submit(_take, turns, taken, place)
@@ -27,7 +27,7 @@ def test_turns_come_in_the_order_in_which_they_were_asked_for():
 def test_who_comes_while_a_turn_lasts_too_long_is_refused_at_once():
     """The refusal has the duration; when the turn ends, turns go on."""
     now = 0.0
-    turns, taken = Turns(limit_seconds=12, monotonic=lambda: now), []
+    turns, taken = FairLock(limit_seconds=12, monotonic=lambda: now), []
     with turns:
         now = 100.0
         with pytest.raises(TurnOverdueError, match="has not ended for 100 s"):
@@ -39,7 +39,7 @@ def test_who_comes_while_a_turn_lasts_too_long_is_refused_at_once():
 
 def test_a_turn_that_does_not_come_is_no_longer_waited_for():
     """The turn then goes to those who wait still, and none is lost."""
-    turns, taken = Turns(limit_seconds=0.05), []
+    turns, taken = FairLock(limit_seconds=0.05), []
     with ThreadPoolExecutor(1) as threads:
         with turns:
             with pytest.raises(TurnOverdueError, match=r"within 0\.05 s"):
@@ -51,7 +51,7 @@ def test_a_turn_that_does_not_come_is_no_longer_waited_for():
 
 def test_turns_are_handed_over_while_others_give_up():
     """A thread that gives up at the moment at which its turn comes keeps it, and no turn stays without an end."""
-    turns, taken, refused = Turns(limit_seconds=0.001), [], []
+    turns, taken, refused = FairLock(limit_seconds=0.001), [], []
     inside = threading.Lock()
 
     def write(name):

@@ -33,7 +33,7 @@ class Rank:
         """End a step: receive alerts, ask for an agreement, and record the outcome."""
         self.step += 1
         new = [decision(name) for name, step in self.heard_after.items() if step == self.step]
-        for settled in self.agreement.due(new, self.step):
+        for settled in self.agreement.settle(new, self.step):
             if settled.refusal is None:
                 self.taken[settled.decision.alert.id] = self.step
             else:
@@ -60,7 +60,7 @@ def test_all_ranks_act_after_the_same_step_whichever_alerts_they_receive(data, w
 def test_a_rank_without_a_decision_does_not_read_the_store():
     """A rank without a decision does not use its store, which is missing here."""
     agreement = StoreCoordinator(None, rank=1, world_size=2)
-    assert agreement.due([], 1) == []
+    assert agreement.settle([], 1) == []
 
 
 def test_ranks_that_receive_an_alert_at_the_same_time_act_two_steps_later():
@@ -88,7 +88,7 @@ def test_ranks_agree_on_what_a_person_asks_for_beside_what_a_rule_demands():
     for step in range(1, 6):
         for rank, agreement in enumerate(ranks):
             new = [decision(), requested()] if step == 1 + rank else []
-            taken += [(rank, step, settled.decision.key) for settled in agreement.due(new, step)]
+            taken += [(rank, step, settled.decision.key) for settled in agreement.settle(new, step)]
     steps = {(key, step) for _, step, key in taken}
     assert {key for _, _, key in taken} == {"a/critical/stop", "request q a/stop"}
     assert (len(taken), len(steps)) == (4, 2)
@@ -98,7 +98,7 @@ def test_a_single_process_refuses_what_has_expired():
     """A step may last longer than a request holds."""
     agreement = SingleProcessCoordinator(clock=lambda: 10.0)
     over, holds = requested(expires_at=10.0), requested("checkpoint", expires_at=10.5)
-    first, second = agreement.due([over, holds], 1)
+    first, second = agreement.settle([over, holds], 1)
     assert first.refusal.startswith("expired")
     assert second.refusal is None
 
@@ -117,7 +117,7 @@ def test_no_rank_carries_out_what_had_expired_when_the_step_was_fixed(data):
         for rank in data.draw(st.permutations(range(3))):
             late = 0.0 if rank == 0 else 1e6  # the other ranks' clocks are of no account
             new = [requested(name=name, expires_at=ends[name] + late) for name in ends if heard[rank][name] == step]
-            for settled in ranks[rank].due(new, step):
+            for settled in ranks[rank].settle(new, step):
                 name = settled.decision.alert.id
                 if settled.refusal is None:
                     taken[rank][name] = step
@@ -133,16 +133,16 @@ def test_what_has_expired_before_it_is_proposed_is_refused_by_rank_0_for_all():
     store, clock = HashStore(), [0.0]
     ranks = [StoreCoordinator(store, rank=rank, world_size=2, clock=lambda: clock[0]) for rank in range(2)]
     clock[0] = 5.0
-    (settled,) = ranks[0].due([requested(expires_at=4.0)], 1)
+    (settled,) = ranks[0].settle([requested(expires_at=4.0)], 1)
     assert settled.refusal.startswith("expired")
-    found = [settled for step in (1, 2) for settled in ranks[1].due([requested(expires_at=9.0)][: 2 - step], step)]
+    found = [settled for step in (1, 2) for settled in ranks[1].settle([requested(expires_at=9.0)][: 2 - step], step)]
     assert [(settled.refusal, settled.is_reported_here) for settled in found] == [("rank 0 has refused it", False)]
 
 
 def test_a_stop_and_a_rollback_after_one_step_are_a_stop():
     """A run that ends does not go back, whichever of the two was asked for first."""
     for asked in (["stop", "rollback"], ["rollback", "stop"]):
-        settled = SingleProcessCoordinator().due([requested(action) for action in asked], 1)
+        settled = SingleProcessCoordinator().settle([requested(action) for action in asked], 1)
         refusals = {each.decision.action: each.refusal for each in settled}
         assert refusals["stop"] is None
         assert "training ends after this step" in refusals["rollback"]
@@ -152,7 +152,7 @@ def test_a_stop_and_a_rollback_after_one_step_are_a_stop():
     for step in range(1, 5):
         for rank, agreement in enumerate(ranks):
             new = [requested("rollback"), requested("stop")] if step == 1 else []
-            taken += [(rank, each.decision.action, each.refusal is None) for each in agreement.due(new, step)]
+            taken += [(rank, each.decision.action, each.refusal is None) for each in agreement.settle(new, step)]
     assert sorted(taken) == [(rank, action, action == "stop") for rank in (0, 1) for action in ("rollback", "stop")]
 
 
@@ -163,7 +163,7 @@ def test_a_refusal_has_the_number_of_ranks_that_received_the_alert():
     leader.end_step()
     deaf.end_step()
     clock[0] = PATIENCE_SECONDS + 1
-    (settled,) = leader.agreement.due([], 2)
+    (settled,) = leader.agreement.settle([], 2)
     assert settled.refusal == "only 1 of 2 ranks received the alert within 60 s"
     assert settled.is_reported_here
 
@@ -171,7 +171,7 @@ def test_a_refusal_has_the_number_of_ranks_that_received_the_alert():
 def test_a_notification_needs_no_agreement():
     """A notification is not agreed on: each rank logs it, and rank 0 reports it."""
     for rank in range(2):
-        (settled,) = StoreCoordinator(None, rank=rank, world_size=2).due([decision(action="notify")], 1)
+        (settled,) = StoreCoordinator(None, rank=rank, world_size=2).settle([decision(action="notify")], 1)
         assert (settled.refusal, settled.is_reported_here) == (None, rank == 0)
 
 
@@ -179,5 +179,5 @@ def test_processes_without_a_process_group_refuse():
     """Several processes without a process group cannot agree, so each action is refused."""
     agreement = make_coordinator(2)
     assert isinstance(agreement, RefusingCoordinator)
-    (settled,) = agreement.due([decision()], 1)
+    (settled,) = agreement.settle([decision()], 1)
     assert "cannot agree" in settled.refusal

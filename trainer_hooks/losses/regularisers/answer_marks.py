@@ -1,4 +1,4 @@
-"""Find the tokens of the final answer by the text around it: LLDS-MA leaves them out of its penalty (eq. 6)."""
+"""Finds the tokens of the final answer by the text around it: LLDS-MA leaves them out of its penalty (eq. 6)."""
 
 import logging
 from collections.abc import Callable

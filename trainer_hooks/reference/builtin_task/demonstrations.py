@@ -91,7 +91,7 @@ def _actions(facts: Facts, question: Question, draw: random.Random, flaws: Flaws
     for _, relation in hops:
         asked = words.relation(draw.randrange(words.relations)) if draw.random() < flaws.wrong_query else relation
         text.is_flawed = text.is_flawed or asked != relation
-        thought = [*text.write(), *known, *_rambling(facts, draw, flaws), mark["find"], entity, asked]
+        thought = [*text.write(), *known, *_draw_rambling(facts, draw, flaws), mark["find"], entity, asked]
         closing = mark["</answer>"] if draw.random() < flaws.bad_tag else mark["</search>"]
         search = [mark["<think>"], *thought, mark["</think>"], mark["<search>"], entity, asked]
         actions.append([*search, closing])
@@ -102,7 +102,7 @@ def _actions(facts: Facts, question: Question, draw: random.Random, flaws: Flaws
             value = words.entity(draw.randrange(words.entities))
         known = [entity, asked, value, facts.family(value)]
         entity = value
-    thought = [*text.write(), *known, *_rambling(facts, draw, flaws)]
+    thought = [*text.write(), *known, *_draw_rambling(facts, draw, flaws)]
     actions.append([mark["<think>"], *thought, mark["</think>"], *_answer(facts, entity, draw)])
     for _ in range(8):
         thought = [*text.write(), mark["hmm"], entity]
@@ -116,7 +116,7 @@ def _answer(facts: Facts, entity: int, draw: random.Random) -> list[int]:
     return [mark["<answer>"], *body, mark["</answer>"]]
 
 
-def _rambling(facts: Facts, draw: random.Random, flaws: Flaws) -> list[int]:
+def _draw_rambling(facts: Facts, draw: random.Random, flaws: Flaws) -> list[int]:
     mark = facts.vocabulary.mark
     if draw.random() >= flaws.ramble:
         return []

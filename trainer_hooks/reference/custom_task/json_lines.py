@@ -1,4 +1,4 @@
-"""Read a file of JSON objects, one a line; errors name the place."""
+"""Reads a file of JSON objects, one a line; errors name the place."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Load, check and combine your own model, questions and search tool."""
+"""Loads, checks and combines your own model, questions and search tool."""
 
 from collections.abc import Callable
 from pathlib import Path

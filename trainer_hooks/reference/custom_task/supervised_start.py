@@ -9,7 +9,7 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.custom_task.environment import SearchEnvironment
 from trainer_hooks.reference.custom_task.questions import TextQuestion
 from trainer_hooks.reference.policy.supervised_training import (
-    cached_weights,
+    locate_cached_weights,
     read_or_train,
     train_on_demonstrations,
 )
@@ -79,7 +79,7 @@ def _path(config: Config) -> Path:
         _VERSION, states, config.precision, config.protocol_steps, config.protocol_lr, config.context, config.topk,
         config.max_actions, config.max_action_tokens, config.max_feedback_tokens,
     )  # fmt: skip
-    return cached_weights(config.cache, "protocol", relevant)
+    return locate_cached_weights(config.cache, "protocol", relevant)
 
 
 def _files(path: Path | None) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Split the change of ln π of correct responses over a step's updates into its causes, to first order.
+"""Splits the change of ln π of correct responses over a step's updates into its causes, to first order.
 
 An update of AdamW on a minibatch moves the weights by
 

@@ -1,4 +1,4 @@
-"""Split the change of ln π of held-out correct responses over a step's updates into its causes, to first order.
+"""Splits the change of ln π of held-out correct responses over a step's updates into its causes, to first order.
 
 The symbols and the method are those of `trainer_hooks.reference.measurements.decomposition`. No update is about the
 question of a held-out response, so its parts are named by the sign of the gradients and not by their group:

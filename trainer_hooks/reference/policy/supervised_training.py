@@ -11,13 +11,13 @@ from torch import Tensor
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Demonstration, Policy
 
-__all__ = ["cached_weights", "read_or_train", "train_on_demonstrations"]
+__all__ = ["locate_cached_weights", "read_or_train", "train_on_demonstrations"]
 
 _CLIMB = 0.1
 """Share of the steps during which the learning rate rises."""
 
 
-def cached_weights(cache: Path, name: str, relevant: tuple[object, ...]) -> Path:
+def locate_cached_weights(cache: Path, name: str, relevant: tuple[object, ...]) -> Path:
     """Return the file of the weights that are trained with certain settings, in a cache of many.
 
     Args:

@@ -1,4 +1,4 @@
-"""Draw a token from each row of logits; every sampler uses this module.
+"""Draws a token from each row of logits; every sampler uses this module.
 
 The sampler's distribution is that of the policy at temperature 1 and top-p 1. Otherwise it is another distribution,
 softmax(z / T) restricted to the most probable tokens, and its log-probability is kept beside the policy's own.

@@ -12,7 +12,7 @@ from trainer_hooks.reference.builtin_task.facts import Facts
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.model import ModelShape, PolicyModel
 from trainer_hooks.reference.policy.supervised_training import (
-    cached_weights,
+    locate_cached_weights,
     read_or_train,
     train_on_demonstrations,
 )
@@ -49,7 +49,7 @@ def _path(config: Config) -> Path:
     relevant += (config.thought_words,) if config.thought_words else ()
     text = (config.thought_choices, config.wrong_thought_factor)
     relevant += text if text != (4, 1.0) else ()
-    return cached_weights(config.cache, "warm", relevant)
+    return locate_cached_weights(config.cache, "warm", relevant)
 
 
 def _fresh(config: Config) -> PolicyModel:

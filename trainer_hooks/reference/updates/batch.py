@@ -1,4 +1,4 @@
-"""Turn rollouts into a training batch: advantages, old log-probabilities, and a partition into minibatches."""
+"""Turns rollouts into a training batch: advantages, old log-probabilities, and a partition into minibatches."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -12,12 +12,12 @@ from monitor_server.importers.formats.console.lines import (
     GROUPED,
     NUMBER,
     OpenDictionary,
-    dictionary,
-    named_numbers,
-    pipes,
-    refused_numbers,
+    read_dictionary,
+    read_named_numbers,
+    read_pipes,
+    read_refused_numbers,
+    read_verl_line,
     ungrouped,
-    verl,
 )
 from monitor_server.importers.formats.console.progress_bars import BarSteps
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
@@ -66,7 +66,7 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
         is_empty = False
         yield row
     if is_empty:  # the only numbers may be in W&B's messages about refused values
-        refused = (refused_numbers(line) for _, line in lines(path, ReadReport()) if b"Dropping entry" in line)
+        refused = (read_refused_numbers(line) for _, line in lines(path, ReadReport()) if b"Dropping entry" in line)
         yield from (row for row in refused if row and _is_step(row))
 
 
@@ -99,7 +99,7 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
         if not text.startswith("|"):
             yield from block.close()
             block.open(text)
-        found = dictionary(text) if "{" in text else None
+        found = read_dictionary(text) if "{" in text else None
         counted = _numbers_with_step(text) if found is None else None
         for row in processes.take(counted, text) if found is None else rollouts.take(*found):
             yield from bars.take(row, bar)
@@ -111,9 +111,9 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
 
 def _numbers_with_step(text: str) -> Row | None:
     """Return the numbers of a line that contains its step, or None."""
-    row = verl(text) if "tep:" in text else None
+    row = read_verl_line(text) if "tep:" in text else None
     if row is None and any(counted.search(text) for counted in _COUNTED):
-        row = pipes(text) or named_numbers(text)
+        row = read_pipes(text) or read_named_numbers(text)
     return row
 
 

@@ -10,13 +10,13 @@ __all__ = [
     "GROUPED",
     "NUMBER",
     "OpenDictionary",
-    "dictionary",
     "is_evaluation",
-    "named_numbers",
-    "pipes",
-    "refused_numbers",
+    "read_dictionary",
+    "read_named_numbers",
+    "read_pipes",
+    "read_refused_numbers",
+    "read_verl_line",
     "ungrouped",
-    "verl",
 ]
 
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
@@ -68,7 +68,7 @@ CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside it
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
 
-def dictionary(line: str) -> tuple[Row, int | None] | None:
+def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     """Return the numbers of a dict or JSON object in a line, and the number of its rollout, if the line has one.
 
     TRL, transformers, ms-swift, OpenRLHF (``Global step 3: {...}``) and slime (``step 3: {...}``) print these.
@@ -120,10 +120,10 @@ def _without_evaluations(line: str, begin: int) -> list[str]:
     return parts if within else [*parts, line[begin:]]
 
 
-def refused_numbers(line: bytes) -> Row | None:
+def read_refused_numbers(line: bytes) -> Row | None:
     """Return the numbers that W&B refused because of a larger earlier step, and repeats with their step."""
     before, _, entry = line.decode(errors="replace").partition("Dropping entry: ")
-    step, read = _REFUSED_AT.search(before[-MAX_PART:]), dictionary(entry)
+    step, read = _REFUSED_AT.search(before[-MAX_PART:]), read_dictionary(entry)
     return None if step is None or read is None else {**read[0], "step": int(step.group(1))}
 
 
@@ -174,7 +174,7 @@ class OpenDictionary:
         return whole
 
 
-def verl(line: str) -> Row | None:
+def read_verl_line(line: str) -> Row | None:
     """Return the numbers of a line ``step:3 - actor/entropy:0.5 - …``, which verl and SkyRL print."""
     found = _VERL.search(line)
     # A progress bar may end directly before it, on the same line.
@@ -193,7 +193,7 @@ def verl(line: str) -> Row | None:
     return row
 
 
-def pipes(line: str) -> Row | None:
+def read_pipes(line: str) -> Row | None:
     """Return the numbers of a line ``Step 3 | Reward 0.5 | Grad. Norm 1.2``, which prime-rl and many loops print."""
     found = _PIPE_STEP.search(line)
     if found is None or "Micro Step" in line or is_evaluation(line[: found.start(1)]):
@@ -206,7 +206,7 @@ def pipes(line: str) -> Row | None:
     return _with_step(row, int(found.group(1)))
 
 
-def named_numbers(line: str) -> Row | None:
+def read_named_numbers(line: str) -> Row | None:
     """Return the numbers of a line with ``step=3 reward=0.5``, in any order and with any separators."""
     row: dict[str, object] = {}
     step = None

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, or_, select, update
 
+from monitor_server.detection.protocol import Severity
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, try_lock
 from monitor_server.store.repositories.alerts import OPEN_INSTRUMENT_KINDS
 from monitor_server.store.repositories.notifications.events import (
@@ -31,7 +32,7 @@ FORMER = "@"
 
 MESSAGE: Final = notification_messages.c
 IS_OPEN: Final = MESSAGE.sent_at.is_(None) & MESSAGE.given_up_at.is_(None)
-_RANK = case((EVENT.severity == "critical", 2), (EVENT.severity == "warning", 1), else_=0)
+_RANK = case({str(severity): severity.rank for severity in Severity}, value=EVENT.severity, else_=0)
 # An alert that only ends does not make a message urgent, unless the message is about nothing else.
 _URGENCY = func.coalesce(func.max(case((EVENT.change != "resolved", _RANK))), func.max(_RANK))
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import text
 
-from monitor_server.access.audit.settings_changes import record_settings, shown_settings
+from monitor_server.access.audit.settings_changes import describe_settings, record_settings
 from monitor_server.settings import Settings
 from tests.live import eventually
 from tests.store_connections import current_connection
@@ -49,7 +49,7 @@ def test_collectors_that_start_at_once_record_their_settings_one_after_the_other
     with ThreadPoolExecutor(1) as starting:
         with store.write() as first:
             first.recorded_settings.lock()
-            first.recorded_settings.write("all", shown_settings(Settings(max_records=5)))
+            first.recorded_settings.write("all", describe_settings(Settings(max_records=5)))
             second = starting.submit(record_settings, store, Settings(), now=1.0)
             eventually(is_waiting)
         assert second.result() == ["RLVITALS_MAX_RECORDS: 5 -> 10000"]
@@ -86,4 +86,4 @@ def test_each_setting_that_sounds_like_a_secret_was_looked_at():
 @pytest.mark.parametrize("name", ["oidc_groups", "notifications", "log_level"])
 def test_a_value_is_shown_as_text(name):
     """A missing value is shown as text too."""
-    assert isinstance(shown_settings(Settings())[name], str)
+    assert isinstance(describe_settings(Settings())[name], str)

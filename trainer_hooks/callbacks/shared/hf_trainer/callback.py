@@ -24,7 +24,7 @@ from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.settings import find_run_name
 
-__all__ = ["StreamingCallback", "calling_trainer"]
+__all__ = ["StreamingCallback", "find_calling_trainer"]
 
 
 class StreamingCallback(TrainerCallback):
@@ -98,7 +98,7 @@ class StreamingCallback(TrainerCallback):
     ) -> None:
         """Find the trainer that calls, connect, and wrap its methods."""
         self._end_training("stopped")  # an earlier training that raised ended without on_train_end
-        trainer = calling_trainer(self)
+        trainer = find_calling_trainer(self)
         if self._monitor is None:
             self._monitor = self._connect(args, trainer)
         if isinstance(self._monitor, trainer_hooks.NullMonitor) or trainer is None:
@@ -266,7 +266,7 @@ class StreamingCallback(TrainerCallback):
         self._capture = self._actions = self._model_monitors = None
 
 
-def calling_trainer(callback: TrainerCallback) -> Any:
+def find_calling_trainer(callback: TrainerCallback) -> Any:
     """Find the trainer whose ``train()`` is on the call stack: a callback is not given the trainer that calls it.
 
     Returns:

@@ -71,12 +71,12 @@ class TrainerActions:
             The reports that this rank sends.
         """
         reports = []
-        for settled in self._coordinator.due(self._policy.due(), state.global_step):
+        for settled in self._coordinator.settle(self._policy.take_due(), state.global_step):
             refusal = settled.refusal or self._do(settled.decision, state, control)
             if settled.is_reported_here:
                 reports.append(settled.decision.report("refused" if refusal else "taken", refusal or ""))
         if state.is_world_process_zero:
-            reports += [decision.report("dry_run") for decision in self._policy.foreseen()]
+            reports += [decision.report("dry_run") for decision in self._policy.take_foreseen()]
         return reports
 
     def _do(self, decision: Decision, state: TrainerState, control: TrainerControl) -> str | None:

@@ -1,12 +1,14 @@
 """The report of forks to the collector: a single one, about the most severe alert that fired."""
 
+from typing import get_args
+
 from trainer_hooks.forks import ForkScore
 from trainer_hooks.reference.run.forks.forking import Forked
-from trainer_hooks.wire import ActionReport, ForkResult
+from trainer_hooks.wire import ActionReport, ForkResult, Severity
 
 __all__ = ["fork_reports"]
 
-_SEVERITIES = ("info", "warning", "critical")
+_SEVERITIES = get_args(Severity)  # the most severe is last
 
 
 def fork_reports(forked: Forked) -> list[ActionReport]:

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from monitor_server.commands.errors import RequestRefusedError
 
-__all__ = ["patiently"]
+__all__ = ["repeat_while_busy"]
 
 # The statuses of HTTP with which a collector asks to send a request again later.
 IS_BUSY: Final = {429, 503}
@@ -15,7 +15,7 @@ BUSY_SECONDS: Final = 120.0
 Answered = TypeVar("Answered")
 
 
-def patiently(ask: Callable[[], Answered]) -> Answered:
+def repeat_while_busy(ask: Callable[[], Answered]) -> Answered:
     """Return the answer to a request, which is repeated for `BUSY_SECONDS` while the collector is too busy."""
     until = monotonic() + BUSY_SECONDS
     while True:
