@@ -11,8 +11,10 @@ from typing import Any, Self
 
 from monitor_server.detection.base_classes.detector import DetectorGroup, StreamDetector
 from monitor_server.detection.calibration import BUILTIN, AlarmGate, Calibration
+from monitor_server.detection.detectors.death_spiral import DeathSpiral
 from monitor_server.detection.false_alarm_budget import FalseAlarmBudget
 from monitor_server.detection.forecast.forecaster import Forecaster
+from monitor_server.detection.held_findings import HeldFindings
 from monitor_server.detection.phases import PhaseMachine
 from monitor_server.detection.protocol import (
     Acknowledgement,
@@ -61,12 +63,14 @@ class Engine:
         self._group = DetectorGroup(self._detectors.values())
         self._phases = PhaseMachine()
         self._forecaster = Forecaster()
+        self._held = HeldFindings()
 
     def _take_back(self, observation: Observation) -> None:
         """Forget the rows that a rewind replaces; a run that begins again from its first row is assessed as new."""
         replaced, left = self._group.count_replaced(observation)
         if not replaced:
             return
+        self._held.end()
         self._gate.take_back(replaced, left)
         if self._budget is not None:
             self._budget.take_back(replaced, left)
@@ -82,7 +86,7 @@ class Engine:
         if self._newest is None or position > self._newest:
             self._take_back(observation)
             self._newest = position
-            found = self._group.update(observation)
+            found = self._held.update(observation, self._group.update(observation))
             self._findings = self._gate.update(observation, _keep_most_severe(found))
             self._phase = self._phases.update(observation.finite, self._findings)
             self._drift_input = self._phases.drift_input
@@ -113,11 +117,14 @@ class Engine:
         """
         for detector in self._detectors.values():
             detector.acknowledge(acknowledgement)
+        if acknowledgement.kind == DeathSpiral.kind:
+            self._held.end(acknowledgement.kind)
 
     def state(self) -> dict[str, Any]:
         """Return the complete state for a restart, as JSON values (non-finite floats allowed)."""
         state = {
             "detectors": {name: detector.state() for name, detector in self._detectors.items()},
+            "held": self._held.state(),
             "gate": self._gate.state(),
             "phases": self._phases.state(),
             "forecaster": self._forecaster.state(),
@@ -137,6 +144,7 @@ class Engine:
         for name, saved in state["detectors"].items():
             if name in engine._detectors:
                 engine._detectors[name].load(saved)
+        engine._held.load(state.get("held", ()))
         engine._gate.load(state.get("gate", {}))
         engine._phases.load(state["phases"])
         engine._drift_input = engine._phases.drift_input

@@ -316,3 +316,28 @@ def test_a_detector_alone_and_in_the_engine_has_the_same_findings():
     for observation in spiral():
         found = [f for f in engine.update(observation).findings if f.kind == "joint_departure"]
         assert repr(list(alone.update(observation))) == repr(found)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_a_signal_that_some_rows_lack_ends_no_finding(every):
+    """A reward in every second or third row: the collapse is one page, and its phase does not change."""
+    rows = []
+    for step in range(160):
+        reward = {"reward/mean": 0.6 if step < 100 else 0.02} if step % every == 0 else {}
+        rows.append(Observation(step=step, signals={"grad/norm": 1.0 + 0.01 * (step % 5), **reward}))
+    engine, found = Engine(), []
+    for row in rows:
+        engine = Engine.from_state(json.loads(json.dumps(engine.state())))
+        found.append(engine.update(row))
+    paged = [row.step for row in found if any(f.severity is Severity.CRITICAL for f in row.findings)]
+    assert paged == list(range(paged[0], 160))
+    assert {str(row.phase) for row in found[paged[0] :]} == {"collapsed"}
+
+
+def test_a_finding_whose_signal_is_no_longer_sent_ends_after_25_rows():
+    """The reward is never sent again: its loss is not observed any more, and not healthy either."""
+    run = [Observation(step=step, signals={"reward/mean": 0.6 if step < 100 else 0.02}) for step in range(120)]
+    run += [Observation(step=step, signals={"grad/norm": 1.0}) for step in range(120, 160)]
+    engine = Engine()
+    held = [step for step, row in enumerate(run) if any(f.kind == "run_collapsed" for f in engine.update(row).findings)]
+    assert held == list(range(held[0], 119 + 25 + 1))

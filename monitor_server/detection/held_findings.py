@@ -1,0 +1,54 @@
+"""Keeps findings through rows that lack their signal: an absent signal is not observed, so it ends nothing."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from monitor_server.detection.protocol import Finding, Observation, Severity
+
+__all__ = ["HeldFindings"]
+
+# A batch that is trained on for many steps has its reward in the first of them only.
+LONGEST_GAP = 25  # rows without the signal, after which its finding ends
+
+
+class HeldFindings:
+    """The newest finding of each kind, with the number of rows since it was found.
+
+    A finding is kept in a row that lacks the signal that its evidence names, unless the row has another finding of its
+    kind. It stays as it was found, with its step.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[Finding, int]] = {}
+
+    def update(self, observation: Observation, found: Sequence[Finding]) -> Sequence[Finding]:
+        """Return a row's findings with those that it keeps."""
+        if not (found or self._held):
+            return found
+        kinds = {finding.kind for finding in found}
+        kept = {
+            kind: (finding, rows + 1)
+            for kind, (finding, rows) in self._held.items()
+            if kind not in kinds and rows < LONGEST_GAP and finding.evidence.get("signal") not in observation.finite
+        }
+        self._held = {finding.kind: (finding, 0) for finding in found if "signal" in finding.evidence} | kept
+        return [*found, *(finding for finding, _ in kept.values())] if kept else found
+
+    def end(self, kind: str | None = None) -> None:
+        """Keep no finding of a kind any more, or no finding at all."""
+        if kind is None:
+            self._held.clear()
+        else:
+            self._held.pop(kind, None)
+
+    def state(self) -> list[Any]:
+        """Return the state for a restart, as JSON values."""
+        return [
+            [finding._asdict() | {"severity": str(finding.severity)}, rows] for finding, rows in self._held.values()
+        ]
+
+    def load(self, state: Sequence[tuple[Mapping[str, Any], int]]) -> None:
+        """Restore a saved state."""
+        for saved, rows in state:
+            finding = Finding(**{**saved, "severity": Severity(saved["severity"])})
+            self._held[finding.kind] = finding, rows
