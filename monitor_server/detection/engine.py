@@ -138,8 +138,6 @@ class Engine:
             if name in engine._detectors:
                 engine._detectors[name].load(saved)
         engine._gate.load(state.get("gate", {}))
-        if engine._budget is not None:
-            engine._budget.load(state.get("page_budget", {}))
         engine._phases.load(state["phases"])
         engine._drift_input = engine._phases.drift_input
         engine._forecaster.load(state.get("forecaster", {}))
@@ -155,6 +153,10 @@ class Engine:
             Finding(**{**saved, "severity": Severity(saved["severity"])}) for saved in state["findings"]
         ]
         engine._newest = tuple(state["newest"]) if state["newest"] else None
+        if engine._budget is not None and "page_budget" in state:
+            engine._budget.load(state["page_budget"])
+        elif engine._budget is not None:
+            engine._budget.begin_late(engine._phases.rows, engine._findings)
         return engine
 
 

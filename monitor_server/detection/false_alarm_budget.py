@@ -143,6 +143,23 @@ class FalseAlarmBudget(Stateful):
         self.is_open = False
         self.open_rows = 0
 
+    def begin_late(self, seen: int, findings: Sequence[Finding]) -> None:
+        """Take over a run that began without a warranty: its steps, and the page that is open, which is paid.
+
+        Its earlier pages are not known.
+
+        Args:
+            seen: Recorded steps so far.
+            findings: The findings of the newest step.
+        """
+        critical = [finding for finding in findings if finding.severity is Severity.CRITICAL]
+        strengths = [finding.strength for finding in critical if math.isfinite(finding.strength)]
+        self.seen = seen
+        self.largest = max(strengths, default=0.0)
+        self.pages = int(bool(critical) and len(strengths) == len(critical))
+        self.is_open = bool(critical)
+        self.open_rows = int(self.is_open)
+
     def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the steps of the page are counted
         """End a page that began in rows that are replaced: what is found again is another one, as its alert is.
 

@@ -13,7 +13,16 @@ from monitor_server.importers.signal_names import signals_of
 from monitor_server.importers.source import MAX_DOCUMENT_BYTES
 from monitor_server.importers.steps import Named, observations
 
-__all__ = ["DATA_FILES", "name_without_ending", "read_meta", "read_rows", "read_run", "run_name", "run_paths"]
+__all__ = [
+    "DATA_FILES",
+    "name_without_ending",
+    "read_aliases",
+    "read_meta",
+    "read_rows",
+    "read_run",
+    "run_name",
+    "run_paths",
+]
 
 DATA_FILES = ("data.jsonl.gz", "data.jsonl")
 ENDINGS = (".gz", ".bz2", ".xz", ".jsonl", ".json", ".csv", ".tsv", ".log", ".txt", ".out", ".parquet")
@@ -57,6 +66,14 @@ def read_meta(path: Path) -> Mapping[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
+def read_aliases(path: Path) -> dict[str, str] | None:
+    """Return the short names in the ``signals`` of a run folder's meta.json, each with the log's own key."""
+    aliases = read_meta(path).get("signals")
+    if not isinstance(aliases, dict):
+        return None
+    return {short: key for short, key in aliases.items() if isinstance(key, str)}
+
+
 def read_rows(run: Path, report: ReadReport | None = None) -> Iterator[Row]:
     """Yield the rows of a run folder or of a file of JSON lines.
 
@@ -77,8 +94,7 @@ def read_run(run: Path, named: Named = signals_of) -> list[Observation]:
     Raises:
         LogError: If the log cannot be read at all.
     """
-    aliases = read_meta(run).get("signals")
-    return observations(read_rows(run), aliases if isinstance(aliases, dict) else None, named)
+    return observations(read_rows(run), read_aliases(run), named)
 
 
 def name_without_ending(name: str) -> str:

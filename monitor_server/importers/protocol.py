@@ -12,6 +12,8 @@ __all__ = ["Importer", "LogError", "ReadReport", "RecordedLog", "RecordedRow", "
 Row = Mapping[str, object]
 
 PROBLEMS_KEPT = 20
+# A run that is resumed goes back a few times. One that goes back in a tenth of its rows is not sorted by its steps.
+LEAST_STEPS_BACK, ROWS_PER_STEP_BACK = 3, 10
 
 
 class RecordedRow(dict[str, object]):
@@ -61,6 +63,10 @@ class ReadReport:
         first_repeated: The first of these rows, counted from 1, and its step.
         numbered_rows: Rows with an impossible step.
         first_numbered: The first of these rows, counted from 1, and the value in place of its step.
+        impossible_shares: Shares below 0 or above 1; percentages, for example.
+        first_impossible: The row of the first of these, counted from 1, its signal and the share.
+        step_rows: Rows with a step, given or numbered.
+        steps_back: Those of them whose step is lower than that of the row before.
         is_thinned: Whether a collector has removed steps of the run, so that the log lacks steps of the live detection.
         is_quarantined: Whether a collector could not process the run any more, so that the log lacks its later steps.
     """
@@ -72,6 +78,10 @@ class ReadReport:
     first_repeated: tuple[int, int] | None = None
     numbered_rows: int = 0
     first_numbered: tuple[int, float] | None = None
+    impossible_shares: int = 0
+    first_impossible: tuple[int, str, float] | None = None
+    step_rows: int = 0
+    steps_back: int = 0
     is_thinned: bool = False
     is_quarantined: bool = False
 
@@ -84,6 +94,11 @@ class ReadReport:
         """Count a row that was numbered by its place, because its step is impossible."""
         self.numbered_rows += 1
         self.first_numbered = self.first_numbered or (row, given)
+
+    def add_impossible_share(self, row: int, signal: str, share: float) -> None:
+        """Count a share that no part of a whole can have."""
+        self.impossible_shares += 1
+        self.first_impossible = self.first_impossible or (row, signal, share)
 
     @property
     def notes(self) -> list[str]:
@@ -111,6 +126,18 @@ class ReadReport:
             notes.append(
                 f"{_rows(self.numbered_rows)} a step that is not a whole number below 2**53, first row {row:,} with "
                 f"{given:g}; the place of a row in the log is its step instead. Log the optimiser step as the step"
+            )
+        if self.first_impossible is not None:
+            row, signal, share = self.first_impossible
+            notes.append(
+                f"{self.impossible_shares:,} shares of the log are not between 0 and 1, first row {row:,} with "
+                f"{signal} = {share:g}, and the detectors cannot judge them. Log a share of one instead of "
+                "a percentage, or name the right key with --map"
+            )
+        if self.steps_back > LEAST_STEPS_BACK and self.steps_back * ROWS_PER_STEP_BACK > self.step_rows:
+            notes.append(
+                f"{_rows(self.steps_back)} a lower step than the previous row, and each begins a new attempt, so that "
+                "little or nothing is found. Sort the rows by their step, and keep the rows of one run in one log"
             )
         return notes
 

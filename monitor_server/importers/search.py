@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from monitor_server.importers.corpus import DATA_FILES, name_without_ending, read_meta
+from monitor_server.importers.corpus import DATA_FILES, name_without_ending, read_aliases
 from monitor_server.importers.formats import sqlite
 from monitor_server.importers.formats.console.console_log import ConsoleLog
 from monitor_server.importers.formats.delimited import Delimited
@@ -49,6 +49,7 @@ MAX_ENTRIES = 100_000
 # The first rows of a table or a console log in which a known signal must occur when a folder is searched.
 PROBE_ROWS = 50
 PROBE_BYTES = 8 << 20
+ARCHIVES = (b"PK\x03\x04", b"7z\xbc\xaf\x27\x1c", b"Rar!")
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
@@ -76,6 +77,8 @@ def find_logs(
     found: list[RecordedLog] = []
     for path in paths:
         if not _exists(path):
+            if str(path) == "-":
+                raise LogError("standard input must be written to a file first: a log is read more than once")
             raise LogError(f"{path} must be a log or a folder of logs; it does not exist")
         if path.is_dir():
             unreadable: list[str] = []
@@ -109,14 +112,19 @@ def _in_file(path: Path) -> list[RecordedLog]:
                 raise LogError(f"{path} must hold at least one run; found none in it as {importer.name}")
             return logs
     if not path.is_file():
-        raise LogError(f"{path} must be a readable log: it is not a regular file")
+        raise LogError(f"{path} must be a readable log: it is not a regular file; write its content to one")
     raise LogError(f"{path} must be a log: {_reason(path, beginning)}; formats: docs/importers.md")
 
 
 def _reason(path: Path, beginning: bytes) -> str:
     """Return why a file is not a log."""
     if not beginning:
-        return "it is empty"
+        closed = _access_fault(path, beginning)
+        if closed is None and path.stat().st_size:
+            return "it is compressed, and damaged at its beginning"
+        return f"it cannot be read ({closed})" if closed else "it is empty"
+    if beginning.startswith(ARCHIVES) or beginning[257:262] == b"ustar":
+        return "it is an archive; unpack it, and name the folder"
     fault = sqlite.fault(path) if beginning.startswith(sqlite.MAGIC) else None
     return fault or f"its content is in no known format (it begins {beginning[:12]!r})"
 
@@ -127,6 +135,12 @@ def _in_folder(folder: Path, keys: frozenset[str], passed_over: PassedOver) -> I
     waiting = [(folder, 0)]
     while waiting:
         current, depth = waiting.pop(0)
+        if entries >= MAX_ENTRIES:
+            passed_over(
+                f"{current} and {len(waiting)} more folders of {folder} were passed over, because a search ends at "
+                f"{MAX_ENTRIES:,} files and folders; name the folders of the logs"
+            )
+            return
         try:
             children = _children(current)
             whole = _folder_run(current)
@@ -140,7 +154,7 @@ def _in_folder(folder: Path, keys: frozenset[str], passed_over: PassedOver) -> I
             continue
         entries += len(children)
         yield from _files_in(current, files, keys, passed_over)
-        if depth < MAX_DEPTH and entries < MAX_ENTRIES:
+        if depth < MAX_DEPTH:
             waiting += [(child, depth + 1) for child in _newest_checkpoint(folders, files)]
 
 
@@ -163,13 +177,12 @@ def _folder_run(folder: Path) -> RecordedLog | None:
     """Return the run that a folder forms as a whole."""
     data = next((folder / name for name in DATA_FILES if (folder / name).is_file()), None)
     if data is not None:
-        aliases = read_meta(folder).get("signals")
         return RecordedLog(
             name=folder.name,
             path=folder,
             format="run folder",
             read=lambda report: read_json_lines(data, report),
-            aliases=aliases if isinstance(aliases, dict) else None,
+            aliases=read_aliases(folder),
         )
     if is_mlflow_run(folder):
         return mlflow_run(folder)

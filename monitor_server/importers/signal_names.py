@@ -14,6 +14,7 @@ from monitor_server.detection.registry import DETECTORS
 __all__ = [
     "FALLBACK",
     "PLACES",
+    "SHARES",
     "SIGNALS",
     "STEP_KEYS",
     "all_numbers",
@@ -23,6 +24,7 @@ __all__ = [
     "read_signals",
     "signal_of",
     "signals_of",
+    "step_keys",
 ]
 
 STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", "_step")
@@ -117,8 +119,25 @@ _ZERO_IS_NOTHING = frozenset({"rollout/kl"})
 _RANK = {key: (signal, rank) for signal, keys in _KEYS.items() for rank, key in enumerate(keys)}
 # Our own recordings have canonical names, including names that no trainer logs; they take precedence.
 SIGNALS = frozenset({*_KEYS, *(name for detector in DETECTORS.values() for name in detector.reads)})
+SHARES = frozenset(name for name in SIGNALS if name.endswith("_frac"))
 PLACES = {*STEP_KEYS, "attempt", "_timestamp", "_runtime"}
 _SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)")
+
+
+# A factor or the unit of the signal in brackets, as in "actor/lr(1e-4)", does not belong to the name. Anything else in
+# brackets does: "reward (std)" is no mean, and "entropy (bits)" no entropy in nats.
+_UNIT = re.compile(r"\(\s*(?:[x×*]?\s*[-+]?[\d.]+(?:e[-+]?\d+)?|tokens?|nats?)\s*\)")
+# Other characters change the meaning of a name: "-loss", "Δkl", "clip_frac %".
+_PLAIN = re.compile(r"[\[a-z0-9_][][a-z0-9\s_/.:|@-]*")
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
+
+
+def _spellings(key: str) -> tuple[str, ...]:
+    """Return a key without case and units and with one kind of separator; with its section, and without it."""
+    lowered = _UNIT.sub("", key.strip().lower()).strip()
+    if _PLAIN.fullmatch(lowered) is None:
+        return ()
+    return tuple(_SEPARATORS.sub("_", each).strip("_") for each in (lowered, _SECTION.sub("", lowered)))
 
 
 @lru_cache(maxsize=4096)
@@ -127,13 +146,21 @@ def _find_signal(key: str) -> tuple[str, int] | None:
         return key, -1
     if key in _AS_SPELLED:
         return _AS_SPELLED[key]
-    lowered = key.strip().lower()
-    for spelling in (lowered, _SECTION.sub("", lowered)):
-        # A unit or a factor in brackets, as in "actor/lr(1e-4)", does not belong to the name.
-        found = _RANK.get(re.sub(r"[^a-z0-9]+", "_", re.sub(r"\(.*?\)", "", spelling)).strip("_"))
-        if found is not None:
-            return found
-    return None
+    return next((_RANK[spelling] for spelling in _spellings(key) if spelling in _RANK), None)
+
+
+@lru_cache(maxsize=256)
+def step_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys of a row that may hold its step, the most trusted first.
+
+    Keys that are spelled as in `STEP_KEYS` come alone; without one, other spellings count, such as ``Step`` in a table
+    and ``train/global_step``.
+    """
+    exact = tuple(key for key in STEP_KEYS if key in keys)
+    if exact:
+        return exact
+    spelled = [(STEP_KEYS.index(name), key) for key in keys for name in _spellings(key) if name in STEP_KEYS]
+    return tuple(dict.fromkeys(key for _, key in sorted(spelled)))
 
 
 def signal_of(key: str) -> str | None:
@@ -172,6 +199,8 @@ def read_signals(
         if signal in ranks and rank >= ranks[signal]:
             continue
         parsed = number(row[key])
+        if parsed is not None and parsed < 0.0 and signal == "entropy/mean" and "loss" in key:
+            parsed = -parsed  # Stable-Baselines3 logs the term of the loss; verl and OpenRLHF log the entropy itself
         if parsed is not None and (parsed != 0.0 or key not in _ZERO_IS_NOTHING):
             ranks[signal], found[signal] = rank, parsed
     for short, key in (fallback or {}).items():

@@ -12,7 +12,17 @@ from typing import NamedTuple
 
 from monitor_server.importers.protocol import LogError, ReadReport
 
-__all__ = ["HEAD_BYTES", "MAX_DOCUMENT_BYTES", "Position", "chunks", "document", "head", "lines", "lines_from"]
+__all__ = [
+    "HEAD_BYTES",
+    "MAX_DOCUMENT_BYTES",
+    "Position",
+    "chunks",
+    "document",
+    "head",
+    "lines",
+    "lines_from",
+    "require_plausible_size",
+]
 
 HEAD_BYTES = 1 << 16
 CHUNK_BYTES = 1 << 20
@@ -63,8 +73,8 @@ def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterat
                 if not piece:
                     return
                 report.bytes_read += len(piece)
-                if stream is not raw and report.bytes_read > max(BOMB_BYTES, BOMB_RATIO * raw.tell()):
-                    raise _bomb(path)
+                if stream is not raw:
+                    require_plausible_size(path, report.bytes_read, raw.tell())
                 if first:
                     first = False
                     if piece.startswith(UTF16):
@@ -77,8 +87,21 @@ def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterat
         raise LogError(f"{path} must be a readable log: {error}; repair it or take it out of the folder") from error
 
 
-def _bomb(path: Path) -> LogError:
-    return LogError(f"{path} must be a log: it decompresses to more than {BOMB_RATIO} times its size, as no log does")
+def require_plausible_size(path: Path, size: int, stored: int) -> None:
+    """Refuse a compressed file that was made to fill the memory or the time of its reader.
+
+    Args:
+        path: Its path.
+        size: The bytes that were decompressed so far.
+        stored: The bytes of the file from which they came.
+
+    Raises:
+        LogError: If it grows by far more than a log.
+    """
+    if size > max(BOMB_BYTES, BOMB_RATIO * stored):
+        raise LogError(
+            f"{path} must be a log: it decompresses to more than {BOMB_RATIO} times its size, as no log does"
+        )
 
 
 class Position(NamedTuple):

@@ -7,11 +7,11 @@ the log names the rows that this changes.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from math import inf, isnan
+from math import inf, isfinite, isnan
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.protocol import ReadReport, RecordedRow, Row
-from monitor_server.importers.signal_names import STEP_KEYS, number, signals_of
+from monitor_server.importers.signal_names import SHARES, number, signals_of, step_keys
 
 __all__ = ["MAX_STEP", "Named", "observations", "observe"]
 
@@ -40,14 +40,23 @@ def observe(
     """
     report = report or ReadReport()
     held: Observation | None = None
-    attempt, logged = 1, -inf
+    attempt, logged, is_stepped = 1, -inf, False
     for place, row in enumerate(rows):
         signals = named(row)
         if isinstance(row, RecordedRow):
             yield _observation_of(row, signals)
             continue
-        step = _step(row, place, report)
+        for name, value in signals.items():
+            if name in SHARES and not 0.0 <= value <= 1.0 and isfinite(value):
+                report.add_impossible_share(place + 1, name, value)
+        given = step_keys(tuple(row))
+        if is_stepped and not given and not signals:  # a configuration or an evaluation between the steps
+            continue
+        is_stepped = is_stepped or bool(given)
+        step = _step(row, given, place, report)
         before, logged = logged, max(logged, _logged_attempt(row))
+        report.step_rows += 1
+        report.steps_back += held is not None and step < held.step
         begins = held is not None and (step < held.step or -inf < before < logged)
         if held is not None and step == held.step and not begins:
             if _contradicts(signals, held.signals):
@@ -85,9 +94,9 @@ def _logged_attempt(row: Row) -> float:
     return -inf if logged is None or isnan(logged) else logged
 
 
-def _step(row: Row, place: int, report: ReadReport) -> int:
+def _step(row: Row, keys: Iterable[str], place: int, report: ReadReport) -> int:
     unusable: float | None = None
-    for key in STEP_KEYS:
+    for key in keys:
         value = number(row.get(key))  # the values of a printed dict are texts
         if value is None:
             continue

@@ -18,6 +18,8 @@ __all__ = ["Examination", "Examiner", "FindingPeriod", "Outcome", "PhaseSpan", "
 MAX_EPISODES = 1000
 # The time between two logged steps is their median over this many; a pause over a night has no effect.
 MAX_INTERVALS = 512
+# Four months; a larger number, which may be infinite, is a mistake of the log.
+MAX_INTERVAL_SECONDS = 1e7
 READ_SIGNALS = frozenset(name for detector in DETECTORS.values() for name in detector.reads)
 
 
@@ -178,7 +180,7 @@ class Examiner:
         if (
             time is not None
             and self._time is not None
-            and time - self._time > 0.0
+            and 0.0 < time - self._time <= MAX_INTERVAL_SECONDS
             and len(self._intervals) < MAX_INTERVALS
         ):
             self._intervals.append(time - self._time)

@@ -1,9 +1,11 @@
 """Checks a log that is still being written: a monitor for a training that cannot be changed."""
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 
 from monitor_server.detection.engine import Engine
@@ -21,6 +23,9 @@ READING_SHARE = 0.1
 # The newest step may get more rows. It is processed when a newer step has arrived, or the log has not changed for this
 # many looks.
 RESTING_LOOKS = 3
+# Entries of a folder that are looked at, in the order of the file system.
+MAX_ENTRIES = 10_000
+MAX_NOTICES = 100
 
 
 def follow(
@@ -30,6 +35,7 @@ def follow(
     engine: Callable[[], Engine] = Engine,
     overrides: Mapping[str, str] | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    waiting: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[Examination, Sequence[Finding]]]:
     """Yield the examination of a growing log and its new findings, each time there are new steps.
 
@@ -44,9 +50,12 @@ def follow(
         engine: Builds a fresh engine.
         overrides: Signal → the log's own key.
         sleep: Waits between looks.
+        waiting: Called once with each reason why there is nothing to examine, and if further runs are not watched. A
+            reason counts if two reads in a row have it, because a writer may have been in the middle of its work.
     """
+    notices = _Notices(waiting)
     course: _Course | None = None
-    seen: tuple[tuple[str, int, int], ...] = ()
+    seen: tuple[tuple[str, int, int], ...] | None = None
     resting = 0
     while True:
         begun = time.monotonic()
@@ -54,13 +63,13 @@ def follow(
         resting = resting + 1 if now == seen else 0
         if now != seen or resting == RESTING_LOOKS:
             seen = now
-            steps = _read(path, overrides)
+            steps = _read(path, overrides, notices)
             if steps is not None:
                 fresh, observations = steps
                 began: list[Finding] = []
                 is_changed = False
                 for place, observation in enumerate(
-                    _leave_out_newest(observations, is_resting=resting >= RESTING_LOOKS)
+                    _leave_out_newest(observations, notices, is_resting=resting >= RESTING_LOOKS)
                 ):
                     if course is None or (place == 0 and course.is_over_at(observation)):
                         course = _Course(fresh, engine())
@@ -106,17 +115,45 @@ class _Course:
         return self._examiner.take(replace(observation, attempt=observation.attempt + self._attempts))
 
 
-def _read(path: Path, overrides: Mapping[str, str] | None) -> tuple[Examination, Iterator[Observation]] | None:
+class _Notices:
+    """Passes on why a log cannot be examined, each reason once."""
+
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self._notify = notify
+        self._given: set[str] = set()
+        self._newest = ""
+
+    def cannot_read(self, reason: str) -> None:
+        """Note the reason of one read; it is given when the next read has it, too."""
+        if reason == self._newest:
+            self.give(f"{reason}; waiting for it to change")
+        self._newest = reason
+
+    def give(self, text: str) -> None:
+        """Call the function with a notice, unless it was called with the same notice before."""
+        if text not in self._given and len(self._given) < MAX_NOTICES:
+            self._given.add(text)
+            self._notify(text)
+
+
+def _read(
+    path: Path, overrides: Mapping[str, str] | None, notices: _Notices
+) -> tuple[Examination, Iterator[Observation]] | None:
     """Return the current log; None if it does not exist, is empty, or has no row yet."""
     try:
-        log = find_logs([path], list((overrides or {}).values()))[0]
-    except LogError:
+        log, *others = find_logs([path], list((overrides or {}).values()))
+    except LogError as error:
+        notices.cannot_read(str(error))
         return None
+    if others:
+        notices.give(f"{path} holds {len(others) + 1} runs; only the first of them, {log.name}, is watched")
     found = Examination(log=log, mapping=NameMapping(overrides, log.aliases), report=ReadReport())
     return found, observe(log.read(found.report), found.mapping.signals, found.report)
 
 
-def _leave_out_newest(observations: Iterator[Observation], *, is_resting: bool) -> Iterator[Observation]:
+def _leave_out_newest(
+    observations: Iterator[Observation], notices: _Notices, *, is_resting: bool
+) -> Iterator[Observation]:
     """Leave out the newest step unless the log rests; end quietly if the log breaks off."""
     held: Observation | None = None
     try:
@@ -124,7 +161,8 @@ def _leave_out_newest(observations: Iterator[Observation], *, is_resting: bool) 
             if held is not None:
                 yield held
             held = observation
-    except LogError:
+    except LogError as error:
+        notices.cannot_read(str(error))
         return
     if held is not None and is_resting:
         yield held
@@ -132,12 +170,18 @@ def _leave_out_newest(observations: Iterator[Observation], *, is_resting: bool) 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Return values that change when a log changes: names, sizes and times of its files."""
-    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())[:10_000]
     stamps = []
-    for each in files:
+    for each in islice(chain([path], _within(path)), MAX_ENTRIES):
         try:
-            status = os.stat(each)  # noqa: PTH116 - the file may vanish between the two calls
+            status = os.stat(each, follow_symlinks=each == path)  # noqa: PTH116 - it may vanish, or be unreadable
         except OSError:
             continue
-        stamps.append((str(each), status.st_size, status.st_mtime_ns))
-    return tuple(stamps)
+        if stat.S_ISREG(status.st_mode):
+            stamps.append((str(each), status.st_size, status.st_mtime_ns))
+    return tuple(sorted(stamps))
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    """Yield the entries of a folder at all depths; nothing of a file, and of a folder that may not be read."""
+    for within, folders, files in os.walk(folder):
+        yield from (Path(within, name) for name in [*files, *folders])

@@ -16,7 +16,7 @@ from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import NameMapping, parse_overrides
-from monitor_server.importers.protocol import ReadReport, RecordedLog
+from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.log_check.backtest import backtest, summarise
@@ -37,17 +37,25 @@ def run(
     ] = None,
 ) -> int:
     """Print what the detectors would have found; the exit status is 2 if a log cannot be read."""
+    runs: list[dict[str, Any]] = []
+    status = 0
     try:
         loaded = load_calibration(calibration)
         overrides = parse_overrides(names or [])
-        logs = find_logs([folder], list(overrides.values()), error)
-        runs = [backtest(log.name, _steps(log, overrides), engine=Engine(loaded)) for log in logs]
+        for log in find_logs([folder], list(overrides.values()), error):
+            try:
+                runs.append(backtest(log.name, _steps(log, overrides), engine=Engine(loaded)))
+            except LogError as failure:  # the other logs are still read
+                error(failure)
+                status = 2
     except OSError as failure:
         error(failure)
         return 2
+    if not runs:
+        return status
     report = {"runs": runs, "summary": summarise(runs)}
     say(json.dumps(spell_non_finite(report), allow_nan=False) if as_json else _table(report))
-    return 0
+    return status
 
 
 def _steps(log: RecordedLog, overrides: Mapping[str, str]) -> Iterator[Observation]:

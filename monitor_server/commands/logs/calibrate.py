@@ -9,14 +9,14 @@ also contains the expected ranges of the signals, which charts show.
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from monitor_server.commands.logs.paths import log_path
+from monitor_server.commands.logs.paths import log_path, require_no_log
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.calibration import (
@@ -85,14 +85,19 @@ def run(
         error(failure)
         return 2
     scores: dict[str, RunScore] = {}
+    known: dict[str, str] = {}
     try:
-        for log in find_logs(runs, passed_over=error):
-            report, name = ReadReport(), f"{log.path} {log.name}"
-            score = score_run(observe(log.read(report), NameMapping(aliases=log.aliases).signals))
-            if not score.steps:
-                error(f"{name} has no logged step, so no threshold can be calibrated on it; it was left out")
-            elif report.is_quarantined:
-                error(f"{name} lacks the steps that its collector could not process, so it is not known to be healthy")
+        logs = find_logs(runs, passed_over=error)
+        require_no_log(write, logs, option="--write")
+        for log in logs:
+            report, name, digest = ReadReport(), f"{log.path} {log.name}", hashlib.sha256()
+            score = score_run(
+                _noted(observe(log.read(report), NameMapping(aliases=log.aliases).signals), digest.update)
+            )
+            if (unusable := _unusable(report, score)) is not None:
+                error(f"{name} {unusable}")
+            elif (first := known.setdefault(digest.hexdigest(), name)) != name:
+                error(f"{name} has the steps of {first}, so it counts once: a warranty needs other runs")
             else:
                 scores[name] = score
     except OSError as failure:
@@ -112,6 +117,24 @@ def run(
         return 2
     say(f"{result.calibration.id} written to {write}; RLVITALS_CALIBRATION={write} uses it")
     return 0
+
+
+def _noted(steps: Iterable[Observation], note: Callable[[bytes], None]) -> Iterable[Observation]:
+    """Yield steps, and pass each one's content to ``note``, by which a copy of the run is recognised."""
+    for observation in steps:
+        note(repr((observation.step, sorted(observation.signals.items()))).encode())
+        yield observation
+
+
+def _unusable(report: ReadReport, score: RunScore) -> str | None:
+    """Return why nothing is learned from a run that was read; None if it is used."""
+    if not score.steps:
+        return "has no logged step, so no threshold can be calibrated on it; it was left out"
+    if report.is_quarantined:
+        return "lacks the steps that its collector could not process, so it is not known to be healthy"
+    if report.is_thinned:
+        return "lacks steps that retention has removed, so its alarms are others; it was left out"
+    return None
 
 
 def score_run(steps: Iterable[Observation]) -> RunScore:
@@ -180,7 +203,7 @@ def _name_refused_runs(scores: Mapping[str, RunScore]) -> list[str]:
     if not found:
         return []
     counted = f"{len(found)} of {len(scores)} runs"
-    lines = [f"not calibrated: {counted} cannot be healthy, because no threshold moves a value that is not finite"]
+    lines = [f"not calibrated: {counted} cannot be healthy, because no threshold moves an alarm that has no degree"]
     lines += [f"  {run}: {fact.kind} at step {fact.step}: {fact.summary}" for run, fact in found[:NAMED_RUNS]]
     if len(found) > NAMED_RUNS:
         lines.append(f"  and {len(found) - NAMED_RUNS} more")

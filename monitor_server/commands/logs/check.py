@@ -41,6 +41,7 @@ PASSED_OVER_SHOWN = 20
 # Larger numbers are mistakes, and infinity would be reported as saved hours.
 MOST_GPUS, MOST_SECONDS = 10**7, 1e7
 QUIET_SECONDS = 1.0
+MOST_INTERVAL_SECONDS = 86_400.0  # a day; the clock of the system cannot wait for ever
 
 
 class FailOn(StrEnum):
@@ -82,7 +83,8 @@ def run(
     serve: Annotated[bool, typer.Option("--serve", help="Open the runs in the dashboard.")] = False,
     following: Annotated[bool, typer.Option("--follow", help="Watch a log that is being written.")] = False,
     interval: Annotated[
-        float, typer.Option(min=0.05, help="With --follow: seconds between two reads of the log.")
+        float,
+        typer.Option(min=0.05, max=MOST_INTERVAL_SECONDS, help="With --follow: seconds between two reads of the log."),
     ] = 5.0,
 ) -> int:
     """Check logs; the exit status is 0 unless --fail-on determines another one."""
@@ -222,7 +224,7 @@ def _follow(
     console.print(Text(f"watching {printable(paths[0])}; Ctrl-C ends it"))
     failing = {Severity.CRITICAL} | ({Severity.WARNING} if fail_on is FailOn.WARNING else set())
     newest: Examination | None = None
-    for found, began in follow(paths[0], seconds=seconds, engine=engine, overrides=overrides):
+    for found, began in follow(paths[0], seconds=seconds, engine=engine, overrides=overrides, waiting=error):
         if newest is not None and found is not newest:
             console.print(Text("the log was emptied or replaced; the check begins anew"))
         newest = found

@@ -6,10 +6,11 @@ from pathlib import Path
 from typer import BadParameter
 
 from monitor_server.commands.errors import CommandError
+from monitor_server.importers.corpus import DATA_FILES
 from monitor_server.importers.protocol import RecordedLog
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["log_path", "require_place", "write_page"]
+__all__ = ["log_path", "require_no_log", "require_place", "write_page"]
 
 
 def log_path(text: str) -> Path:
@@ -34,8 +35,20 @@ def require_place(page: Path, logs: Iterable[RecordedLog]) -> None:
         raise CommandError(f"--html must name a file that can be written: {printable(page)} is a folder")
     if not page.parent.is_dir():
         raise CommandError(f"--html must name a file that can be written: there is no folder {printable(page.parent)}")
-    if page.exists() and page.resolve() in {log.path.resolve() for log in logs}:
-        raise CommandError(f"--html must name another file than the logs, or it would replace {printable(page)}")
+    require_no_log(page, logs, option="--html")
+
+
+def require_no_log(file: Path, logs: Iterable[RecordedLog], *, option: str) -> None:
+    """Refuse to replace one of the logs with a result.
+
+    Raises:
+        CommandError: If the file is one of ``logs``, or the rows of one that is a folder.
+    """
+    if not file.exists():
+        return
+    read = {path.resolve() for log in logs for path in (log.path, *(log.path / name for name in DATA_FILES))}
+    if file.resolve() in read:
+        raise CommandError(f"{option} must name another file than the logs, or it would replace {printable(file)}")
 
 
 def write_page(page: Path, text: str) -> None:

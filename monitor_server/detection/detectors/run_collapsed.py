@@ -74,6 +74,7 @@ class RunCollapsed(StreamDetector):
         self.best_step: int | None = None
         self.level = 0.0
         self.floor = 0.0
+        self.unobserved = 0  # the number of rows since the last reward
         self.below = 0
         self.since: int | None = None
         self.agreeing: list[str] = []
@@ -87,7 +88,9 @@ class RunCollapsed(StreamDetector):
         moved = departed | self._find_silent(observation) | self._find_changes_since_best(observation)
         reward = observation.finite.get(REWARD)
         if reward is None:
+            self.unobserved += 1
             return ()
+        self.unobserved = 0
         fell = self.fast.update(reward)
         is_unprecedented = self.loss.update(reward) < self.RARITY
         if self.rewards:

@@ -35,6 +35,8 @@ STRONGEST = 100.0
 DRIFT_UNIT, PAIRED_UNIT = 0.1, 0.72  # nat per token; the threshold of `PairedDrift`
 MOST_DEPARTURES, MOST_WARNINGS = 4.0, 3.0
 NEWEST, BEFORE, LEAST_FALL = 3, 25, 0.02
+# A batch that is trained on for many steps has its reward in the first of them only.
+LONGEST_GAP = 25  # rows without a reward, beyond which the reward is not observed
 # Information is not an alarm.
 PREFIXES = {severity: f"{severity} " for severity in (Severity.WARNING, Severity.CRITICAL)}
 
@@ -90,7 +92,7 @@ class Evidence(Stateful):
             found["ratio_rise"] = self._ratio_rise
         if departed := collapsed.mechanisms.departed:
             found["departures"] = min(MOST_DEPARTURES, len(departed))
-        if (fall := _fall(collapsed.rewards, collapsed.floor)) > 0.0:
+        if collapsed.unobserved <= LONGEST_GAP and (fall := _fall(collapsed.rewards, collapsed.floor)) > 0.0:
             found["fall"] = fall
         return found | self._read_alarms(findings) if self.opened else found
 

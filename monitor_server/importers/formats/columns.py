@@ -19,6 +19,7 @@ MAX_METRICS = 20_000
 MAX_ATTEMPTS = 10_000
 MAX_LAYOUTS = 1024  # the sets of metrics in a row; a trainer has a handful of them
 BLOCK_ROWS = 1024
+MAX_STEP = 1 << 63  # an array of steps has 64 bits for each
 
 # Steps and values, in the order of the log. The class has no type parameters at run time.
 Column = tuple["array[int]", "array[float]"]
@@ -37,7 +38,13 @@ class Columns:
         self._times: dict[int, float] = {}
 
     def add(self, metric: str, step: int, value: float, time: float | None = None) -> None:
-        """Add one number; ``time`` is in seconds since 1970."""
+        """Add one number; ``time`` is in seconds since 1970.
+
+        Raises:
+            OverflowError: If the step has more than 64 bits; nothing is added.
+        """
+        if not -MAX_STEP <= step < MAX_STEP:
+            raise OverflowError(f"a step must have at most 64 bits, got one of {step.bit_length()}")
         steps, values = self.column(metric, step)
         steps.append(step)
         values.append(value)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
+from monitor_server.importers.signal_names import number
 from monitor_server.importers.source import HEAD_BYTES, MAX_LINE_BYTES, head, lines
 
 __all__ = ["Delimited"]
@@ -20,7 +21,9 @@ CUT_LINES = 2
 WIDE_BYTES = 2 << 20
 _NUMBER = re.compile(r"\s*[-+]?(\d|\.\d|nan|inf)", re.IGNORECASE)
 # If semicolons separate the cells, a comma is the decimal point of spreadsheets in many countries.
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
+# The point then separates thousands.
+_DECIMAL_COMMA = re.compile(r"[-+]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?")
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
 # W&B's export of a chart has one column for each run, and two more for its band: "run - reward", "run - reward__MIN".
 _RUN_AND_KEY = re.compile(r"(?P<run>.{1,200}) - (?P<key>[^\s].{0,200})")
 _BAND = ("__MIN", "__MAX")
@@ -73,17 +76,38 @@ def _rows(path: Path, delimiter: str, report: ReadReport) -> Iterator[Row]:
             report.add_problem(path, f"line {reader.line_num}", f"it is no row: {error}")
             continue
         if heading is None:
-            heading = [name.strip() for name in cells[:MAX_COLUMNS]]
+            heading = _distinct([name.strip() for name in cells[:MAX_COLUMNS]])
         elif len(cells) != len(heading):
             report.add_problem(path, f"line {reader.line_num}", f"it has {len(cells)} cells, not {len(heading)}")
         else:
-            if delimiter == ";":
-                cells = [cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell for cell in cells]
-            yield {name: _cell(name, cell) for name, cell in zip(heading, cells, strict=True) if cell.strip()}
+            yield {
+                name: _cell(name, cell, delimiter) for name, cell in zip(heading, cells, strict=True) if cell.strip()
+            }
 
 
-def _cell(name: str, cell: str) -> object:
-    return _integer(cell) if name.lower().endswith("step") else cell
+def _distinct(heading: list[str]) -> list[str]:
+    """Number the later columns of the same name, as pandas does, so that the first one keeps its values."""
+    count: dict[str, int] = {}
+    distinct = []
+    for name in heading:
+        before = count[name] = count.get(name, -1) + 1
+        distinct.append(f"{name}.{before}" if before else name)
+    return distinct
+
+
+def _cell(name: str, cell: str, delimiter: str) -> object:
+    """Return the content of a cell; numbers as spreadsheets write them become numbers."""
+    text = cell.strip()
+    is_share = text.endswith("%")
+    text = text[:-1].rstrip() if is_share else text
+    if delimiter == ";" and _DECIMAL_COMMA.fullmatch(text):
+        text = text.replace(".", "").replace(",", ".")
+    elif delimiter == "," and _GROUPED.fullmatch(text):
+        text = text.replace(",", "")
+    share = number(text) if is_share else None
+    if share is not None:
+        return share / 100.0
+    return _integer(text) if name.lower().endswith("step") else text
 
 
 def _integer(cell: object) -> object:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from monitor_server.importers.formats.json_text import read_json
+from monitor_server.importers.formats.parquet import batches, open_parquet
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, RecordedRow, Row
 from monitor_server.importers.signal_names import number
 from monitor_server.importers.source import Position, lines_from
@@ -17,7 +18,6 @@ __all__ = ["EXPORT_KEY", "ExportedJsonLines", "ExportedParquet"]
 EXPORT_KEY = "rlvitals_export"
 QUOTED_KEY = f'"{EXPORT_KEY}"'.encode()
 PREFIX = "rlvitals."
-BATCH_ROWS = 1024
 
 
 class ExportedJsonLines:
@@ -91,7 +91,7 @@ class ExportedParquet:
 
     def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the runs of the file."""
-        with _parquet_file(path) as file:
+        with open_parquet(path) as file:
             headings = _headings(file, path)
         for name, heading in headings.items():
             read = partial(_read_parquet, path, name, heading)
@@ -117,11 +117,10 @@ def _read_parquet(path: Path, run: str, heading: Mapping[str, Any], report: Read
     import pyarrow.compute as pc  # noqa: PLC0415 - an extra
 
     place = 0
-    with _parquet_file(path) as file:
+    with open_parquet(path) as file:
         _take_heading(heading, report)
         try:
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=_groups_with(file.metadata, run)):
-                report.bytes_read += batch.nbytes
+            for batch in batches(file, path, report, _groups_with(file.metadata, run)):
                 for row in batch.filter(pc.equal(batch[f"{PREFIX}run"], run)).to_pylist():
                     place += 1
                     fields: dict[str, Any] = {"signals": {}}
@@ -133,6 +132,8 @@ def _read_parquet(path: Path, run: str, heading: Mapping[str, Any], report: Read
                     step = _read_step(path, f"row {place} of {run!r}", fields, report)
                     if step is not None:
                         yield step
+        except LogError:
+            raise
         except (pa.ArrowException, KeyError, OSError, ValueError) as error:
             raise LogError(f"{path} must be a readable file of `rlvitals export`: {error}; export it again") from error
 
@@ -147,18 +148,6 @@ def _groups_with(metadata: Any, run: str) -> list[int]:  # noqa: ANN401 - pyarro
         for place, of_group in enumerate(names)
         if of_group is None or not isinstance(of_group.min, str) or of_group.min <= run <= of_group.max
     ]
-
-
-def _parquet_file(path: Path) -> Any:  # noqa: ANN401 - pyarrow is an extra
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-        from pyarrow import parquet  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise LogError(f"{path} is a Parquet file: reading it needs pip install 'rlvitals[parquet]'") from error
-    try:
-        return parquet.ParquetFile(path)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise LogError(f"{path} must be a readable Parquet file: {error}") from error
 
 
 def _read_step(path: Path, place: str, fields: Mapping[str, Any], report: ReadReport) -> RecordedRow | None:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from monitor_server.importers.formats.json_text import read_json
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
-from monitor_server.importers.source import lines
+from monitor_server.importers.source import HEAD_BYTES, MAX_LINE_BYTES, lines
+from monitor_server.importers.source import head as read_head
 
 __all__ = ["JsonLines", "flat"]
 
 MAX_DEPTH = 4
+PROBE_LINES = 8
 
 
 class JsonLines:
@@ -24,21 +26,32 @@ class JsonLines:
     is_specific = False
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Return whether the first line is a JSON object."""
-        del path
-        first = head.lstrip().split(b"\n", 1)[0]
-        if not first.startswith(b"{"):
+        """Return whether the first line is a JSON object, or is damaged and the next lines are JSON objects."""
+        first, end, rest = head.lstrip().partition(b"\n")
+        if not end and len(head) >= HEAD_BYTES and first.startswith(b"{"):  # a configuration, or a step with samples
+            first, end, rest = read_head(path, size=MAX_LINE_BYTES).lstrip().partition(b"\n")
+        if _is_object(first):
+            return True
+        was_object = first.startswith(b"{") or first.rstrip().endswith(b"}")
+        if not was_object or b"\x00" in first:
             return False
-        try:
-            return isinstance(read_json(first), dict)
-        except (ValueError, RecursionError):
-            return False
+        others = [line for line in rest.split(b"\n")[:PROBE_LINES] if line.strip()][:-1]  # the last may be cut off
+        return bool(others) and all(map(_is_object, others))
 
     def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the one run of the file."""
         yield RecordedLog(
             name=path.name, path=path, format=self.name, read=lambda report: read_json_lines(path, report)
         )
+
+
+def _is_object(line: bytes) -> bool:
+    if not line.lstrip().startswith(b"{"):
+        return False
+    try:
+        return isinstance(read_json(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def read_json_lines(path: Path, report: ReadReport) -> Iterator[Row]:

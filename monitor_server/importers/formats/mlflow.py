@@ -1,15 +1,17 @@
 """MLflow's stores: a folder of text files for each run, or one SQLite database for all experiments."""
 
 import math
+import os
 import sys
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
 from monitor_server.importers.formats.columns import Columns
 from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
-from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
+from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row
 from monitor_server.importers.source import lines
 
 __all__ = ["MlflowDatabase", "is_mlflow_run", "mlflow_run"]
@@ -74,8 +76,7 @@ def mlflow_run(folder: Path) -> RecordedLog:
 
 def _file_rows(folder: Path, report: ReadReport) -> Iterator[Row]:
     columns = Columns()
-    metrics = sorted(path for path in (folder / "metrics").rglob("*") if path.is_file() and not path.is_symlink())
-    for path in metrics[:MAX_METRICS]:
+    for path in _metric_files(folder / "metrics"):
         key = path.relative_to(folder / "metrics").as_posix()
         for number, line in lines(path, report):
             try:
@@ -84,6 +85,24 @@ def _file_rows(folder: Path, report: ReadReport) -> Iterator[Row]:
             except (ValueError, OverflowError):
                 report.add_problem(path, f"line {number}", "it is no time, value and step")
     yield from columns.rows()
+
+
+def _metric_files(folder: Path) -> list[Path]:
+    """Return the files of the metrics, at most 10,000; a key with slashes is a path of folders."""
+    found: list[Path] = []
+    try:
+        for within, _, names in os.walk(folder, onerror=_raise):
+            paths = (Path(within, name) for name in names)
+            found += islice((path for path in paths if path.is_file() and not path.is_symlink()), MAX_METRICS)
+            if len(found) >= MAX_METRICS:
+                break
+    except OSError as error:
+        raise LogError(f"{folder} must be a folder of metrics that may be read: {error}") from error
+    return sorted(found)[:MAX_METRICS]
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _run_name(folder: Path) -> str:

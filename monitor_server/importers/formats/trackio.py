@@ -9,6 +9,7 @@ from monitor_server.importers.formats.json_lines import flat
 from monitor_server.importers.formats.json_text import read_json
 from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
+from monitor_server.importers.source import MAX_LINE_BYTES
 
 __all__ = ["TrackioDatabase"]
 
@@ -33,9 +34,16 @@ class TrackioDatabase:
 
 def _rows(path: Path, name: object, report: ReadReport) -> Iterator[Row]:
     with open_read_only(path) as connection:
-        query = "SELECT rowid, step, timestamp, metrics FROM metrics WHERE run_name IS ? ORDER BY rowid"
-        for number, step, time, content in connection.execute(query, (name,)):
-            report.bytes_read += len(content or "")
+        query = (
+            "SELECT rowid, step, timestamp, length(CAST(metrics AS BLOB)), "
+            "CASE WHEN length(CAST(metrics AS BLOB)) <= ? THEN metrics END "
+            "FROM metrics WHERE run_name IS ? ORDER BY rowid"
+        )
+        for number, step, time, size, content in connection.execute(query, (MAX_LINE_BYTES, name)):
+            report.bytes_read += size or 0
+            if size is not None and size > MAX_LINE_BYTES:
+                report.add_problem(path, f"row {number} of metrics", f"it is longer than {MAX_LINE_BYTES >> 20} MiB")
+                continue
             try:
                 row = read_json(content)
             except (ValueError, TypeError, RecursionError) as error:

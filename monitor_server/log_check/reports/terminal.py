@@ -21,6 +21,7 @@ __all__ = ["print_report", "print_summary"]
 PLOTS = 6
 FINDINGS = 12
 NAMES = 8
+LONGEST_NAME = 120
 MOST_NOTES = 12  # below the table of many runs
 GUTTER = 22
 PHASE_STYLES = {
@@ -198,7 +199,7 @@ def _print_names(console: Console, found: Examination) -> None:
     unknown = found.mapping.unknown()
     if unknown:
         more = f" and {len(unknown) - NAMES} more" if len(unknown) > NAMES else ""
-        listed = ", ".join(printable(key) for key in unknown[:NAMES])
+        listed = ", ".join(printable(key, longest=LONGEST_NAME) for key in unknown[:NAMES])
         console.print(Padding(Text(f"not signals: {listed}{more} (--map SIGNAL=KEY reads one)"), (0, 0, 0, 2)))
     for signal, key in found.mapping.unused_overrides().items():
         console.print(Padding(Text(f"--map {signal}={printable(key)}: no row has this key", style="red"), (0, 0, 0, 2)))

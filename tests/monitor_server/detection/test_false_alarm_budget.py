@@ -179,3 +179,24 @@ def test_a_step_that_was_seen_before_costs_nothing():
     engine.update(last)
     assert engine.state()["page_budget"] == before
     assert before["seen"] == 1
+
+
+def test_a_warranty_that_begins_during_a_run_counts_its_steps_and_its_open_page():
+    """The run is longer than every healthy one, and its open page goes on; only the next one is another page."""
+    plain, rows = Engine(), spiral()
+    opens = next(row.step for row in rows if any(f.severity is Severity.CRITICAL for f in plain.update(row).findings))
+    warranty = Warranty.of_runs(1000.0, [(600, 1e5), (600, 1e5)])  # so loud that no new page can open
+    budgeted = EngineFactory(Calibration(warranty=warranty)).from_state(json.loads(json.dumps(plain.state())))
+    following = next(row for row in rows if row.step > opens)
+    assert Severity.CRITICAL in {finding.severity for finding in budgeted.update(following).findings}
+    ledger = budgeted.state()["page_budget"]
+    assert (ledger["seen"], ledger["pages"], ledger["held_back"]) == (rows.index(following) + 1, 1, 0)
+
+
+def test_a_warranty_that_begins_during_a_calm_run_has_its_whole_budget():
+    """No page is open, and a NaN that is open does not count."""
+    budget = FalseAlarmBudget(ENOUGH)
+    budget.begin_late(40, [])
+    assert (budget.seen, budget.pages, budget.is_open) == (40, 0, False)
+    budget.begin_late(40, [page(40, math.inf, "non_finite")])
+    assert (budget.pages, budget.is_open) == (0, True)

@@ -131,6 +131,18 @@ def test_ratios_of_a_new_attempt_are_compared_with_the_beginning_of_the_run():
     assert "ratio_rise" in forecast.drivers
 
 
+def test_a_reward_that_is_no_longer_sent_is_no_evidence():
+    """A third of the reward is lost before it is sent no more; 25 rows later the loss is not observed."""
+    run = []
+    for step in range(90):
+        signals = {"entropy/mean": 0.4, "likelihood/correct": -0.4 - 1e-9 * (step % 2)}
+        reward = {"reward/mean": 0.6 if step < 55 else 0.4} if step < 60 else {}
+        run.append(Observation(step=step, signals=signals | reward))
+    named = [step for step, found in enumerate(assess(run)) if "fall" in found.forecast.drivers]
+    assert named[-1] == 59 + 25
+    assert 59 in named
+
+
 def test_a_collapsed_run_has_no_forecast():
     """After a NaN in the loss there is nothing left to forecast; calm rows bring the forecast back."""
     run = [Observation(step=step, signals={"reward/mean": 0.5, "entropy/mean": 0.4}) for step in range(20)]

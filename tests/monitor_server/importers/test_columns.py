@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,3 +53,12 @@ def test_of_two_values_at_one_step_the_first_stands():
     for value in (1.0, 2.0):
         columns.add("loss", 7, value)
     assert list(columns.rows()) == [{"step": 7, "loss": 1.0}]
+
+
+def test_a_step_that_fits_no_column_is_refused_and_costs_no_other_number():
+    """A column that was made for it would be empty, and the next number of the metric would have no step before it."""
+    columns = Columns()
+    with pytest.raises(OverflowError, match="at most 64 bits"):
+        columns.add("loss", 1 << 63, 0.5)
+    columns.add("loss", 7, 0.25)
+    assert list(columns.rows()) == [{"step": 7, "loss": 0.25}]

@@ -235,3 +235,63 @@ def test_numbers_that_wandb_refused_count_where_there_are_no_others(tmp_path):
     ]
     (tmp_path / "both.log").write_text(row(0.5) + refused.format(532, 0.5) + row(0.6) + refused.format(540, 0.6))
     assert [step.signals["reward/mean"] for step in read(tmp_path / "both.log")] == [0.5, 0.6]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step=7 best reward=0.9 reward=0.5 target kl=9 kl=0.25",
+        "Step 7 | Best Reward 0.9 | Reward 0.5 | KL 0.25",
+        '12:00 INFO {"step": 7, "eval": {"reward": 0.9, "kl": 9}, "train": {"reward": 0.5, "kl": 0.25}}',
+        "{'step': 7, 'val_metrics': {'a': {'kl': 9}, 'reward': 0.9}, 'reward': 0.5, 'kl': 0.25}",
+    ],
+)
+def test_a_number_that_only_resembles_a_signal_of_the_training_is_passed_over(tmp_path, line):
+    """The best, the target and the evaluation come first in the line, and the first value would count."""
+    (tmp_path / "out.log").write_text(line + "\n")
+    (step,) = read(tmp_path / "out.log")
+    assert (step.step, step.signals) == (7, {"reward/mean": 0.5, "kl/ref": 0.25})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[eval] step=7 reward=0.9",
+        "Evaluation at step 7: reward=0.9, kl=9",
+        "Eval | step: 7 | reward: 0.9",
+        "Validating step 7: {'reward': 0.9}",
+    ],
+)
+def test_a_line_of_an_evaluation_is_no_step(tmp_path, line):
+    """Its numbers would be those of the training at this step."""
+    (tmp_path / "out.log").write_text(line + "\nstep=7 reward=0.5\n")
+    (step,) = read(tmp_path / "out.log")
+    assert step.signals == {"reward/mean": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("line", "length"),
+    [
+        ("step=7 reward=0.5 completion_length=1,234", 1234.0),
+        ("step=7, reward=0.5, completion_length=1,234,567.5, kl=0,5", 1234567.5),
+        ("Step 7 | Reward 0.5 | Completion Length 1,234.5 tokens", 1234.5),
+        ("Step 7, Reward 0.5, Completion Length 1,234, Loss 0,5", 1234.0),
+        ("step=7 reward=0.5 completion_length=1,23", None),
+        ("step=7 reward=0.5 completion_length=0,5", None),
+    ],
+)
+def test_a_comma_within_a_number_separates_thousands_or_the_number_is_not_read(tmp_path, line, length):
+    """Read up to the comma, a length would be a thousandth, and a share 0."""
+    (tmp_path / "out.log").write_text(line + "\n")
+    (step,) = read(tmp_path / "out.log")
+    expected = {"reward/mean": 0.5} | ({} if length is None else {"length/mean": length})
+    assert (step.step, step.signals) == (7, expected)
+
+
+@pytest.mark.parametrize("spelling", ["Inf", "INF", "inf", "Infinity", "infinity"])
+def test_infinity_and_nan_may_be_spelled_in_capitals(tmp_path, spelling):
+    """C and R print them so; a missing value would be called not logged."""
+    (tmp_path / "out.log").write_text(f"step=7 reward=0.5 loss={spelling} grad_norm=-NAN info=0\n")
+    (step,) = read(tmp_path / "out.log")
+    assert step.signals["loss/policy"] == math.inf
+    assert math.isnan(step.signals["grad/norm"])

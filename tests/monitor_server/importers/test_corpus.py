@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from monitor_server.importers.corpus import read_meta, read_rows, run_name, run_paths
+from monitor_server.importers.corpus import read_meta, read_rows, read_run, run_name, run_paths
+from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observations
 
 
@@ -92,3 +93,12 @@ def test_an_empty_folder_is_an_error_that_says_what_is_expected(tmp_path):
     """The message names the folder and the file looked for."""
     with pytest.raises(FileNotFoundError, match=r"data\.jsonl\.gz"):
         run_paths(tmp_path)
+
+
+def test_a_short_name_that_stands_for_no_key_is_passed_over(tmp_path):
+    """A list cannot be the key of a row, and the other names are used."""
+    meta = {"signals": {"reward": ["a"], "kl": {"b": 1}, "entropy": None, "loss": "own"}}
+    run = write_run(tmp_path / "a", [{"step": 1, "own": 0.5}], meta)
+    assert [step.signals for step in read_run(run)] == [{"loss/policy": 0.5}]
+    (log,) = find_logs([run])
+    assert log.aliases == {"loss": "own"}

@@ -233,3 +233,74 @@ def test_every_number_is_read_back_from_every_text_format(tmp_path_factory, valu
         assert [(step.step, repr(value)) for step, value in zip(steps, found, strict=True)] == [
             (row["step"], repr(float(row["reward"]))) for row in rows
         ]
+
+
+@pytest.mark.parametrize(
+    ("heading", "row"),
+    [
+        ("step,reward,completion_length", '7,0.5,"1,234.5"'),
+        ("step,reward,completion_length", '7,50%,"1,234.50"'),
+        ("step;reward;completion_length", "7;0,5;1.234,5"),
+        ("step;reward;completion_length", "7; 50 %;1234,5"),
+        ("step,reward,completion_length,reward", "7,0.5,1234.5,0.9"),
+    ],
+)
+def test_numbers_as_spreadsheets_write_them_are_read(tmp_path, heading, row):
+    """Thousands are grouped, shares have a percent sign, and a name may occur twice: the first column counts."""
+    (tmp_path / "x.csv").write_text(f"{heading}\n{row}\n")
+    (log,) = find_logs([tmp_path / "x.csv"])
+    (step,) = observe(log.read(ReadReport()), NameMapping().signals)
+    assert (step.step, step.signals) == (7, {"reward/mean": 0.5, "length/mean": 1234.5})
+
+
+@pytest.mark.parametrize("first", ['ard": 0.5}', '{"config": "' + "x" * 100_000 + '"}'])
+def test_json_lines_are_recognised_after_a_first_line_that_is_cut_off_or_long(tmp_path, first):
+    """As a console log, the numbers of the evaluation would have the names of the training."""
+    row = '{"step": 7, "eval": {"reward": 0.9}, "train": {"reward": 0.5}}\n'
+    (tmp_path / "x.jsonl").write_text(f"{first}\n{row}{row}")
+    (log,) = find_logs([tmp_path / "x.jsonl"])
+    assert log.format == "JSON lines"
+    assert [step.signals for step in observe(log.read(ReadReport()), NameMapping().signals)][-1] == {"reward/mean": 0.5}
+
+
+def test_a_row_between_the_steps_that_has_neither_a_step_nor_a_signal_is_no_step(tmp_path):
+    """Numbered by its place, it would go back and begin a new attempt, in which nothing was learnt."""
+    rows = [f'{{"step": {step}, "reward": 0.5}}\n{{"eval_loss": 0.25}}\n' for step in range(100, 110)]
+    (tmp_path / "x.jsonl").write_text("".join(rows))
+    (log,) = find_logs([tmp_path / "x.jsonl"])
+    steps = list(observe(log.read(ReadReport()), NameMapping().signals))
+    assert [(step.step, step.attempt) for step in steps] == [(step, 1) for step in range(100, 110)]
+
+
+def test_rows_in_the_opposite_order_of_their_steps_are_named(tmp_path):
+    """Each begins a new attempt, so that no detector can find anything in them."""
+    log = tmp_path / "x.jsonl"
+    log.write_text("".join(f'{{"step": {step}, "reward": 0.5}}\n' for step in range(40, 0, -1)))
+    (found,) = find_logs([log])
+    report = ReadReport()
+    assert len(list(observe(found.read(report), NameMapping().signals, report))) == 40
+    (note,) = report.notes
+    assert note.startswith("39 rows have a lower step than the previous row")
+
+
+def test_a_run_that_was_resumed_a_few_times_goes_without_a_note(tmp_path):
+    """Three resumptions are no disorder."""
+    steps = [*range(40), *range(30, 60), *range(50, 80), *range(70, 99)]
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"step": {step}, "reward": 0.5}}\n' for step in steps))
+    (found,) = find_logs([tmp_path / "x.jsonl"])
+    report = ReadReport()
+    assert list(observe(found.read(report), NameMapping().signals, report))[-1].attempt == 4
+    assert report.notes == []
+
+
+def test_shares_in_percent_are_named(tmp_path):
+    """A detector would say that 5,500 % of the responses are cut; a NaN is no percentage."""
+    log = tmp_path / "x.jsonl"
+    log.write_text(
+        '{"step": 1, "clip_frac": NaN, "reward": 40}\n{"step": 2, "clip_frac": 12.0}\n{"step": 3, "clip_frac": 1.0}\n'
+    )
+    (found,) = find_logs([log])
+    report = ReadReport()
+    list(observe(found.read(report), NameMapping().signals, report))
+    (note,) = report.notes
+    assert note.startswith("1 shares of the log are not between 0 and 1, first row 2 with ratio/clip_frac = 12")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from monitor_server.importers.signal_names import signals_of
+from monitor_server.importers.signal_names import signals_of, step_keys
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,42 @@ def test_canonical_names_are_their_own():
         "control/share": 0.1,
     }
     assert signals_of(row) == {name: value for name, value in row.items() if name != "loss"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "reward (std)",
+        "reward (eval)",
+        "entropy (max)",
+        "entropy (bits)",
+        "Δkl",
+        "-loss",
+        "clip_frac %",
+        "clip_frac (%)",
+    ],
+)
+def test_a_key_that_says_that_it_is_something_else_is_no_signal(key):
+    """A statistic, a unit or a sign makes another number of it, and a wrong signal is worse than none."""
+    assert signals_of({key: 0.5}) == {}
+
+
+@pytest.mark.parametrize("key", ["length_mean (tokens)", "Mean Length(tokens)", "completions / mean_length (1e0)"])
+def test_the_unit_of_a_signal_and_a_factor_are_no_part_of_its_name(key):
+    """The number is in the unit of the signal."""
+    assert signals_of({key: 12.0}) == {"length/mean": 12.0}
+
+
+def test_the_entropy_term_of_a_loss_is_read_as_the_entropy():
+    """Stable-Baselines3 logs minus the entropy, which would fall where the entropy rises; others log the entropy."""
+    assert signals_of({"train/entropy_loss": -1.25}) == {"entropy/mean": 1.25}
+    assert signals_of({"actor/entropy_loss": 1.25}) == {"entropy/mean": 1.25}
+    assert signals_of({"entropy": -1.25}) == {"entropy/mean": -1.25}
+
+
+def test_a_step_may_have_any_spelling_and_the_exact_one_comes_first():
+    """Tables have headings in capitals, and W&B's pages a section."""
+    assert step_keys(("Reward", "Step")) == ("Step",)
+    assert step_keys(("train/global_step", "train/reward", "Train/Step")) == ("Train/Step", "train/global_step")
+    assert step_keys(("train/global_step", "_step")) == ("_step",)
+    assert step_keys(("steps", "step_time", "rewards / step_reward_func / mean")) == ()

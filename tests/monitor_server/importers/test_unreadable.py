@@ -1,33 +1,19 @@
 """Files and folders that cannot be read, in a folder that is searched: each is named, and costs only itself."""
 
-import os
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from monitor_server.commands.logs.check import EXIT_NOT_OBSERVED
 from monitor_server.commands.main import main
+from monitor_server.importers import search
 from monitor_server.importers.formats import sqlite
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check import assert_healthy
-
-NOBODY = 65534
-
-
-@contextmanager
-def without_privileges():
-    """Act as a user whom permissions bind; the superuser may read everything."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
+from tests.privileges import without_privileges
 
 
 @pytest.fixture
@@ -113,3 +99,41 @@ def test_a_log_that_is_removed_after_it_was_found_is_refused(folder):
     log.path.unlink()
     with pytest.raises(LogError, match=r"healthy\.jsonl must be a readable log"):
         list(log.read(ReadReport()))
+
+
+def test_a_named_log_that_may_not_be_read_is_refused_with_the_reason(folder, capsys):
+    """It would be called empty otherwise."""
+    (folder / "healthy.jsonl").chmod(0)
+    with without_privileges():
+        assert main(["check", "healthy.jsonl"]) == 1
+    assert capsys.readouterr().err.startswith(
+        "rlvitals: healthy.jsonl must be a log: it cannot be read (Permission denied)"
+    )
+
+
+def test_a_run_of_mlflow_with_a_folder_that_may_not_be_entered_is_refused_with_the_reason(folder, capsys):
+    """Its metrics would be missing from the report without a word."""
+    metrics = folder / "run/metrics"
+    (metrics / "actor").mkdir(parents=True)
+    (folder / "run/meta.yaml").touch()
+    for name in ("reward", "actor/entropy"):
+        (metrics / name).write_text("1000 0.5 1\n")
+    for mode in (0o744, 0):
+        (metrics / "actor").chmod(mode)
+        with without_privileges():
+            assert main(["check", "run"]) == 1
+        assert "run/metrics must be a folder of metrics that may be read" in capsys.readouterr().err
+
+
+def test_a_search_that_ends_early_says_so_and_reads_no_more(folder, monkeypatch):
+    """A folder of millions of files would be read for hours, and a job may not pass on a part of its logs."""
+    monkeypatch.setattr(search, "MAX_ENTRIES", 10)
+    for name in ("a", "b", "c", "d"):
+        (folder / name).mkdir()
+        for number in range(6):
+            (folder / name / f"{number}.jsonl").write_text('{"step": 1, "reward": 0.5}\n')
+    reasons = []
+    found = find_logs([folder], passed_over=reasons.append)
+    assert len(found) == 1 + 6  # the folder itself has 5 entries
+    (reason,) = reasons
+    assert reason.startswith(f"{folder}/b and 2 more folders of {folder} were passed over")

@@ -1,9 +1,14 @@
 """Logs that are being written, emptied, rotated and replaced while they are followed."""
 
 import json
+import os
 from itertools import islice
+from pathlib import Path
+
+import pytest
 
 from monitor_server.log_check.growing_log import follow
+from tests.privileges import without_privileges
 
 
 def line(step, reward=0.5, grad=1.0):
@@ -11,7 +16,7 @@ def line(step, reward=0.5, grad=1.0):
     return json.dumps({"step": step, "reward": reward + step % 7 / 100, "grad_norm": grad}) + "\n"
 
 
-def followed(log, *writes, looks=60):
+def followed(log, *writes, looks=60, notify=lambda _: None):
     """Follow a log that has one more of the writes at each look, and return the output of each change."""
     waiting = list(writes)
 
@@ -31,7 +36,7 @@ def followed(log, *writes, looks=60):
 
     changes = []
     try:
-        for found, began in islice(follow(log, seconds=0.0, sleep=sleep), 100):
+        for found, began in islice(follow(log, seconds=0.0, sleep=sleep, waiting=notify), 100):
             changes.append((found, [finding.kind for finding in began]))
     except OutOfLooksError:
         pass
@@ -75,3 +80,66 @@ def test_a_log_that_is_written_anew_as_a_whole_at_each_step_goes_on(tmp_path):
     changes = followed(log, *(lambda steps=steps: state(steps) for steps in range(1, 31)))
     assert len({id(found) for found, *_ in changes}) == 1
     assert changes[-1][0].rows == 30
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda _: None, "it does not exist"),
+        (lambda log: log.write_bytes(b"\x00\x01"), "its content is in no known format"),
+        (lambda log: log.write_text(""), "it is empty"),
+        (os.mkfifo, "it is not a regular file"),
+        (lambda log: log.mkdir(), "found none"),
+        (lambda log: log.write_text('{"log_history": 3}'), "must hold log_history"),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_named_once_and_is_read_when_it_can(tmp_path, make, reason):
+    """A monitor that waits for ever in silence would look like one that watches."""
+    log = tmp_path / "run.json"
+    make(log)
+    notices = []
+
+    def mend():
+        if log.is_dir():
+            log.rmdir()
+        fresh = tmp_path / "fresh"
+        fresh.write_text(line(1) + line(2) + line(3))
+        fresh.replace(log)
+
+    changes = followed(log, *[lambda: None] * 20, mend, notify=notices.append)
+    (notice,) = notices
+    assert reason in notice
+    assert str(log) in notice
+    assert changes[-1][0].rows == 3
+
+
+def test_a_log_that_is_damaged_for_a_moment_causes_no_notice(tmp_path):
+    """Its writer was in the middle of its work."""
+    log, notices = tmp_path / "run.jsonl", []
+    changes = followed(
+        log, lambda: log.write_bytes(b"\x00"), lambda: log.write_text(line(1) + line(2)), notify=notices.append
+    )
+    assert changes
+    assert notices == []
+
+
+def test_of_several_runs_the_first_is_watched_and_named(tmp_path):
+    """The other runs would be taken as watched."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text(line(1) + line(2) + line(3))
+    notices = []
+    assert followed(tmp_path, notify=notices.append)[-1][0].log.name == "a"
+    assert notices == [f"{tmp_path} holds 2 runs; only the first of them, a, is watched"]
+
+
+def test_a_folder_with_a_file_that_may_not_be_looked_at_is_followed(tmp_path, monkeypatch):
+    """The other logs of the folder are read; the error of the file system ended the command."""
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o755)
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed/x.jsonl").write_text(line(1))
+    (tmp_path / "closed").chmod(0o744)  # its names may be listed, and its files not looked at
+    (tmp_path / "run.jsonl").write_text(line(1) + line(2) + line(3))
+    with without_privileges():
+        changes = followed(Path())
+    assert changes[-1][0].rows == 3

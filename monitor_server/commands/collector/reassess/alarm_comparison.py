@@ -17,6 +17,7 @@ __all__ = [
     "JudgedRun",
     "Measures",
     "find_worse",
+    "find_wrong_spans",
     "measure",
     "page_episodes",
 ]
@@ -75,6 +76,7 @@ class JudgedRun:
         has_failed: Whether one of its alarms was right; otherwise all its judged alarms were wrong.
         failed_at: The step of the failure, if it was stated.
         alarms: The alarms by version: `RECORDED`, `CURRENT`, and each saved version that knows the run.
+        wrong_spans: The first and the last step of each page that was judged wrong, of `find_wrong_spans`.
         times: The times of the steps, in seconds since the epoch; steps without a time are left out.
     """
 
@@ -83,7 +85,19 @@ class JudgedRun:
     has_failed: bool
     failed_at: int | None
     alarms: Mapping[str, Alarms]
+    wrong_spans: Sequence[tuple[float, float]] = ()
     times: Mapping[int, float] = field(default_factory=dict)
+
+    def right_pages(self, version: str) -> list[int]:
+        """Return the pages of a version that are right: those of a run that failed, but for the ones judged wrong."""
+        return [page for page in self.alarms[version].pages if self.has_failed and not self._is_judged_wrong(page)]
+
+    def wrong_pages(self, version: str) -> list[int]:
+        """Return the pages of a version that are wrong."""
+        return [page for page in self.alarms[version].pages if not self.has_failed or self._is_judged_wrong(page)]
+
+    def _is_judged_wrong(self, page: int) -> bool:
+        return any(first <= page <= last for first, last in self.wrong_spans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +107,11 @@ class Measures:
     Attributes:
         runs: Number of these runs.
         pages: Number of pages.
-        right_pages: Pages in runs that failed.
-        lead: Median number of steps from the first page to the failure, over failed runs whose failure has a step; a
-            run without an earlier page counts as 0.
-        nights: Nights (22:00 to 7:00, local time) with a page in a run that did not fail.
-        gpu_hours: From the first page to the last step, over failed runs with a page.
+        right_pages: Pages in runs that failed, without those that were judged wrong.
+        lead: Median number of steps from the first right page to the failure, over failed runs whose failure has a
+            step; a run without an earlier page counts as 0.
+        nights: Nights (22:00 to 7:00, local time) with a wrong page.
+        gpu_hours: From the first right page to the last step, over failed runs with one.
     """
 
     runs: int
@@ -150,6 +164,28 @@ def _passages(alerts: Iterable[CriticalAlert]) -> list[list[CriticalAlert]]:
     return passages
 
 
+def find_wrong_spans(alerts: Iterable[CriticalAlert], is_right: Iterable[bool | None]) -> list[tuple[float, float]]:
+    """Return the spans of the pages that were judged wrong.
+
+    A page that was judged wrong by one of its alerts and right by another one is right.
+
+    Args:
+        alerts: The critical alerts of a run.
+        is_right: For each of them whether it was judged right; None if it was not judged.
+
+    >>> early, late, joined = (CriticalAlert("a", at, at, at + 5) for at in (10, 40, 43))
+    >>> find_wrong_spans([early, late, joined], [False, False, True])
+    [(10, 15)]
+    """
+    judged = [((alert.severity_step, alert.until), right) for alert, right in zip(alerts, is_right, strict=True)]
+    right_spans = [span for span, right in judged if right]
+    return [
+        (first, last)
+        for (first, last), right in judged
+        if right is False and not any(begin <= last and first <= end for begin, end in right_spans)
+    ]
+
+
 def measure(runs: Sequence[JudgedRun], version: str, *, gpus: float) -> Measures:
     """Compute the measures of one version.
 
@@ -158,22 +194,16 @@ def measure(runs: Sequence[JudgedRun], version: str, *, gpus: float) -> Measures
         version: The version; runs without alarms of it are left out.
         gpus: GPUs of a run.
     """
-    found = [(run, run.alarms[version]) for run in runs if version in run.alarms]
-    failing = [(run, alarms) for run, alarms in found if run.has_failed]
-    leads = [
-        max(0, run.failed_at - alarms.pages[0]) if alarms.pages else 0
-        for run, alarms in failing
-        if run.failed_at is not None
-    ]
-    spans = [
-        max(run.times.values()) - run.times[a.pages[0]] for run, a in failing if a.pages and a.pages[0] in run.times
-    ]
-    has_times = any(run.times for run, _ in found)
-    wrong = [run.times.get(page) for run, alarms in found if not run.has_failed for page in alarms.pages]
+    found = [run for run in runs if version in run.alarms]
+    failing = [(run, run.right_pages(version)) for run in found if run.has_failed]
+    leads = [max(0, run.failed_at - pages[0]) if pages else 0 for run, pages in failing if run.failed_at is not None]
+    spans = [max(run.times.values()) - run.times[pages[0]] for run, pages in failing if pages and pages[0] in run.times]
+    has_times = any(run.times for run in found)
+    wrong = [run.times.get(page) for run in found for page in run.wrong_pages(version)]
     return Measures(
         runs=len(found),
-        pages=sum(len(alarms.pages) for _, alarms in found),
-        right_pages=sum(len(alarms.pages) for _, alarms in failing),
+        pages=sum(len(run.alarms[version].pages) for run in found),
+        right_pages=sum(len(pages) for _, pages in failing),
         lead=statistics.median(leads) if leads else None,
         nights=len({_night(at) for at in wrong if at is not None} - {None}) if has_times else None,
         gpu_hours=sum(spans) * gpus / HOUR_SECONDS if has_times else None,
@@ -190,18 +220,19 @@ def find_worse(runs: Sequence[JudgedRun], version: str = RECORDED) -> list[str]:
     for run in runs:
         if version not in run.alarms:
             continue
-        before, now = run.alarms[version], run.alarms[CURRENT]
-        if not run.has_failed:
-            if len(now.pages) > len(before.pages):
-                lines.append(f"{run.name}: {len(now.pages)} wrong pages, where there were {len(before.pages)}")
-            elif now.is_warned and not before.is_warned:
-                lines.append(f"{run.name}: a wrong warning, where there was none")
-        elif before.pages and not now.pages:
-            lines.append(f"{run.name}: no page, where there was a right one at step {before.pages[0]}")
-        elif before.pages and now.pages[0] > before.pages[0]:
-            lines.append(f"{run.name}: paged at step {now.pages[0]}, where it was paged at step {before.pages[0]}")
-        elif before.is_warned and not now.is_warned:
+        was_warned, is_warned = run.alarms[version].is_warned, run.alarms[CURRENT].is_warned
+        before, now = run.right_pages(version), run.right_pages(CURRENT)
+        wrong_before, wrong_now = len(run.wrong_pages(version)), len(run.wrong_pages(CURRENT))
+        if before and not now:
+            lines.append(f"{run.name}: no page, where there was a right one at step {before[0]}")
+        elif before and now[0] > before[0]:
+            lines.append(f"{run.name}: paged at step {now[0]}, where it was paged at step {before[0]}")
+        elif run.has_failed and was_warned and not is_warned:
             lines.append(f"{run.name}: no warning, where there was a right one")
+        elif wrong_now > wrong_before:
+            lines.append(f"{run.name}: {wrong_now} wrong pages, where there were {wrong_before}")
+        elif not run.has_failed and is_warned and not was_warned:
+            lines.append(f"{run.name}: a wrong warning, where there was none")
     return lines
 
 

@@ -21,6 +21,7 @@ from monitor_server.commands.collector.reassess.alarm_comparison import (
     JudgedRun,
     Measures,
     find_worse,
+    find_wrong_spans,
     measure,
     page_episodes,
 )
@@ -113,7 +114,9 @@ def _replay(
     except (LogError, ValueError) as failure:
         raise CommandError(f"the export of run {listed['id']} must be readable, got: {failure}") from failure
     found = backtest(listed["name"], steps, engine=Engine(calibration))
-    critical = [CriticalAlert.of_item(alert) for alert in reversed(alerts) if alert["severity"] == "critical"]
+    pages = [alert for alert in reversed(alerts) if alert["severity"] == "critical"]
+    critical = [CriticalAlert.of_item(alert) for alert in pages]
+    is_right = {judgement["alert_id"]: judgement["is_right"] for judgement in judged}
     failed = [judgement["failed_at"] for judgement in judged if judgement["failed_at"] is not None]
     saved = {name: version.runs[listed["id"]] for name, version in others.items() if listed["id"] in version.runs}
     return JudgedRun(
@@ -126,6 +129,7 @@ def _replay(
             **{name: Alarms(pages=run.pages, is_warned=run.is_warned) for name, run in saved.items()},
             CURRENT: Alarms(pages=found["pages"], is_warned=found["warn_step"] is not None),
         },
+        wrong_spans=find_wrong_spans(critical, [is_right.get(alert["id"]) for alert in pages]),
         times={observation.step: observation.time for observation in steps if observation.time is not None},
     )
 

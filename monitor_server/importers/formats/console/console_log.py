@@ -9,6 +9,7 @@ from pathlib import Path
 
 from monitor_server.importers.formats.console.lines import (
     CONFIGURED,
+    GROUPED,
     NUMBER,
     OpenDictionary,
     read_dictionary,
@@ -16,6 +17,7 @@ from monitor_server.importers.formats.console.lines import (
     read_pipes,
     read_refused_numbers,
     read_verl_line,
+    ungrouped,
 )
 from monitor_server.importers.formats.console.progress_bars import BarSteps
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
@@ -30,7 +32,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07
 _COUNTED = tuple(re.compile(word + r"s?\W{0,4}\d") for word in ("tep", "STEP", "iter(?:ation)?"))
 # NeMo-RL prints a block: a heading with the step, "Training Results:", and one bullet for each number.
 _BLOCK_STEP = re.compile(r"={3,} (?:Step|step) (\d{1,15})(?:/\d+)? ={3,}")
-_BULLET = re.compile(r"•\s*([A-Za-z][\w ./-]{0,60}?):\s*(" + NUMBER + r")(?![\w.])")
+_BULLET = re.compile(r"•\s*([A-Za-z][\w ./-]{0,60}?):\s*(" + GROUPED + ")")
 # Stable-Baselines3 prints a table with one key and value in each line.
 _CELL = re.compile(r"^\|\s+([A-Za-z_][\w/ ]{0,60}?)\s*\|\s*(" + NUMBER + r")\s*\|\s*$")
 MAX_TEXT = 1 << 16
@@ -210,8 +212,9 @@ class _Block:
         cell = _CELL.match(text) or (_BULLET.search(text) if self._is_training else None)
         if cell is None:
             return False
-        if len(self.row) < MAX_PENDING:
-            self.row.setdefault(cell.group(1), float(cell.group(2)))
+        plain = ungrouped(cell.group(2))
+        if plain is not None and len(self.row) < MAX_PENDING:
+            self.row.setdefault(cell.group(1), float(plain))
         return True
 
     def open(self, text: str) -> None:

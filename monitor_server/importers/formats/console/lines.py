@@ -7,16 +7,22 @@ from monitor_server.importers.signal_names import is_known
 
 __all__ = [
     "CONFIGURED",
+    "GROUPED",
     "NUMBER",
     "OpenDictionary",
+    "is_evaluation",
     "read_dictionary",
     "read_named_numbers",
     "read_pipes",
     "read_refused_numbers",
     "read_verl_line",
+    "ungrouped",
 ]
 
-NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)"
+NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
+# A number in a text for people, with all its commas, so that 0,5 is not read as 0; see `ungrouped`.
+GROUPED = NUMBER + r"(?:(?:,\d+)+(?:\.\d*)?)?(?![\w.]|,\d)"
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
 # A pair of a printed dict or JSON object: 'kl': 0.1, "kl": "0.1", 'kl': np.float64(0.1), 'kl': tensor(0.1
 _PAIR = re.compile(
     r"""["']([^"'\\]{1,200})["']\s*:\s*(?:["']([^"'\\]{0,40})["']|(?:[A-Za-z_.]{1,20}\d{0,2}\()?("""
@@ -43,8 +49,21 @@ _WRAPPED = re.compile(r"^[A-Za-z_.]{1,20}\d{0,2}\((" + NUMBER + r")\b")
 _PIPE_STEP = re.compile(
     r"(?<![A-Za-z] )(?:^|[^A-Za-z])(?:Global )?Step:?\s*(\d{1,15})(?:\s*/\s*\d+)?\s*[|:,]\s*(.+)", re.IGNORECASE
 )
-_SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + NUMBER + r")(?![\w.])\s?(%?)")
-_NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + NUMBER + r")(?![\w.])(%?)")
+_SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + GROUPED + r")\s?(%?)")
+_NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + GROUPED + r")(%?)")
+_BETWEEN_SEGMENTS = re.compile(r"\||(?<!\d),|,(?!\d)| - ")
+# Words that make another number of the name after them: "best reward=0.9", "target kl: 0.01".
+_QUALIFIED = re.compile(
+    r"(?<![\w./-])(?:best|max|min|maximum|minimum|median|std|target|old|ref|reference|initial|final|last|prev|previous|"
+    r"eval|evaluation|val|validation|test) $",
+    re.IGNORECASE,
+)
+LONGEST_QUALIFIER = 16  # with the blank after it
+_EVALUATION = re.compile(
+    r"(?<![\w./-])(?:eval|evaluat(?:e|ed|ing|ion)|val|valid|validat(?:e|ed|ing|ion))(?![\w./-])", re.IGNORECASE
+)
+# In a printed dict, the numbers of an evaluation may have a dict of their own, with the names of the training.
+_INNER = re.compile(r"""["']([^"'\\]{1,200})["']\s*:\s*\{|(\})""")
 CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside its number of steps
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
@@ -55,11 +74,13 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     TRL, transformers, ms-swift, OpenRLHF (``Global step 3: {...}``) and slime (``step 3: {...}``) print these.
     """
     begin = line.find("{")
-    if begin < 0 or "Dropping entry" in line:  # W&B repeats the values that it refused
+    # W&B repeats the values that it refused.
+    if begin < 0 or "Dropping entry" in line or is_evaluation(line[max(0, begin - 200) : begin]):
         return None
     row: dict[str, object] = {}
-    for key, text, number in _PAIR.findall(line, begin):
-        row.setdefault(key, text or number)
+    for part in _without_evaluations(line, begin):
+        for key, text, number in _PAIR.findall(part):
+            row.setdefault(key, text or number)
     if not row:
         return None
     before = line[max(0, begin - 200) : begin]
@@ -68,6 +89,35 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
         row["step"] = int(step.group(1))
     rollout = _ROLLOUT_BEFORE.search(before)
     return row, int(rollout.group(1)) if rollout else None
+
+
+def is_evaluation(text: str) -> bool:
+    """Return whether the text before the numbers of a line says that they are those of an evaluation.
+
+    >>> is_evaluation("[eval] step 3: "), is_evaluation("evaluator.py:12 step 3: ")
+    (True, False)
+    """
+    return "val" in text.lower() and _EVALUATION.search(text) is not None
+
+
+def _without_evaluations(line: str, begin: int) -> list[str]:
+    """Return the parts of a printed dict that are not within the dict of an evaluation."""
+    if line.count("{", begin) == 1 or "val" not in line.lower():
+        return [line[begin:]]
+    parts: list[str] = []
+    within = depth = 0  # the depth at which the evaluation began, and that of the place
+    for inner in _INNER.finditer(line, begin):
+        key, end = inner.groups()
+        if end:
+            if within and depth == within:
+                begin, within = inner.end(), 0
+            depth = max(0, depth - 1)
+            continue
+        depth += 1
+        if not within and is_evaluation(key.replace("_", " ").replace("/", " ")):
+            parts.append(line[begin : inner.start()])
+            within = depth
+    return parts if within else [*parts, line[begin:]]
 
 
 def read_refused_numbers(line: bytes) -> Row | None:
@@ -146,13 +196,13 @@ def read_verl_line(line: str) -> Row | None:
 def read_pipes(line: str) -> Row | None:
     """Return the numbers of a line ``Step 3 | Reward 0.5 | Grad. Norm 1.2``, which prime-rl and many loops print."""
     found = _PIPE_STEP.search(line)
-    if found is None or "Micro Step" in line:
+    if found is None or "Micro Step" in line or is_evaluation(line[: found.start(1)]):
         return None
     row: dict[str, object] = {}
-    for part in re.split(r"[|,]| - ", found.group(2)):
+    for part in _BETWEEN_SEGMENTS.split(found.group(2)):
         segment = _SEGMENT.match(part.strip())
         if segment:
-            row.setdefault(segment.group(1).strip(), _share(segment.group(2), segment.group(3)))
+            _set(row, segment.group(1).strip(), segment.group(2), segment.group(3))
     return _with_step(row, int(found.group(1)))
 
 
@@ -160,12 +210,25 @@ def read_named_numbers(line: str) -> Row | None:
     """Return the numbers of a line with ``step=3 reward=0.5``, in any order and with any separators."""
     row: dict[str, object] = {}
     step = None
-    for key, text, percent in _NAMED.findall(line):
+    for found in _NAMED.finditer(line):
+        key, text, percent = found.groups()
+        if not row and step is None and is_evaluation(line[: found.start()]):
+            return None
         if key.lower() in _STEP_NAMES and text.isdigit():
             step = int(text)
-        else:
-            row.setdefault(key, _share(text, percent))
+        elif key not in row and not _is_qualified(line, found.start()):
+            if percent or "," in text:
+                _set(row, key, text, percent)
+            else:
+                row[key] = text
     return None if step is None else _with_step(row, step)
+
+
+def _is_qualified(line: str, place: int) -> bool:
+    """Return whether a word before a name makes another number of it."""
+    if not line[max(0, place - 2) : place - 1].isalpha():  # most names follow a number or a comma
+        return False
+    return _QUALIFIED.search(line[max(0, place - LONGEST_QUALIFIER) : place]) is not None
 
 
 def _with_step(row: dict[str, object], step: int) -> Row | None:
@@ -174,9 +237,22 @@ def _with_step(row: dict[str, object], step: int) -> Row | None:
     return {**row, "step": step}
 
 
-def _share(text: str, percent: str) -> str | float:
-    """Return a number; with a percent sign, as a share of one."""
-    return float(text) / 100.0 if percent else text
+def _set(row: dict[str, object], key: str, text: str, percent: str) -> None:
+    """Set a number that is not in a row yet; with a percent sign, as a share of one."""
+    plain = ungrouped(text)
+    if plain is not None:
+        row.setdefault(key, float(plain) / 100.0 if percent else plain)
+
+
+def ungrouped(text: str) -> str | None:
+    """Return a number that `GROUPED` has found without commas; None if they do not separate thousands.
+
+    >>> ungrouped("1,234.5"), ungrouped("0,5")
+    ('1234.5', None)
+    """
+    if "," not in text:
+        return text
+    return text.replace(",", "") if _THOUSANDS.fullmatch(text) else None
 
 
 def _plain(text: str) -> str:

@@ -120,3 +120,14 @@ def test_what_is_found_again_after_a_rewind_is_another_page(back_to, pages):
     for row in [*first, *again]:
         examiner.take(row)
     assert [episode.finding.step for episode in examination.episodes] == pages
+
+
+def test_a_log_that_cannot_be_read_costs_no_other_log_of_its_folder(tmp_path, capsys):
+    """The others are reported, the file is named, and the status says that one is missing."""
+    for name in ("a", "c"):
+        write(tmp_path, name, rows())
+    (tmp_path / "trainer_state.json").write_text('{"global_step": 7, "log_history": 3}')
+    code, printed = run(capsys, tmp_path)
+    assert code == 2
+    assert [entry["run"] for entry in json.loads(printed.out)["runs"]] == ["a", "c"]
+    assert f"{tmp_path}/trainer_state.json must hold log_history" in printed.err

@@ -20,7 +20,8 @@ def write_runs(folder, count, *, spikes=(), nan=()):
     for number in range(count):
         run = folder / f"run{number:02}"
         run.mkdir(parents=True)
-        rows = [{"step": step, "reward/mean": 0.5 + 0.001 * (step % 3), "loss/policy": 0.01} for step in range(40)]
+        loss = 0.01 + 1e-9 * number  # no run is a copy of another one
+        rows = [{"step": step, "reward/mean": 0.5 + 0.001 * (step % 3), "loss/policy": loss} for step in range(40)]
         if number in spikes:
             rows[30]["loss/policy"] = 500.0 * (1 + number)
         if number in nan:
@@ -88,6 +89,43 @@ def test_many_runs_with_a_nan_are_counted_and_the_first_are_named(tmp_path, caps
     warranty = load_calibration(file).warranty
     assert warranty is not None
     assert (warranty.runs, warranty.steps) == (93, 93 * 40)
+
+
+@pytest.mark.parametrize("lacks", ["thinned", "quarantined"])
+def test_an_export_that_lacks_steps_is_left_out_and_named(tmp_path, capsys, lacks):
+    """Its alarms are not those of a live run, so that a new run could not be swapped with it."""
+    steps = [{"step": s, "attempt": 1, "time": 1.0 + s, "signals": {"reward/mean": 0.5}} for s in range(40)]
+    for name in ("a", "b"):
+        heading = {"rlvitals_export": 1, "run": name, "project": "p", "config": {}, lacks: name == "b"}
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (heading, *steps)))
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(tmp_path), "--one-page-in", "40", "--write", str(file)]) == 0
+    assert "b.jsonl b lacks" in capsys.readouterr().err
+    warranty = load_calibration(file).warranty
+    assert warranty is not None
+    assert (warranty.runs, warranty.steps) == (1, 40)
+
+
+def test_a_run_that_is_there_twice_counts_once(tmp_path, capsys):
+    """A copy is no second healthy run: counted twice, it would pay for twice as many false pages."""
+    for name in ("a", "copy-of-a", "b"):
+        rows = [{"step": step, "reward/mean": 0.4 if name == "b" else 0.5} for step in range(40)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(tmp_path), "--one-page-in", "100", "--write", str(file)]) == 0
+    printed = capsys.readouterr()
+    assert "copy-of-a.jsonl has the steps of" in printed.err or "copy-of-a.jsonl copy-of-a" in printed.err
+    assert "2 of about 3 healthy runs, with 80 of 100 steps" in printed.out
+
+
+def test_a_mask_that_a_second_computation_contradicts_is_not_called_infinite(tmp_path, capsys):
+    """A mask is right or wrong: the alarm has no degree, although every value is finite."""
+    rows = [{"step": step, "reward/mean": 0.5, "instrument/mask_frac": 0.01} for step in range(9)]
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["calibrate", str(tmp_path), "--write", str(tmp_path / "own.json")]) == 2
+    output = capsys.readouterr().out
+    assert "instrument_gap at step 2" in output
+    assert "because no threshold moves an alarm that has no degree" in output
 
 
 def test_few_runs_give_expected_ranges_and_leave_the_thresholds(tmp_path, capsys):
@@ -255,3 +293,12 @@ def test_what_has_no_end_is_no_calibration(tmp_path):
         file.truncate((64 << 20) + 1)
     with pytest.raises(StartupError, match="must hold at most 64 MiB, got more"):
         load_calibration(long)
+
+
+def test_no_log_is_replaced_with_a_calibration(tmp_path, capsys):
+    """A mistyped command would destroy a recorded run."""
+    log = write_runs(tmp_path / "runs", 19) / "run07/data.jsonl"
+    before = log.read_bytes()
+    assert main(["calibrate", str(tmp_path / "runs"), "--write", str(log)]) == 1
+    assert f"--write must name another file than the logs, or it would replace {log}" in capsys.readouterr().err
+    assert log.read_bytes() == before

@@ -147,11 +147,24 @@ def test_hours_are_not_computed_from_impossible_numbers(tmp_path, capsys, option
     assert option[0] in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("time", ["Infinity", "1e300"])
+def test_hours_are_not_computed_from_impossible_times(tmp_path, capsys, time):
+    """A clock may be wrong; a step of no known length has no hours."""
+    log = tmp_path / "x.jsonl"
+    rows = [(step, "NaN" if step > 20 else 1.0, time if step > 1 else 0) for step in range(1, 40)]
+    log.write_text("".join(f'{{"step": {s}, "grad_norm": {g}, "_timestamp": {t}}}\n' for s, g, t in rows))
+    _, printed = check(capsys, log, "--gpus", "8", "--json")
+    (run,) = json.loads(printed.out)["runs"]
+    assert (run["step_seconds"], run["saved"]["gpu_hours"]) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         (b"", "it is empty"),
         (b"\x00\x01\x02\xff" * 100, "its content is in no known format"),
+        (b"PK\x03\x04\x14\x00 a.jsonl {}\n" + b'{"step": 1, "reward": 0.5}\n' * 9, "it is an archive; unpack it"),
+        (b"\x1f\x8b" + b"\xff" * 99, "it is compressed, and damaged at its beginning"),
         (b"nothing to see\nhere\n", "must hold at least one logged step"),
         (b'{"log_history": 3}', "must hold log_history of JSON objects; found none"),
     ],
@@ -204,6 +217,12 @@ def test_a_page_that_has_no_place_is_refused_before_the_logs_are_read(tmp_path, 
     assert (status, printed.out) == (1, "")
     assert message in printed.err
     assert log.read_bytes() == before
+
+
+def test_a_time_between_two_looks_that_no_clock_can_wait_for_is_refused(tmp_path, capsys):
+    """A sleep without an end is an error of the system."""
+    assert main(["check", "--follow", str(write(tmp_path / "x.json")), "--interval", "inf"]) == 2
+    assert "--interval" in capsys.readouterr().err
 
 
 def write_rows(path, rows):
@@ -482,3 +501,19 @@ def test_a_bad_number_that_comes_too_late_for_its_step_is_a_contradiction(tmp_pa
     rows = [{"step": 1, "reward": 0.5}, {"step": 1, "reward": float("nan")}]
     _, printed = check(capsys, _lines(tmp_path / "log.jsonl", rows), "--json")
     assert json.loads(printed.out)["runs"][0]["notes"][0].startswith("1 row has the same step as the previous row")
+
+
+def test_a_key_of_a_megabyte_does_not_fill_the_terminal(tmp_path, capsys):
+    """Its beginning identifies it; the JSON has the whole key."""
+    (tmp_path / "x.jsonl").write_text(json.dumps({"step": 1, "reward": 0.5, "x" * 1_000_000: 1.0}) + "\n")
+    _, printed = check(capsys, tmp_path / "x.jsonl")
+    assert len(printed.out) < 10_000
+    assert "x" * 70 in printed.out
+
+
+def test_standard_input_and_pipes_are_refused_with_the_next_step(capsys):
+    """Many programs read `-`; here it would be a file that does not exist."""
+    for name in ("-", "/dev/zero"):
+        status, printed = check(capsys, name)
+        assert (status, printed.out) == (1, "")
+        assert re.search("written to a file first|write its content to one", printed.err)

@@ -69,3 +69,15 @@ def test_a_database_that_is_locked_damaged_or_compressed_is_refused_with_the_rea
     (tmp_path / "p.db.gz").write_bytes(gzip.compress(content))
     with pytest.raises(LogError, match="compressed SQLite database; decompress it first"):
         find_logs([tmp_path / "p.db.gz"])
+
+
+def test_a_row_of_many_megabytes_costs_itself(database):
+    """Its JSON would take twenty times its size in memory; the rows before and after it are read."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(
+            'UPDATE metrics SET metrics = \'{"reward": 0.5, "x": "\' || hex(zeroblob(9000000)) || \'"}\' WHERE step = 7'
+        )
+    report = ReadReport()
+    (log,) = find_logs([database])
+    assert [row["step"] for row in log.read(report)] == [step for step in range(200) if step != 7]
+    assert report.problems == ["p.db, row 7 of metrics: it is longer than 16 MiB"]

@@ -14,6 +14,7 @@ from monitor_server.commands.collector.reassess.alarm_comparison import (
     CriticalAlert,
     JudgedRun,
     find_worse,
+    find_wrong_spans,
     measure,
     page_episodes,
 )
@@ -79,6 +80,21 @@ def test_a_version_is_never_worse_than_itself(pages, failed, warned):
     """This holds for any alarms."""
     pages = sorted(pages)
     assert find_worse([judged(failed=failed, recorded=pages, current=pages, warned=(warned, warned))]) == []
+
+
+def test_a_page_that_was_judged_wrong_is_wrong_in_a_run_that_failed_later():
+    """A version without this page is not late; it has the lead of the right page, and disturbs no night."""
+    times = {step: at(23) + 3600.0 * step for step in range(40)}
+    run = judged(failed=True, recorded=[5, 30], current=[30], failed_at=36, times=times)
+    run = dataclasses.replace(run, wrong_spans=find_wrong_spans([CriticalAlert("a", 5, 5, 8)], [False]))
+    assert find_worse([run]) == []
+    before, now = measure([run], RECORDED, gpus=1.0), measure([run], CURRENT, gpus=1.0)
+    assert [(m.pages, m.right_pages, m.lead, m.nights, m.gpu_hours) for m in (before, now)] == [
+        (2, 1, 6, 1, 9.0),
+        (1, 1, 6, 0, 9.0),
+    ]
+    worse = dataclasses.replace(run, alarms={RECORDED: run.alarms[CURRENT], CURRENT: run.alarms[RECORDED]})
+    assert find_worse([worse]) == ["run: 1 wrong pages, where there were 0"]
 
 
 def test_measures_count_right_pages_lead_nights_and_hours():
