@@ -1,4 +1,4 @@
-"""Small elements that every page uses: badges, numbers, times and sparklines.
+"""Small elements that every page uses: badges, numbers, times, sparklines and choices.
 
 A number, a time or a sparkline is an empty element whose ``data-`` attribute holds the value. The script
 assets/draw_elements.js draws it, so that a value from the server and a value from the stream look the same.
@@ -8,10 +8,10 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
-__all__ = ["address_writer", "badge", "number", "save_buttons", "since", "sparkline", "spell"]
+__all__ = ["address_writer", "badge", "number", "save_buttons", "segmented_choice", "since", "sparkline", "spell"]
 
 
 def badge(family: str, name: str, *, text: str | None = None) -> Component:
@@ -59,3 +59,10 @@ def address_writer(usual: Mapping[str, object]) -> str:
             out.
     """
     return f"(...values) => window.rlvitals.rememberQuery({json.dumps(usual)}, values)"
+
+
+def segmented_choice(name: str, label: str, options: Mapping[str, str], asked: str | None) -> Component:
+    """Return a choice of one among a few options side by side; the first one if the asked one is none of them."""
+    value = asked if asked in options else next(iter(options))
+    radio = dcc.RadioItems(id=name, options=dict(options), value=value, inline=True, className="segments")
+    return html.Div(html.Fieldset([html.Legend(label), radio]), className="control")

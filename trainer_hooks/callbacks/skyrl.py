@@ -4,7 +4,6 @@ SkyRL removes rewards and prompts from the batch before the step ends, so they a
 """
 
 import functools
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +13,11 @@ import trainer_hooks
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.method_wrappers import Method, MethodWrappers
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, SKYRL, canonical
+from trainer_hooks.callbacks.shared.one_time_warnings import OneTimeWarnings
 from trainer_hooks.settings import find_project, find_run_name
 
 __all__ = ["VitalsCallback"]
 
-logger = logging.getLogger("trainer_hooks")
 
 # The parts of SkyRL's step that run the models, in their order. If memory runs out, it does so in one of them.
 STEP_METHODS = ("fwd_logprobs_values_reward", "compute_advantages_and_returns", "train_critic_and_policy")
@@ -55,7 +54,7 @@ class VitalsCallback:
         self._wrappers = MethodWrappers()
         self._rewards_and_uids: tuple[Any, list[str]] | None = None
         self._rollouts: dict[str, Any] | None = None
-        self._warnings: set[str] = set()
+        self._warnings = OneTimeWarnings()
 
     def __getattr__(self, name: str) -> Method:
         if name.startswith("on_"):
@@ -81,7 +80,7 @@ class VitalsCallback:
         self._guard.count_for(self._monitor)
         with self._guard:
             if not self._wrappers.wrap(trainer, "compute_advantages_and_returns", self._around_advantages):
-                self._warn_once(NO_REWARDS)
+                self._warnings.log(NO_REWARDS)
             for name in STEP_METHODS:
                 self._wrappers.wrap(trainer, name, functools.partial(self._sending_partial_step, trainer))
             self._is_on_policy = _has_one_update(settings)
@@ -153,9 +152,9 @@ class VitalsCallback:
         sampler = batch.get("rollout_logprobs")
         logprobs = batch.get("action_log_probs")
         if sampler is None:
-            self._warn_once(NO_SAMPLER)
+            self._warnings.log(NO_SAMPLER)
         elif logprobs is None:
-            self._warn_once(NO_TRAINER_SCORES)
+            self._warnings.log(NO_TRAINER_SCORES)
             # With the sampler's log-probabilities in both places, the mismatch would be 0.
             logprobs, sampler = sampler, None
         if logprobs is None:
@@ -177,11 +176,6 @@ class VitalsCallback:
             "group_ids": np.unique(np.array(uids[:real], dtype=str), return_inverse=True)[1],
             "token_ids": batch["sequences"][:real, -mask.shape[1] :],
         }
-
-    def _warn_once(self, message: str) -> None:
-        if message not in self._warnings:
-            self._warnings.add(message)
-            logger.warning("rlvitals: %s", message)
 
 
 def _batch(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

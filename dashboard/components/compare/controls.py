@@ -10,6 +10,7 @@ from dashboard.collector_client.types.runs import RunItem
 from dashboard.components.choices import choosable
 from dashboard.components.run.workspace import smoothing_of
 from dashboard.components.run_choice import run_choice
+from dashboard.components.small_elements import segmented_choice
 from dashboard.figures.overlay import ALIGNMENTS
 from dashboard.ids import compare as compare_ids
 
@@ -48,9 +49,9 @@ def controls(offered: Sequence[RunItem], chosen: Sequence[RunItem], query: Mappi
             html.Div(
                 className="workspace-controls",
                 children=[
-                    _radio(compare_ids.ALIGN, "Align by", ALIGNMENTS, align if align in ALIGNMENTS else "step"),
-                    _radio(compare_ids.SCALE, "Vertical axis", SCALES, scale if scale in SCALES else "linear"),
-                    _radio(compare_ids.GROUP, "Lines", GROUPINGS, lines if lines in GROUPINGS else "runs"),
+                    segmented_choice(compare_ids.ALIGN, "Align by", ALIGNMENTS, align),
+                    segmented_choice(compare_ids.SCALE, "Vertical axis", SCALES, scale),
+                    segmented_choice(compare_ids.GROUP, "Lines", GROUPINGS, lines),
                     _control(
                         "Smoothing",
                         compare_ids.SMOOTHING,
@@ -75,8 +76,3 @@ def _control(label: str, name_of: str, control: Component, *, name: str = "wide"
     return html.Div(
         [html.Label(label, htmlFor=name_of, className="control-label"), control], className=f"control {name}"
     )
-
-
-def _radio(name: str, label: str, options: Mapping[str, str], value: str) -> Component:
-    radio = dcc.RadioItems(id=name, options=dict(options), value=value, inline=True, className="segments")
-    return html.Div(html.Fieldset([html.Legend(label), radio]), className="control")

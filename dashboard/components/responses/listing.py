@@ -11,6 +11,7 @@ from dashboard.components.responses.card import response_card
 from dashboard.components.responses.measure_note import measure_note
 from dashboard.components.responses.measures import MEASURES
 from dashboard.components.responses.table import anchor, response_table
+from dashboard.components.small_elements import segmented_choice
 from dashboard.figures.responses.spread import SPREADS
 from dashboard.ids import responses as response_ids
 
@@ -62,10 +63,10 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
         children=[
             html.Div(steps, className="control steps"),
             *([_slider(query.get("to"), last_step)] if last_step else []),
-            _radio(response_ids.CORRECT, "Correctness", CORRECT, query.get("correct")),
-            _radio(response_ids.KIND, "Sampled as", _label(KINDS), query.get("kind")),
-            _radio(response_ids.MEASURE, "Colour", _label(MEASURES), query.get("colour")),
-            _radio(response_ids.ORDER, "Order", ORDERS, query.get("order")),
+            segmented_choice(response_ids.CORRECT, "Correctness", CORRECT, query.get("correct")),
+            segmented_choice(response_ids.KIND, "Sampled as", _label(KINDS), query.get("kind")),
+            segmented_choice(response_ids.MEASURE, "Colour", _label(MEASURES), query.get("colour")),
+            segmented_choice(response_ids.ORDER, "Order", ORDERS, query.get("order")),
         ],
     )
 
@@ -76,7 +77,7 @@ def _label(names: Iterable[str]) -> dict[str, str]:
 
 def spread_choice(asked: str | None) -> Component:
     """Return the choice of the quantity that the bars above the responses show."""
-    return _radio(response_ids.SPREAD_OF, "Bars of", {name: name for name in SPREADS}, asked)
+    return segmented_choice(response_ids.SPREAD_OF, "Bars of", {name: name for name in SPREADS}, asked)
 
 
 def _slider(asked: str | None, last_step: int) -> Component:
@@ -151,9 +152,3 @@ def _group(members: Sequence[ResponseItem], measure: str) -> Component:
 
 def _kinds(response: ResponseItem) -> str:
     return ", ".join(response["kinds"])
-
-
-def _radio(name: str, label: str, options: Mapping[str, str], asked: str | None) -> Component:
-    value = asked if asked in options else next(iter(options))
-    radio = dcc.RadioItems(id=name, options=dict(options), value=value, inline=True, className="segments")
-    return html.Div(html.Fieldset([html.Legend(label), radio]), className="control")

@@ -8,7 +8,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.collector_client.types.runs import LeftOutItem
-from dashboard.components.small_elements import save_buttons
+from dashboard.components.small_elements import save_buttons, segmented_choice
 from dashboard.figures.curves.token_axis import token_signal
 from dashboard.html_text import html_text
 from dashboard.ids import workspace as workspace_ids
@@ -117,9 +117,9 @@ def _controls(query: Mapping[str, str], signals: Sequence[str]) -> Component:
                     updatemode="mouseup",
                 ),
             ),
-            _segments(workspace_ids.AXIS, "Horizontal axis", _axes(signals), query.get("x")),
-            _segments(workspace_ids.SCALE, "Vertical axis", {"linear": "linear", "log": "log"}, query.get("y")),
-            _segments(
+            segmented_choice(workspace_ids.AXIS, "Horizontal axis", _axes(signals), query.get("x")),
+            segmented_choice(workspace_ids.SCALE, "Vertical axis", {"linear": "linear", "log": "log"}, query.get("y")),
+            segmented_choice(
                 workspace_ids.OUTLIERS,
                 "Outliers",
                 {"shown": "all points", "hidden": "no outliers"},
@@ -136,12 +136,6 @@ def _axes(signals: Sequence[str]) -> dict[str, str]:
 
 def _label_control(label: str, control: Component) -> Component:
     return html.Div([html.Span(label, className="control-label"), control], className=f"control {label.lower()}")
-
-
-def _segments(name: str, label: str, options: Mapping[str, str], asked: str | None) -> Component:
-    value = asked if asked in options else next(iter(options))
-    radio = dcc.RadioItems(id=name, options=dict(options), value=value, inline=True, className="segments")
-    return html.Div(html.Fieldset([html.Legend(label), radio]), className="control")
 
 
 def zoom_of(text: str | None) -> list[float] | None:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from monitor_server.ingest.record_log.signal_places import LeftOutCounter, SignalPlaces, without
+from monitor_server.ingest.record_log.signal_limit import LeftOutCounter, SignalLimit, without
 from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.store.repositories.runs import Run
@@ -34,7 +34,7 @@ class KnownRun:
 
     run: Run
     attempt_world_size: int
-    signals: SignalPlaces
+    signals: SignalLimit
     last_seqs: dict[int, int] = field(default_factory=dict)
     names: Sequence[str] = ()
 

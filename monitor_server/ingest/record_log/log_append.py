@@ -12,7 +12,7 @@ from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.ingest.record_log.known_runs import KnownRun, KnownRuns
 from monitor_server.ingest.record_log.run_entry import enter_run
 from monitor_server.ingest.record_log.sampled_responses import SampledResponseLog
-from monitor_server.ingest.record_log.signal_places import LeftOutCounter, SignalPlaces, without
+from monitor_server.ingest.record_log.signal_limit import LeftOutCounter, SignalLimit, without
 from monitor_server.ingest.record_log.step_shapes import StepShapes
 from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.validate import ValidBatch
@@ -187,7 +187,7 @@ class Log:
         if last_seqs is None:  # the run, or an attempt of it, may have been removed and begun again
             self._step_shapes.forget(run.id)
         names = repositories.steps.signals(run.id)
-        signals = SignalPlaces(names, most=settings.max_signals, first=self._first_signals)
+        signals = SignalLimit(names, most=settings.max_signals, first=self._first_signals)
         new, rejected = self._select(repositories, run, valid, signals, left_out)
         if not signals.is_full:  # the limit was raised
             run.left_out_signals, run.left_out_step, run.left_out_name = 0, None, None
@@ -223,7 +223,7 @@ class Log:
         repositories: Repositories,
         run: Run,
         batch: wire.Batch,
-        signals: SignalPlaces,
+        signals: SignalLimit,
         *,
         last_seqs: dict[int, int],
     ) -> None:
@@ -239,7 +239,7 @@ class Log:
         repositories: Repositories,
         run: Run,
         valid: ValidBatch,
-        signals: SignalPlaces,
+        signals: SignalLimit,
         left_out: LeftOutCounter,
     ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
         """Return the new records that fit the run, with the signals that it takes, and the refused records."""
@@ -263,7 +263,7 @@ class Log:
         repositories: Repositories,
         run: Run,
         record: ValidRecord,
-        signals: SignalPlaces,
+        signals: SignalLimit,
         left_out: LeftOutCounter,
     ) -> ValidRecord:
         """Assign new signals a place, and return the record without those that find none."""

@@ -1,6 +1,5 @@
 """Logs verl's steps in its driver, as one of verl's own loggers."""
 
-import logging
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import trainer_hooks
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import VERL, canonical
+from trainer_hooks.callbacks.shared.one_time_warnings import OneTimeWarnings
 from trainer_hooks.settings import find_project, find_run_name
 from trainer_hooks.signals.loss_sums import OFF_POLICY_ONLY, signals_of
 
@@ -18,7 +18,6 @@ NAME = "rlvitals"
 SUMS = "actor/rlvitals_"
 
 guard = Guard()
-logger = logging.getLogger("trainer_hooks")
 
 
 class VitalsLogger:
@@ -54,7 +53,7 @@ class VitalsLogger:
         self._is_on_policy = _has_one_update(config or {})
         self._rollouts: dict[str, Any] | None = None
         self._masks: tuple[Any, Any] | None = None
-        self._warnings: set[str] = set()
+        self._warnings = OneTimeWarnings()
         VitalsLogger.current = self
 
     def note_rollouts(self, rollouts: dict[str, Any]) -> None:
@@ -74,9 +73,7 @@ class VitalsLogger:
 
     def warn_once(self, message: str) -> None:
         """Log why a signal is not observed, at the first step that lacks it."""
-        if message not in self._warnings:
-            self._warnings.add(message)
-            logger.warning("rlvitals: %s", message)
+        self._warnings.log(message)
 
     def log(self, data: Mapping[str, Any], step: int, **_: Any) -> None:
         """Log a step; verl also logs validations, under the same step."""

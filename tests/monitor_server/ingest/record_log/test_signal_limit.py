@@ -5,7 +5,7 @@ import json
 import pytest
 
 from monitor_server.ingest.record_log.log_append import Log
-from monitor_server.ingest.record_log.signal_places import OWN_PLACES, SignalPlaces
+from monitor_server.ingest.record_log.signal_limit import OWN_PLACES, SignalLimit
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from trainer_hooks import wire
@@ -165,9 +165,9 @@ def test_a_raised_limit_lets_the_next_names_in(append, store, clock):
 def test_places_are_counted_alike_however_a_run_is_read():
     """The names may be added one by one, or read from the store."""
     names = ["loss", "a", *[f"hooks/{number}" for number in range(OWN_PLACES + 1)], "b"]
-    grown = SignalPlaces([], most=4, first=frozenset({"loss"}))
+    grown = SignalLimit([], most=4, first=frozenset({"loss"}))
     assert grown.add(names) == names
-    for places in (grown, SignalPlaces(names, most=4, first=frozenset({"loss"}))):
+    for places in (grown, SignalLimit(names, most=4, first=frozenset({"loss"}))):
         assert not places.takes_none_of(["x"])
         assert places.add(["hooks/more", "x", "y"]) == ["hooks/more"]
         assert places.takes_none_of(["y", "hooks/another"])

@@ -12,18 +12,18 @@ import msgspec
 from monitor_server.ingest.validation.records import ValidRecord
 from trainer_hooks import wire
 
-__all__ = ["LeftOutCounter", "SignalPlaces", "without"]
+__all__ = ["LeftOutCounter", "SignalLimit", "without"]
 
 # The SDK's signals about itself report losses of data. The SDK has about twenty of them.
 OWN_PREFIX: Final = "hooks/"
 OWN_PLACES: Final = 32
 
 
-class SignalPlaces:
-    """The signals of one run, and how many more it takes.
+class SignalLimit:
+    """The signals of one run, and the number of further ones that it may have.
 
     Signals that detectors read are always taken, and so are the first 32 of the SDK's own signals. Neither group counts
-    towards the limit, so no other name can take their places.
+    towards the limit, so no other name can displace them.
 
     Args:
         names: The signals that the run has.
