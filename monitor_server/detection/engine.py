@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from monitor_server.detection.base_classes.detector import DetectorGroup, StreamDetector
+from monitor_server.detection.base_classes.held_findings import HeldFindings
 from monitor_server.detection.calibration import BUILTIN, AlarmGate, Calibration
 from monitor_server.detection.detectors.death_spiral import DeathSpiral
 from monitor_server.detection.false_alarm_budget import FalseAlarmBudget
 from monitor_server.detection.forecast.forecaster import Forecaster
-from monitor_server.detection.held_findings import HeldFindings
 from monitor_server.detection.phases import PhaseMachine
 from monitor_server.detection.protocol import (
     Acknowledgement,
