@@ -18,7 +18,6 @@ from trainer_hooks.wire import Receipt
 
 __all__ = ["PatientTransport", "SyncResult", "main", "sync"]
 
-
 # A collector that is busy for longer has to be looked at.
 BUSY_SECONDS = 120.0
 

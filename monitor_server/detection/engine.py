@@ -23,7 +23,6 @@ from monitor_server.detection.protocol import (
     Forecast,
     Observation,
     Phase,
-    Severity,
 )
 from monitor_server.detection.registry import build_detectors
 
@@ -130,7 +129,7 @@ class Engine:
             "forecaster": self._forecaster.state(),
             "forecast": _saved_forecast(self._forecast) if self._forecast else None,
             "phase": str(self._phase),
-            "findings": [_saved_finding(finding) for finding in self._findings],
+            "findings": [finding.state() for finding in self._findings],
             "newest": list(self._newest) if self._newest else None,
         }
         if self._budget is not None and self._warranty is not None:
@@ -157,9 +156,7 @@ class Engine:
                 model=forecast["model"],
             )
         engine._phase = Phase(state["phase"])
-        engine._findings = [
-            Finding(**{**saved, "severity": Severity(saved["severity"])}) for saved in state["findings"]
-        ]
+        engine._findings = [Finding.from_state(saved) for saved in state["findings"]]
         engine._newest = tuple(state["newest"]) if state["newest"] else None
         if engine._budget is not None and "page_budget" in state:
             engine._budget.load(state["page_budget"])
@@ -193,11 +190,6 @@ def _keep_most_severe(findings: Sequence[Finding]) -> Sequence[Finding]:
         if held is None or finding.severity.rank > held.severity.rank:
             kept[finding.kind] = finding
     return list(kept.values())
-
-
-def _saved_finding(finding: Finding) -> dict[str, Any]:
-    """Return a finding as JSON values; its evidence consists of JSON values already."""
-    return finding._asdict() | {"severity": str(finding.severity)}
 
 
 def _saved_forecast(forecast: Forecast) -> dict[str, Any]:

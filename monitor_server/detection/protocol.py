@@ -140,6 +140,15 @@ class Finding(NamedTuple):
             return math.inf
         return max(1.0, self.score / self.threshold)
 
+    def state(self) -> dict[str, Any]:
+        """Return the finding as JSON values; its evidence consists of JSON values already."""
+        return self._asdict() | {"severity": str(self.severity)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "Finding":
+        """Restore a saved finding."""
+        return cls(**{**state, "severity": Severity(state["severity"])})
+
 
 class Forecast(NamedTuple):
     """The probability of a collapse within the next 10, 25 and 50 rows.

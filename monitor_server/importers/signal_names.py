@@ -25,6 +25,7 @@ __all__ = [
     "signal_of",
     "signals_of",
     "step_keys",
+    "ungrouped",
 ]
 
 STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", "_step")
@@ -129,6 +130,7 @@ _SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)
 _UNIT = re.compile(r"\(\s*(?:[x×*]?\s*[-+]?[\d.]+(?:e[-+]?\d+)?|tokens?|nats?)\s*\)")
 # Other characters change the meaning of a name: "-loss", "Δkl", "clip_frac %".
 _PLAIN = re.compile(r"[\[a-z0-9_][][a-z0-9\s_/.:|@-]*")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 
@@ -226,3 +228,14 @@ def number(value: object) -> float | None:
         return float(value)
     except (ValueError, OverflowError):
         return None
+
+
+def ungrouped(text: str) -> str | None:
+    """Return a number without the commas between its thousands; None if its commas are others.
+
+    >>> ungrouped("1,234.5"), ungrouped("0,5")
+    ('1234.5', None)
+    """
+    if "," not in text:
+        return text
+    return text.replace(",", "") if _THOUSANDS.fullmatch(text) else None

@@ -18,7 +18,6 @@ from trainer_hooks.settings import find_project, find_run_name
 
 __all__ = ["VitalsCallback"]
 
-
 # The parts of SkyRL's step that run the models, in their order. If memory runs out, it does so in one of them.
 STEP_METHODS = ("fwd_logprobs_values_reward", "compute_advantages_and_returns", "train_critic_and_policy")
 

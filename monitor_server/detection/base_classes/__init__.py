@@ -1,1 +1,1 @@
-"""Base classes of the detectors, and functions to read a signal."""
+"""Base classes of the detectors, what holds their findings, and functions to read a signal."""

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from monitor_server.detection.protocol import Finding, Observation, Severity
+from monitor_server.detection.protocol import Finding, Observation
 
-__all__ = ["HeldFindings"]
+__all__ = ["LONGEST_GAP", "HeldFindings"]
 
 # A batch that is trained on for many steps has its reward in the first of them only.
-LONGEST_GAP = 25  # rows without the signal, after which its finding ends
+LONGEST_GAP = 25  # rows without a signal, after which it is not observed any more
 
 
 class HeldFindings:
@@ -43,12 +43,10 @@ class HeldFindings:
 
     def state(self) -> list[Any]:
         """Return the state for a restart, as JSON values."""
-        return [
-            [finding._asdict() | {"severity": str(finding.severity)}, rows] for finding, rows in self._held.values()
-        ]
+        return [[finding.state(), rows] for finding, rows in self._held.values()]
 
     def load(self, state: Sequence[tuple[Mapping[str, Any], int]]) -> None:
         """Restore a saved state."""
         for saved, rows in state:
-            finding = Finding(**{**saved, "severity": Severity(saved["severity"])})
+            finding = Finding.from_state(saved)
             self._held[finding.kind] = finding, rows

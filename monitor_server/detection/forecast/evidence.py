@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.base_classes.held_findings import LONGEST_GAP
 from monitor_server.detection.detectors.death_spiral import DeathSpiral
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.detectors.ratio_tail import RatioTail
@@ -35,8 +36,6 @@ STRONGEST = 100.0
 DRIFT_UNIT, PAIRED_UNIT = 0.1, 0.72  # nat per token; the threshold of `PairedDrift`
 MOST_DEPARTURES, MOST_WARNINGS = 4.0, 3.0
 NEWEST, BEFORE, LEAST_FALL = 3, 25, 0.02
-# A batch that is trained on for many steps has its reward in the first of them only.
-LONGEST_GAP = 25  # rows without a reward, beyond which the reward is not observed
 # Information is not an alarm.
 PREFIXES = {severity: f"{severity} " for severity in (Severity.WARNING, Severity.CRITICAL)}
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
-from monitor_server.importers.signal_names import number
+from monitor_server.importers.signal_names import number, ungrouped
 from monitor_server.importers.source import HEAD_BYTES, MAX_LINE_BYTES, head, lines
 
 __all__ = ["Delimited"]
@@ -23,7 +23,6 @@ _NUMBER = re.compile(r"\s*[-+]?(\d|\.\d|nan|inf)", re.IGNORECASE)
 # If semicolons separate the cells, a comma is the decimal point of spreadsheets in many countries.
 # The point then separates thousands.
 _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?")
-_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
 # W&B's export of a chart has one column for each run, and two more for its band: "run - reward", "run - reward__MIN".
 _RUN_AND_KEY = re.compile(r"(?P<run>.{1,200}) - (?P<key>[^\s].{0,200})")
 _BAND = ("__MIN", "__MAX")
@@ -102,8 +101,8 @@ def _cell(name: str, cell: str, delimiter: str) -> object:
     text = text[:-1].rstrip() if is_share else text
     if delimiter == ";" and _DECIMAL_COMMA.fullmatch(text):
         text = text.replace(".", "").replace(",", ".")
-    elif delimiter == "," and _GROUPED.fullmatch(text):
-        text = text.replace(",", "")
+    elif delimiter == ",":
+        text = ungrouped(text) or text
     share = number(text) if is_share else None
     if share is not None:
         return share / 100.0

@@ -11,8 +11,15 @@ __all__ = ["ProjectionQueue", "RunBehind"]
 
 # The steps of one batch may take many slices, and the position is the end of the batch from the first slice on.
 _IS_BEHIND = (runs.c.log_end > runs.c.position) | runs.c.has_ready_steps
+_MAY_BE_PROJECTED = runs.c.quarantined_at.is_(None) & runs.c.deleted_at.is_(None)
 _BEHIND = select(runs.c.id, runs.c.position, runs.c.log_end, runs.c.owner, runs.c.owned_until).where(
-    _IS_BEHIND, runs.c.quarantined_at.is_(None), runs.c.deleted_at.is_(None)
+    _IS_BEHIND, _MAY_BE_PROJECTED
+)
+_UNREAD_ENTRIES = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(_MAY_BE_PROJECTED)
+_STEPS_OF_READY_RUNS = (
+    select(func.count())
+    .select_from(waiting.join(runs, waiting.c.run_id == runs.c.id))
+    .where(_MAY_BE_PROJECTED, runs.c.has_ready_steps)
 )
 _QUARANTINED = select(runs.c.id).where(runs.c.quarantined_at.is_not(None), runs.c.deleted_at.is_(None))
 _QUARANTINED_BEFORE = _QUARANTINED.where(runs.c.quarantined_at < bindparam("before"))
@@ -40,11 +47,7 @@ class ProjectionQueue:
 
         The steps of a run that has complete ones are counted as well: a projector has read their entries only.
         """
-        is_counted = runs.c.quarantined_at.is_(None) & runs.c.deleted_at.is_(None)
-        entries = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(is_counted)
-        steps = select(func.count()).select_from(waiting.join(runs, waiting.c.run_id == runs.c.id))
-        ready = steps.where(is_counted, runs.c.has_ready_steps)
-        return sum(int(self._connection.execute(query).scalar_one()) for query in (entries, ready))
+        return sum(int(self._connection.execute(each).scalar_one()) for each in (_UNREAD_ENTRIES, _STEPS_OF_READY_RUNS))
 
     def behind(self) -> list[RunBehind]:
         """Return the runs that have entries of the log to project, or complete steps to process."""

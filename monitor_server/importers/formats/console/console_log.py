@@ -17,11 +17,10 @@ from monitor_server.importers.formats.console.lines import (
     read_pipes,
     read_refused_numbers,
     read_verl_line,
-    ungrouped,
 )
 from monitor_server.importers.formats.console.progress_bars import BarSteps
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
-from monitor_server.importers.signal_names import is_known, number, signal_of
+from monitor_server.importers.signal_names import is_known, number, signal_of, ungrouped
 from monitor_server.importers.source import lines
 
 __all__ = ["ConsoleLog", "console_rows"]

@@ -3,7 +3,7 @@
 import re
 
 from monitor_server.importers.protocol import Row
-from monitor_server.importers.signal_names import is_known
+from monitor_server.importers.signal_names import is_known, ungrouped
 
 __all__ = [
     "CONFIGURED",
@@ -16,13 +16,11 @@ __all__ = [
     "read_pipes",
     "read_refused_numbers",
     "read_verl_line",
-    "ungrouped",
 ]
 
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
 # A number in a text for people, with all its commas, so that 0,5 is not read as 0; see `ungrouped`.
 GROUPED = NUMBER + r"(?:(?:,\d+)+(?:\.\d*)?)?(?![\w.]|,\d)"
-_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
 # A pair of a printed dict or JSON object: 'kl': 0.1, "kl": "0.1", 'kl': np.float64(0.1), 'kl': tensor(0.1
 _PAIR = re.compile(
     r"""["']([^"'\\]{1,200})["']\s*:\s*(?:["']([^"'\\]{0,40})["']|(?:[A-Za-z_.]{1,20}\d{0,2}\()?("""
@@ -242,17 +240,6 @@ def _set(row: dict[str, object], key: str, text: str, percent: str) -> None:
     plain = ungrouped(text)
     if plain is not None:
         row.setdefault(key, float(plain) / 100.0 if percent else plain)
-
-
-def ungrouped(text: str) -> str | None:
-    """Return a number that `GROUPED` has found without commas; None if they do not separate thousands.
-
-    >>> ungrouped("1,234.5"), ungrouped("0,5")
-    ('1234.5', None)
-    """
-    if "," not in text:
-        return text
-    return text.replace(",", "") if _THOUSANDS.fullmatch(text) else None
 
 
 def _plain(text: str) -> str:
