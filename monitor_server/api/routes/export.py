@@ -11,7 +11,8 @@ from starlette.types import Send
 from monitor_server.access.enforcement import ENFORCEMENT
 from monitor_server.api.dependencies import Collector, Serving
 from monitor_server.api.error_handlers import NOT_FOUND
-from monitor_server.api.export import export_jsonl, export_parquet
+from monitor_server.api.export.json_lines import export_jsonl
+from monitor_server.api.export.parquet import export_parquet
 from monitor_server.errors import CollectorError, KeyRequired, UnknownProject, UnknownRun
 from monitor_server.http_server.read_limits import Turns
 from monitor_server.text_safety.printable import printable

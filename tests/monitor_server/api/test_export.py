@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from monitor_server.api import export
+from monitor_server.api.export import parquet as parquet_export
+from monitor_server.api.export import run_pages
+from monitor_server.api.export.json_lines import export_jsonl
 from monitor_server.commands import repeated_requests
 from monitor_server.commands.main import main
 from monitor_server.errors import Unavailable, UnknownRun
@@ -115,7 +117,7 @@ def test_a_project_is_exported_run_by_run(start_collector, tmp_path):
 
 def test_a_parquet_file_of_too_many_signals_is_refused_in_words(start_collector, monkeypatch):
     """Each signal of any run is a column of every row group: beyond a number of them JSON lines are the form to use."""
-    monkeypatch.setattr(export, "MAX_COLUMNS", 5)
+    monkeypatch.setattr(parquet_export, "MAX_COLUMNS", 5)
     live = start_collector()
     for run in range(3):
         records = [{"step": 0, "scalars": {f"s{run}/{place}": 1.0 for place in range(2)}}]
@@ -222,13 +224,14 @@ def test_a_file_whose_run_is_deleted_reset_or_thinned_meanwhile_does_not_end_as_
     start_collector, form, change, monkeypatch
 ):
     """The download breaks off, so that nobody takes a part of the history for the whole."""
-    monkeypatch.setattr(export, "STEPS_PER_PAGE", 10)
-    monkeypatch.setattr(export, "VALUES_PER_GROUP", 10)
+    monkeypatch.setattr(run_pages, "STEPS_PER_PAGE", 10)
+    monkeypatch.setattr(parquet_export, "VALUES_PER_GROUP", 10)
     live = start_collector()
     records = [{"step": step, "scalars": {"a": 1.0}} for step in range(50)]
     for attempt in (1, 2):
         run_id = live.run(run="r", attempt=attempt, records=records)
-    parts = getattr(export, f"export_{form}")(live.app.state.collector.store, [run_id])
+    write = export_jsonl if form == "jsonl" else parquet_export.export_parquet
+    parts = write(live.app.state.collector.store, [run_id])
     begun = [next(parts), next(parts)]
     assert all(begun)
     address = f"{live.url}/api/v1/runs/{run_id}"
@@ -249,7 +252,7 @@ def test_a_file_whose_run_is_deleted_reset_or_thinned_meanwhile_does_not_end_as_
 
 def test_configurations_of_many_runs_do_not_fill_the_head_of_a_parquet_file(start_collector, monkeypatch):
     """They stand in the file's head, which is held as a whole, so that their bytes are bounded."""
-    monkeypatch.setattr(export, "MAX_HEADING_BYTES", 1_000)
+    monkeypatch.setattr(parquet_export, "MAX_HEADING_BYTES", 1_000)
     live = start_collector()
     for run in range(3):
         live.send(run=f"r{run}", project="p", config={"a": "x" * 500}, records=[{"step": 0, "scalars": {"a": 1.0}}])
