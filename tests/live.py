@@ -66,10 +66,11 @@ class LiveCollector:
         assert answer.status == 200, answer.data
         receipt: dict[str, Any] = answer.json()
         if self.is_shared:
-            eventually(lambda: self._is_projected(receipt["run_id"]))
+            eventually(lambda: self.is_projected(receipt["run_id"]))
         return receipt
 
-    def _is_projected(self, run_id: str) -> bool:
+    def is_projected(self, run_id: str) -> bool:
+        """Whether the steps of a run can be read; on a busy machine a receipt does not wait for them behind others."""
         with self.app.state.collector.store.read() as repositories:
             run = repositories.runs.find(run_id)
         return run is None or run.quarantined_at is not None or run.is_projected

@@ -259,6 +259,7 @@ def test_who_reads_the_export_of_a_thinned_run_is_told_so(keeping, database_url,
     short = live.run(run="b", records=[_step(step) for step in range(4)])
     sparse = live.run(run="c", records=[_step(step) for step in range(0, 40, 10)])
     long = live.run(run="a", records=[_step(step) for step in range(20)])
+    eventually(lambda: live.is_projected(long))
 
     def notes(run_id):
         found = []
