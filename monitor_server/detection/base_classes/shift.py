@@ -58,7 +58,10 @@ class ShiftDetector(StreamDetector):
         level = self.departure.level
         if level is not None:
             self._hold(level, departs=departs)
-        return [self._build_finding(observation, level)] if self.from_level is not None else ()
+        if self.from_level is None:
+            return ()
+        # A rewind may have taken back so many rows that there is no level yet.
+        return [self._build_finding(observation, value if level is None else level)]
 
     def _is_confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - for subclasses
         """Return whether a departure counts at this step."""
@@ -81,7 +84,7 @@ class ShiftDetector(StreamDetector):
     def _close(self) -> None:
         self.from_level, self.opened = None, None
 
-    def _build_finding(self, observation: Observation, level: float | None) -> Finding:
+    def _build_finding(self, observation: Observation, level: float) -> Finding:
         departure = self.departure
         return self._finding(
             observation,

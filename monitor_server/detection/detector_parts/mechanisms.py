@@ -73,9 +73,10 @@ class Mechanisms(Stateful):
         return moved
 
     def describe(self, name: str) -> str:
-        """Describe a channel's change in words: its name, its baseline and its level."""
+        """Describe a channel's change in words: its name, and its baseline and level unless a rewind took them back."""
         channel = self.channels[name]
-        return f"{name} ({channel.baseline:.3g} to {channel.level:.3g})"
+        baseline, level = channel.baseline, channel.level
+        return name if baseline is None or level is None else f"{name} ({baseline:.3g} to {level:.3g})"
 
     @property
     def departed(self) -> dict[str, list[str]]:

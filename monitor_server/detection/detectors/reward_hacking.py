@@ -64,7 +64,7 @@ class RewardHacking(StreamDetector):
         return [self._build_finding(observation, reward, seen)]
 
     def _build_finding(self, observation: Observation, reward: float, seen: list[str]) -> Finding:
-        changes = ", ".join(f"{name} {self.signs[name].baseline:.3g} to {self.signs[name].level:.3g}" for name in seen)
+        changes = ", ".join(self._describe_change(name) for name in seen)
         return self._finding(
             observation,
             f"The reward holds at {reward:.3g} while {changes}: look for a shortcut.",
@@ -78,6 +78,11 @@ class RewardHacking(StreamDetector):
             onset=[self.since, self.since],
             arithmetic="two of shorter, fewer tool calls, more repetition within 30 rows, and no fall of the reward",
         )
+
+    def _describe_change(self, name: str) -> str:
+        """Describe a sign's change in words; a rewind may have taken back its baseline and its level."""
+        baseline, level = self.signs[name].baseline, self.signs[name].level
+        return f"{name} changes" if baseline is None or level is None else f"{name} {baseline:.3g} to {level:.3g}"
 
     def _resume(self, step: int) -> None:
         if self._replaces_rows(step) and (self.since is None or step <= self.since):

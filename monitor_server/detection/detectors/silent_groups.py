@@ -28,7 +28,7 @@ class SilentGroups(ShiftDetector):
     size = Size(least=0.5, errors=4.0, rows=10)
     what = "The share of groups without reward variance"
 
-    def _build_finding(self, observation: Observation, level: float | None) -> Finding:
+    def _build_finding(self, observation: Observation, level: float) -> Finding:
         """Add to the summary whether the groups are all correct or all wrong."""
         finding = super()._build_finding(observation, level)
         right, wrong = (observation.finite.get(f"reward/all_{side}_frac") for side in ("correct", "wrong"))

@@ -4,8 +4,11 @@ import random
 
 import pytest
 
+from monitor_server.detection.detectors.joint_departure import JointDeparture
+from monitor_server.detection.detectors.kl_runaway import KlRunaway
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
+from monitor_server.detection.detectors.reward_hacking import RewardHacking
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Phase
 from monitor_server.detection.registry import DETECTORS
@@ -223,3 +226,40 @@ def test_an_engine_that_is_restored_before_a_rewind_takes_back_the_same_rows(las
     for step in range(ONSET + 4, LAST + 10):
         row = Observation(step=step, attempt=2, signals=drifting(step))
         assert restored.update(row) == engine.update(row)
+
+
+def test_a_departure_from_before_the_checkpoint_holds_although_its_window_has_lost_every_row():
+    """A window has 46 rows, and as many are replaced; until there are 10 again, the level is the value of the row."""
+    subject = KlRunaway()
+    for step in range(70):
+        found = subject.update(Observation(step=step, signals={"kl/ref": 9.0 if step >= 20 else 0.1}))
+    onset = found[0].evidence["onset"]
+    for step in range(24, 33):
+        value = 7.0 + 0.01 * step
+        (again,) = subject.update(Observation(step=step, attempt=2, signals={"kl/ref": value}))
+        assert (again.evidence["baseline"], again.evidence["onset"]) == (0.1, onset)
+        assert again.evidence["level"] == value
+
+
+@pytest.mark.parametrize(
+    ("build", "others", "well", "gone"),
+    [
+        (JointDeparture, {}, {"entropy/mean": 0.3, "length/mean": 100.0}, {"entropy/mean": 2.0, "length/mean": 900.0}),
+        (
+            RewardHacking,
+            {"reward/mean": 0.5},
+            {"length/mean": 100.0, "text/repetition": 0.1},
+            {"length/mean": 9.0, "text/repetition": 0.9},
+        ),
+    ],
+)
+def test_a_finding_holds_after_a_rewind_that_took_back_the_numbers_of_its_summary(build, others, well, gone):
+    """Only every second row has the signals, so the rewind takes back more values than the replaced rows had."""
+    subject, back_to = build(), 17 if others else 15
+    for step in range(20):
+        signals = (gone if step >= 10 else well) if step % 2 == 0 else {}
+        before = subject.update(Observation(step=step, signals=others | signals))
+    (after,) = subject.update(Observation(step=back_to, attempt=2, signals=others))
+    assert [finding.kind for finding in before] == [after.kind]
+    assert after.evidence["baseline"] is None
+    assert all(name in after.summary for name in after.evidence.get("scores", ()))
