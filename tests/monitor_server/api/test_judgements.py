@@ -156,6 +156,17 @@ def test_without_a_judged_alarm_no_file_is_written_and_the_command_says_so(start
     assert not file.exists()
 
 
+def test_an_alert_about_the_collector_itself_is_no_alarm_that_a_version_could_lose(start_collector, scripted, capsys):
+    """Detection failed at one step: the alert about it was right, and the run has not failed."""
+    live = start_collector(engine=scripted)
+    run_id = live.run(run="r", records=[{"step": step, "scalars": {"fail": float(step == 3)}} for step in range(6)])
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 5)
+    (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
+    assert (alert["kind"], judge(live, alert["id"], is_right=True).status) == ("monitor_degraded", 200)
+    assert main(["reassess", "--url", live.url]) == 0
+    assert "no alarm was judged yet" in capsys.readouterr().out
+
+
 def test_versions_are_named_once_and_files_that_cannot_be_used_are_named(capsys, tmp_path, collector):
     """Two files of one version, a device, and a folder that is not there."""
     file = tmp_path / "saved.json"

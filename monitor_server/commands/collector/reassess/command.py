@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, download, fetch_items, fetch_json, path_part
 from monitor_server.commands.collector.reassess.alarm_comparison import (
@@ -71,7 +72,7 @@ def run(
         runs = [
             _replay(url, listed, judged, others, calibration=loaded, file=Path(folder) / "run.jsonl")
             for listed in fetch_items(url, "/runs")
-            if (judged := fetch_json("GET", url, f"/runs/{path_part(listed['id'])}/judgements")["items"])
+            if (judged := _judgements(url, listed["id"]))
         ]
     if not runs:
         unsaved = "" if save_to is None else f"; {printable(str(save_to))} was not written"
@@ -87,6 +88,12 @@ def run(
         error(f"this version is worse than {', than '.join(losses)}; --accept-worse accepts it")
         return WORSE
     return 0
+
+
+def _judgements(url: str, run_id: str) -> list[Mapping[str, Any]]:
+    """Return the judgements of a run; a right alert about the collector itself says nothing about the run."""
+    items = fetch_json("GET", url, f"/runs/{path_part(run_id)}/judgements")["items"]
+    return [item for item in items if item["kind"] != MONITOR_DEGRADED]
 
 
 def _alarms_to_save(runs: Sequence[JudgedRun], calibration: Calibration) -> SavedAlarms:
@@ -106,7 +113,7 @@ def _replay(
 ) -> JudgedRun:
     """Read a judged run from the collector, run this version's detectors on it, and add the saved alarms in it."""
     path = f"/runs/{path_part(listed['id'])}"
-    alerts = [a for a in fetch_items(url, f"{path}/alerts") if not is_clock_kind(a["kind"]) and not _is_rule(a["kind"])]
+    alerts = [alert for alert in fetch_items(url, f"{path}/alerts") if _is_of_detectors(alert["kind"])]
     download(url, f"{path}/export?format=jsonl", file)
     try:
         (log,) = find_logs([file])
@@ -134,8 +141,9 @@ def _replay(
     )
 
 
-def _is_rule(kind: str) -> bool:
-    return kind.startswith(RULE_PREFIX)
+def _is_of_detectors(kind: str) -> bool:
+    """Return whether the detectors find alerts of this kind, so that a replay can find them too."""
+    return not (is_clock_kind(kind) or kind.startswith(RULE_PREFIX) or kind == MONITOR_DEGRADED)
 
 
 def _print(
