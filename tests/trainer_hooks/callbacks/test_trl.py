@@ -882,6 +882,32 @@ def test_a_trainer_that_reports_wrong_numbers_is_found(kind, signal, tmp_path, c
     assert all(gap > 0.05 for gap in gaps)
 
 
+@pytest.mark.skipif(
+    "rollout_func" not in inspect.signature(GRPOTrainer).parameters, reason="this TRL knows no rollout_func"
+)
+def test_feedback_that_only_later_responses_have_is_not_compared_with_the_turns_of_earlier_ones(
+    tmp_path, connect, collector
+):
+    """The first step has a single turn, whose end is known; where turns begin again in the second step is not."""
+    made = []
+
+    def rollout_func(prompts, trainer):  # noqa: ARG001 - TRL's signature
+        made.append(len(prompts))
+        tokens = [5, 6, 1, 8, 9, 10, 1] if len(made) > 1 else [5, 6, 7, 8, 9, 10, 1]
+        columns = {"prompt_ids": [3, 4], "completion_ids": tokens, "logprobs": [-1.0] * len(tokens)}
+        if len(made) > 1:
+            columns["env_mask"] = [1, 1, 1, 0, 0, 1, 1]
+        return {name: [column] * len(prompts) for name, column in columns.items()}
+
+    monitor = connect()
+    callback = VitalsCallback(monitor, recompute_every=1)
+    tiny_trl.trainer(tmp_path, [callback], rollout_func=rollout_func, max_steps=2, num_iterations=1).train()
+    assert monitor.flush(PATIENCE_SECONDS)
+    masks = [record.summaries.get("instrument/mask_frac") for record in collector.records]
+    assert [mask is None or mask.value() for mask in masks] == [0.0, True]
+    assert len(made) > 1
+
+
 @needs_entropies
 def test_dropout_makes_the_numbers_of_trl_not_observed(tmp_path, connect, collector):
     """With attention dropout the numbers are those of one draw, so no gap is reported."""

@@ -41,7 +41,8 @@ class PendingRecomputation:
         self._probe = None if has_images else probe
         if self._probe is not None:
             self._probe.on_error = guard.count
-        self._grammar: TurnGrammar | None = None
+        # By whether responses have feedback: a rollout function may return a mask of it with some of them only.
+        self._grammars: dict[bool, TurnGrammar] = {}
         self._pending: tuple[Any, ReportedResponses] | None = None
         self._found: list[Recomputed] = []
 
@@ -116,7 +117,7 @@ class PendingRecomputation:
 
     def _find_grammar(self, *, has_tools: bool) -> TurnGrammar | None:
         """Return how responses are divided into turns; None where the feedback is not that of a chat template."""
-        if self._grammar is None:
+        if has_tools not in self._grammars:
             trainer = self._trainer
             tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
             given = getattr(trainer, "eos_token_ids", None) or [tokenizer.eos_token_id]
@@ -126,8 +127,10 @@ class PendingRecomputation:
                 resumes = _generation_prompt(trainer, tokenizer) if is_templated else []
                 if not resumes:
                     return None
-            self._grammar = TurnGrammar(ends=frozenset(given), resumes=tuple(resumes), padding=tokenizer.pad_token_id)
-        return self._grammar
+            self._grammars[has_tools] = TurnGrammar(
+                ends=frozenset(given), resumes=tuple(resumes), padding=tokenizer.pad_token_id
+            )
+        return self._grammars[has_tools]
 
 
 def _generation_prompt(trainer: Any, tokenizer: Any) -> list[int]:
