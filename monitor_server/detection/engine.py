@@ -85,8 +85,8 @@ class Engine:
         if self._newest is None or position > self._newest:
             self._take_back(observation)
             self._newest = position
-            found = self._held.update(observation, self._group.update(observation))
-            self._findings = self._gate.update(observation, _keep_most_severe(found))
+            found = _keep_most_severe(self._group.update(observation))
+            self._findings = self._gate.update(observation, self._held.update(observation, found))
             self._phase = self._phases.update(observation.finite, self._findings)
             self._drift_input = self._phases.drift_input
             self._forecast = self._forecaster.forecast(self._detectors, self._findings, self._phase, self._drift_input)

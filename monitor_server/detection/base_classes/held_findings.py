@@ -15,24 +15,33 @@ class HeldFindings:
     """The newest finding of each kind, with the number of rows since it was found.
 
     A finding is kept in a row that lacks the signal that its evidence names, unless the row has another finding of its
-    kind. It stays as it was found, with its step.
+    kind that is as severe. It stays as it was found, with its step.
     """
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[Finding, int]] = {}
 
     def update(self, observation: Observation, found: Sequence[Finding]) -> Sequence[Finding]:
-        """Return a row's findings with those that it keeps."""
+        """Return a row's findings with those that it keeps, one of each kind.
+
+        Args:
+            observation: The row.
+            found: What the detectors have found in it, one finding of each kind.
+        """
         if not (found or self._held):
             return found
-        kinds = {finding.kind for finding in found}
+        ranks = {finding.kind: finding.severity.rank for finding in found}
         kept = {
             kind: (finding, rows + 1)
             for kind, (finding, rows) in self._held.items()
-            if kind not in kinds and rows < LONGEST_GAP and finding.evidence.get("signal") not in observation.finite
+            if finding.severity.rank > ranks.get(kind, -1)
+            and rows < LONGEST_GAP
+            and finding.evidence.get("signal") not in observation.finite
         }
         self._held = {finding.kind: (finding, 0) for finding in found if "signal" in finding.evidence} | kept
-        return [*found, *(finding for finding, _ in kept.values())] if kept else found
+        if not kept:
+            return found
+        return [*(finding for finding in found if finding.kind not in kept), *(finding for finding, _ in kept.values())]
 
     def end(self, kind: str | None = None) -> None:
         """Keep no finding of a kind any more, or no finding at all."""

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
+from monitor_server.detection.base_classes.held_findings import HeldFindings
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Acknowledgement, DriftInput, Observation, Phase, Severity
+from monitor_server.detection.protocol import Acknowledgement, DriftInput, Finding, Observation, Phase, Severity
 from monitor_server.detection.statistics.state import Stateful
 
 GOLDEN = {
@@ -332,6 +333,38 @@ def test_a_signal_that_some_rows_lack_ends_no_finding(every):
     paged = [row.step for row in found if any(f.severity is Severity.CRITICAL for f in row.findings)]
     assert paged == list(range(paged[0], 160))
     assert {str(row.phase) for row in found[paged[0] :]} == {"collapsed"}
+
+
+def test_a_page_is_not_interrupted_by_rows_that_lack_its_signal_if_another_detector_warns_of_its_kind():
+    """The reward leaps and correct responses do not: of the two findings of a row, the most severe one is held."""
+    engine, paged = Engine(), []
+    for step in range(100):
+        correct = 0.3 + 0.02 * (step % 9)
+        reward = 3.0 if step >= 60 else 0.1 + 0.5 * correct
+        signals = {"reward/mean": reward, "reward/correct_frac": correct} if step % 2 == 0 else {"lr": 1e-6}
+        findings = engine.update(Observation(step=step, signals=signals)).findings
+        if ("reward_hacking", Severity.CRITICAL) in [(each.kind, each.severity) for each in findings]:
+            paged.append(step)
+    assert paged == list(range(64, 100))
+
+
+def test_a_finding_is_held_until_its_signal_returns_or_one_of_its_kind_is_as_severe():
+    """Silent groups page; in the next rows only the likelihoods are sent, and warn of the same kind."""
+
+    def finding(severity, signal):
+        return Finding("reward_signal_dead", severity, 0, 1.0, 1.0, "It is.", {"signal": signal})
+
+    held, page = HeldFindings(), finding(Severity.CRITICAL, "reward/zero_std_frac")
+    warning, second = finding(Severity.WARNING, "likelihood/correct"), finding(Severity.CRITICAL, "likelihood/correct")
+    with_groups, without = (
+        Observation(step=0, signals=dict.fromkeys(names, 1.0))
+        for names in (["reward/zero_std_frac"], ["likelihood/correct"])
+    )
+    assert list(held.update(with_groups, [page])) == [page]
+    assert list(held.update(without, [warning])) == [page]
+    assert list(held.update(without, [second])) == [second]
+    assert list(held.update(with_groups, [page])) == [page]
+    assert list(held.update(with_groups, [warning])) == [warning]
 
 
 def test_a_finding_whose_signal_is_no_longer_sent_ends_after_25_rows():
