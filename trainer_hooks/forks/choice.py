@@ -52,7 +52,7 @@ def choose(measurements: Iterable[ForkMeasurement]) -> Choice:
         measurements: One measurement for each fork, the control among them.
 
     Raises:
-        ValueError: If there is no control, or two forks have one name.
+        ValueError: If there is no control, two forks have one name, or they were not measured on the same contexts.
     """
     given = list(measurements)
     forks = {fork.name: fork for fork in given}
@@ -60,6 +60,10 @@ def choose(measurements: Iterable[ForkMeasurement]) -> Choice:
         raise ValueError(
             f"forks must have different names, and one must be {CONTROL!r}, got {[fork.name for fork in given]}"
         )
+    for kind in ("rewards", "displacements", "entropy_changes"):
+        counts = {fork.name: len(getattr(fork, kind)) for fork in given if getattr(fork, kind)}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"forks must be measured on the same contexts, got numbers of {kind} of {counts}")
     control = forks[CONTROL]
     scores = {fork.name: _score(fork, control) for fork in given}
     rivals = [fork for fork in given if fork is not control and not fork.has_diverged]
@@ -106,7 +110,7 @@ def _score(fork: ForkMeasurement, control: ForkMeasurement) -> ForkScore:
 
 def _differences(values: Sequence[float], others: Sequence[float]) -> list[float]:
     """Subtract in pairs; nothing where a fork that failed has no values."""
-    return [value - other for value, other in zip(values, others, strict=False)] if values and others else []
+    return [value - other for value, other in zip(values, others, strict=True)] if values and others else []
 
 
 def _or_lowest(value: float) -> float:

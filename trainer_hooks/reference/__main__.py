@@ -12,6 +12,7 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.custom_task.tool import ToolError
 from trainer_hooks.reference.distributed import Ranks, device_of
 from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.run.checkpoints import CheckpointError
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
 from trainer_hooks.reference.task_choice import build_policy_and_environment
@@ -38,7 +39,7 @@ def _run(config: Config, ranks: Ranks) -> int:
     try:
         with loop.monitor:
             loop.run()
-    except (TrainingError, ToolError, FloatingPointError, OSError) as error:
+    except (TrainingError, ToolError, CheckpointError, FloatingPointError, OSError) as error:
         return _fail(error, code=1)
     return 0
 

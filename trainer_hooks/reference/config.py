@@ -292,7 +292,8 @@ class Config:
     def is_llds_inert(self) -> bool:
         """Whether LLDS is on, or may be turned on, and can do nothing: a single update is taken at θ = θ_old."""
         is_wanted = self.llds_weight > 0 or self.on_acceleration == "rollback+llds"
-        return is_wanted and self.minibatches * self.epochs == 1
+        is_at_old_policy = self.old_logprobs == "recomputed" or self.temperature == self.top_p == 1.0
+        return is_wanted and is_at_old_policy and self.minibatches * self.epochs == 1
 
     @property
     def run_name(self) -> str:

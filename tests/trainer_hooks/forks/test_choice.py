@@ -83,3 +83,11 @@ def test_forks_need_a_control_and_names_of_their_own():
     for forks in ([fork("kl", LEVEL, FALLING)], [UNCHANGED, UNCHANGED]):
         with pytest.raises(ValueError, match="one must be 'unchanged'"):
             choose(forks)
+
+
+def test_forks_that_were_measured_on_other_contexts_are_refused():
+    """Their differences would pair one question with another; a fork that failed has no numbers and is none of them."""
+    fewer = fork("kl", LEVEL[:30], FALLING)
+    with pytest.raises(ValueError, match=r"same contexts, got numbers of rewards of {'unchanged': 40, 'kl': 30}"):
+        choose([UNCHANGED, fewer])
+    assert choose([UNCHANGED, ForkMeasurement(name="nthr", steps=3, failure="lost")]).winner == CONTROL

@@ -1,6 +1,5 @@
 """Checkpoints on disk: the state that a run needs to continue bit for bit."""
 
-import pickle
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.run.trainer import Trainer
 
-__all__ = ["Checkpoints", "step_of", "write_whole"]
+__all__ = ["CheckpointError", "Checkpoints", "step_of", "write_whole"]
 
 CHANGEABLE_OF_RUN = {
     "steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks", "fork_steps", "fork_questions",
@@ -25,6 +24,10 @@ CHANGEABLE_OF_PROCESS = {
 
 KEPT = 20
 HEALTHY = "healthy"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be read, or comes from another configuration; the message names what differs."""
 
 
 class Checkpoints:
@@ -79,20 +82,19 @@ class Checkpoints:
         """Bring a trainer to the state that was saved.
 
         Raises:
-            ValueError: If the file cannot be read, or the checkpoint comes from another configuration; the message
-                names what differs.
+            CheckpointError: If the file cannot be read, or the checkpoint comes from another configuration.
         """
         try:
             device = next(trainer.model.parameters()).device
             state: dict[str, Any] = torch.load(path, weights_only=True, map_location=device)
             saved = state.pop("settings")
-        except (OSError, RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
-            raise ValueError(f"checkpoint {path} must be one of this trainer's, got {error!r}") from error
+        except Exception as error:  # a damaged file raises errors of many kinds
+            raise CheckpointError(f"checkpoint {path} must be one of this trainer's, got {error!r}") from error
         wanted = _settings(trainer.config)
         different = [name for name in wanted if saved.get(name) != wanted[name]]
         if different:
             named = ", ".join(f"{name} {saved.get(name)!r} there and {wanted[name]!r} here" for name in different)
-            raise ValueError(f"checkpoint {path} must come from the same configuration, got {named}")
+            raise CheckpointError(f"checkpoint {path} must come from the same configuration, got {named}")
         trainer.load_state(state)
 
     def _all(self) -> list[Path]:

@@ -204,6 +204,11 @@ class Loop:
     def _fork(self, forking: Forking, phase: str) -> None:
         """Train the forks that are missing, and go on with the winner; its steps become steps of the run."""
         forked = forking.finish()
+        self._take_over(forked, phase)
+        forking.close()
+
+    def _take_over(self, forked: Forked, phase: str) -> None:
+        """Report the choice, and the winner's steps as steps of the run."""
         self.forked.append(forked)
         self._reports += fork_reports(forked)
         choice, step = forked.choice, self.trainer.step_number

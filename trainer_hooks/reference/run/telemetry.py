@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from trainer_hooks import Rollouts
+from trainer_hooks.errors import RolloutsError
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.run.trainer import StepResult
 from trainer_hooks.signals import FamiliarTokens, fetch, finish_summaries, summarise
 from trainer_hooks.signals.families import instrument
-from trainer_hooks.wire import Summary, merge_summaries
+from trainer_hooks.wire import Moments, Summary, merge_summaries
 
 __all__ = ["append_log", "line", "numbers", "rollouts", "step_warnings"]
 
@@ -26,14 +27,17 @@ def rollouts(
     The SDK reads them in the background; each step computes new ones, so they need no copy.
     """
     batch = result.batch
-    sampler = batch.sampler_logprobs
-    if sampler is not None and torch.equal(sampler, batch.old_logprobs):
+    old, sampler = batch.old_logprobs, batch.sampler_logprobs
+    if sampler is not None and torch.equal(sampler, old):
         sampler = None  # the policy's own log-probabilities at these weights are not kept; a gap of 0 would be false
+        old = _unless_certain(old, batch.mask)
+    elif sampler is not None:
+        sampler = _unless_certain(sampler, batch.mask)
     return {
         "logprobs": batch.logprobs,
         "mask": batch.mask,
         "rewards": batch.rewards,
-        "old_logprobs": batch.old_logprobs,
+        "old_logprobs": old,
         "sampler_logprobs": sampler,
         "entropies": batch.entropies,
         "advantages": batch.advantages,
@@ -60,8 +64,16 @@ def numbers(
     ranks: Ranks = SINGLE_PROCESS,
     familiar: FamiliarTokens | None = None,
 ) -> dict[str, float]:
-    """Compute every signal of a step by its canonical name over all ranks, with the values that the collector shows."""
-    found = summarise(Rollouts(**rollouts(result, clip=clip)), familiar=familiar)
+    """Compute every signal of a step by its canonical name over all ranks, with the values that the collector shows.
+
+    Token arrays that contradict each other, as those of a policy that one update made certain of every token, give no
+    signal and are counted, as in the SDK.
+    """
+    found: dict[str, Summary]
+    try:
+        found = summarise(Rollouts(**rollouts(result, clip=clip)), familiar=familiar)
+    except RolloutsError:
+        found = {"hooks/rejected_rollouts": Moments(count=1, sum=1.0, statistic="sum")}
     for scores in result.recomputed:
         gaps = instrument.compute(scores)
         parts = fetch(scores.library, [*gaps.values()])
@@ -128,6 +140,14 @@ def _mean(values: Tensor, ranks: Ranks) -> float:
     """Compute the mean over all ranks; NaN where there is no value."""
     total, count = ranks.sum(torch.tensor((values.sum().item(), values.numel()), dtype=torch.float64)).tolist()
     return total / count if count else float("nan")
+
+
+def _unless_certain(logprobs: Tensor, mask: Tensor) -> Tensor | None:
+    """Return log-probabilities of a truncated sampler, or None where it had no choice at any token.
+
+    They are then 0 everywhere, which the SDK takes for values that were filled in: it would leave out the whole step.
+    """
+    return logprobs if (mask & (logprobs != 0)).any() else None
 
 
 def _counts(values: Iterable[int]) -> torch.Tensor:

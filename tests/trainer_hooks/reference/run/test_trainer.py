@@ -69,6 +69,15 @@ def test_llds_with_one_update_a_rollout_changes_nothing_and_is_warned_of(tiny):
     assert not once.is_llds_inert
 
 
+def test_llds_acts_at_the_first_update_where_the_old_policy_is_the_sampler(tiny):
+    """At another temperature likelihoods differ from the sampler's before any update, so nothing warns of it."""
+    once = replace(tiny, minibatches=1, epochs=1, temperature=0.5, old_logprobs="sampler")
+    llds = replace(once, method="llds", lambda_=1.0)
+    assert not torch.equal(train(once, 1)[1], train(llds, 1)[1])
+    assert not llds.is_llds_inert
+    assert replace(llds, temperature=1.0).is_llds_inert
+
+
 def test_llds_acts_from_the_second_update(tiny):
     """With several minibatches, λ changes the run."""
     _, vanilla = train(replace(tiny, lr=5e-3), 2)
@@ -453,6 +462,28 @@ def test_a_sampler_that_is_the_old_policy_has_no_mismatch(tiny):
     sent = rollouts(Trainer(config, warm_start(config)).step(), clip=0.2)
     assert sent["sampler_logprobs"] is None
     assert sent["old_logprobs"] is not None
+
+
+@pytest.mark.parametrize("choice", ["recomputed", "sampler"])
+def test_a_sampler_that_had_no_choice_hides_no_other_signal(choice, tiny):
+    """With a top-p that leaves one token every draw is certain; its log-probabilities, all 0, are left out."""
+    config = replace(tiny, top_p=1e-3, old_logprobs=choice)
+    result = Trainer(config, warm_start(config)).step()
+    assert not result.batch.sampler_logprobs.any()
+    sent = rollouts(result, clip=0.2)
+    assert sent["sampler_logprobs"] is None
+    assert (sent["old_logprobs"] is None) == (choice == "sampler")
+    assert {"reward/mean", "entropy/mean"} <= set(numbers(result, clip=0.2))
+
+
+def test_arrays_that_contradict_each_other_are_counted_in_the_numbers_too(tiny):
+    """A policy that one update made certain of every token: the step keeps its other numbers, as in the SDK."""
+    result = Trainer(tiny, warm_start(tiny)).step()
+    result.batch.logprobs.zero_()
+    found = numbers(result, clip=0.2)
+    assert found["hooks/rejected_rollouts"] == 1
+    assert "reward/mean" not in found
+    assert found["grad/norm"] == result.grad_norm
 
 
 def test_a_sampler_that_is_the_policy_keeps_no_second_log_probabilities(tiny):

@@ -1,8 +1,8 @@
 """Trains the forks of a run one after another in the run's own trainer, and chooses among them.
 
 Each fork begins at the last healthy checkpoint with the same generators. The measurements of a finished fork are kept
-on disk beside the checkpoints until the choice is made. If the process dies meanwhile, the next process goes on with
-the first fork that is not finished.
+on disk beside the checkpoints until the run has taken over the winner's steps. If the process dies meanwhile, the next
+process goes on with the first fork that is not finished.
 """
 
 import json
@@ -28,6 +28,8 @@ __all__ = ["Forked", "Forking"]
 
 LONGEST = 3
 """A fork trains at most this many times `Config.fork_steps`, even if the healthy checkpoint is older."""
+
+_Rows = dict[int, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ class Forking:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a process died after it planned forks and before it made the choice."""
+        """Whether a process died after it planned forks and before the run took over the winner."""
         return self._plan_path.exists()
 
     def begin(self, healthy: Path, alerts: Sequence[AlertNotice] = ()) -> None:
@@ -94,7 +96,11 @@ class Forking:
             "present": self._checkpoints.save(trainer).name,
             "healthy": healthy.name,
             "at": trainer.step_number,
-            "steps": min(max(config.fork_steps, trainer.step_number - begun_at), LONGEST * config.fork_steps),
+            "steps": min(
+                max(config.fork_steps, trainer.step_number - begun_at),
+                LONGEST * config.fork_steps,
+                config.steps - begun_at,
+            ),
             "questions": config.fork_questions,
             "alerts": msgspec.to_builtins(alerts),
             "treated": {name: asdict(adjustment) for name, adjustment in adjustments(trainer.learner).items()},
@@ -108,8 +114,10 @@ class Forking:
     def finish(self) -> Forked:
         """Train the forks that are missing, choose, and bring the trainer to the state that it goes on with.
 
+        The plan stays until `close`: a process that dies before the winner's steps are reported reports them later.
+
         Raises:
-            ValueError: If a checkpoint of the plan cannot be read.
+            CheckpointError: If a checkpoint of the plan cannot be read.
             Exception: Any error of the environment, such as a tool that does not answer; `finish` can be called again.
         """
         plan: dict[str, Any] = json.loads(self._plan_path.read_text(encoding="utf-8"))
@@ -124,40 +132,53 @@ class Forking:
             if not self._result(name).exists():
                 self._checkpoints.load(trainer, healthy)
                 self._train(name, adjustment, plan["steps"], contexts)
-        results = {name: torch.load(self._result(name), weights_only=True) for name in treated}
-        choice = choose(ForkMeasurement(**result["measurement"]) for result in results.values())
-        rows: dict[int, dict[str, float]] = {}
+        found = {name: self._read(name) for name in treated}
+        choice = choose(measurement for measurement, _ in found.values())
+        rows: _Rows = {}
         if choice.winner == CONTROL:
             self._checkpoints.load(trainer, present)
         else:
-            rows = {int(step): row for step, row in results[choice.winner]["rows"].items()}
-            trainer.load_state(results[choice.winner]["trainer"])
+            rows = found[choice.winner][1]
+            trainer.load_state(self._load(choice.winner)["trainer"])
             self._checkpoints.forget_after(healthy)
             self._checkpoints.save(trainer)
-        shutil.rmtree(self._folder)
-        trained = sum(result["measurement"]["steps"] for result in results.values())
         return Forked(
             choice=choice,
             asked_at=plan["at"],
             begun_at=begun_at,
             alerts=msgspec.convert(plan["alerts"], list[AlertNotice]),
             rows=rows,
-            extra_steps=trained - len(rows),
+            extra_steps=sum(measurement.steps for measurement, _ in found.values()) - len(rows),
         )
+
+    def close(self) -> None:
+        """Remove the plan and the files of the forks."""
+        self.abandon(self._checkpoints)
 
     @staticmethod
     def abandon(checkpoints: Checkpoints) -> None:
-        """Remove the plan, because the run goes on without the forks and must not return to them later."""
-        _plan_of(checkpoints).unlink(missing_ok=True)
+        """Remove the plan, to which the run must not return later, and then the files of its forks."""
+        plan = _plan_of(checkpoints)
+        plan.unlink(missing_ok=True)
+        shutil.rmtree(plan.parent, ignore_errors=True)
 
     def _result(self, name: str) -> Path:
         return self._folder / f"{name}.pt"
+
+    def _load(self, name: str) -> dict[str, Any]:
+        device = next(self._trainer.model.parameters()).device
+        return torch.load(self._result(name), weights_only=True, map_location=device)  # type: ignore[no-any-return]
+
+    def _read(self, name: str) -> tuple[ForkMeasurement, _Rows]:
+        """Read the measurements of a fork and its steps, without its state: states of all forks may not fit at once."""
+        result = self._load(name)
+        return ForkMeasurement(**result["measurement"]), {int(step): row for step, row in result["rows"].items()}
 
     def _train(self, name: str, adjustment: Adjustment, steps: int, contexts: ForkContexts) -> None:
         """Train one fork from the healthy state, measure it and keep the measurements."""
         trainer = self._trainer
         trainer.learner.adjustment = adjustment
-        rows: dict[int, dict[str, float]] = {}
+        rows: _Rows = {}
         try:
             for _ in range(steps):
                 result = trainer.step()

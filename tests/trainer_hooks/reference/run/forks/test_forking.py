@@ -7,6 +7,7 @@ import torch
 
 from tests.trainer_hooks.reference.run.test_loop import Flushing, first_attempt, newest_of, trainer_of, weights
 from trainer_hooks.forks import CONTROL, Estimate
+from trainer_hooks.reference.__main__ import main
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.forks import forking as module
 from trainer_hooks.reference.run.forks.forking import Forking
@@ -75,7 +76,9 @@ def test_a_run_whose_unchanged_fork_wins_is_the_run_that_never_forked(forked, mo
     assert trainer.step().scalars == straight.step().scalars
     assert torch.equal(weights(trainer), weights(straight))
     assert torch.equal(trainer.generator.get_state(), straight.generator.get_state())
+    forking.close()
     assert not forking.is_unfinished
+    assert not (forked.checkpoints / "forks").exists()
 
 
 def test_a_run_goes_on_with_the_state_of_the_fork_that_wins(forked, monkeypatch):
@@ -160,6 +163,45 @@ def test_forks_that_were_interrupted_go_on_as_they_were_planned(forked):
     assert repr(result.choice) == repr(whole.choice)
     assert list(result.alerts) == [ALERT]
     assert fork_reports(result)[0].alert_id == "a1"
+
+
+def test_a_process_that_dies_before_it_reports_its_forks_reports_them_later(forked, collector, connect, monkeypatch):
+    """It has chosen, and dies before the winner's step is logged: the next process logs it, and takes over the same."""
+    monkeypatch.setattr(module, "choose", winning("half-rate"))
+    trainer, forking = forked_at_two(forked)
+    forking.begin(forked.checkpoints / "step-000001.pt", [ALERT])
+    forking.finish()
+    later = replace(forked, resume=True, steps=2)
+    loop = Loop(later, trainer_of(later), monitor := connect(), [].append)
+    loop.resume()
+    loop.run()
+    monitor.close()
+    (record,) = collector.records
+    assert (record.step, [action.alert_id for action in record.actions]) == (2, ["a1"])
+    assert torch.equal(weights(loop.trainer), weights(trainer))
+    assert loop.trainer.learner.adjustment == trainer.learner.adjustment
+    assert not Forking(trainer, loop.checkpoints, [].append).is_unfinished
+
+
+def test_a_fork_ends_where_the_run_ends(forked):
+    """Forks of thirty steps are asked for two steps before the end: no fork trains more than the run has left."""
+    config = replace(forked, fork_steps=30, steps=3, fork_questions=2)
+    _, forking = forked_at_two(config)
+    assert [score.steps for score in forking.finish().choice.scores] == [2] * 7
+
+
+def test_forks_whose_checkpoint_cannot_be_read_end_in_one_line(tiny_cache, tmp_path, tiny, collector, capsys):
+    """The healthy checkpoint is torn: exit code 1 and its name, and the plan stays for another try."""
+    folder = tmp_path / "checkpoints"
+    forked_at_two(
+        replace(tiny, on_acceleration="fork", checkpoint_every=1, checkpoints=folder, fork_steps=1, fork_questions=2)
+    )
+    (folder / "step-000001.pt").write_bytes(b"torn")
+    options = ["--preset", "tiny", "--cache", str(tiny_cache), "--checkpoints", str(folder), "--resume"]
+    options += ["--url", collector.url, "--on-acceleration", "fork", "--checkpoint-every", "1"]
+    assert main(options) == 1
+    assert "step-000001.pt must be one of this trainer's" in capsys.readouterr().err
+    assert (folder / "forks" / "plan.json").exists()
 
 
 def test_a_run_that_went_on_without_its_forks_does_not_go_back_to_them(forked, connect):
