@@ -27,18 +27,16 @@ def rollouts(
     The SDK reads them in the background; each step computes new ones, so they need no copy.
     """
     batch = result.batch
-    old, sampler = batch.old_logprobs, batch.sampler_logprobs
-    if sampler is not None and torch.equal(sampler, old):
-        sampler = None  # the policy's own log-probabilities at these weights are not kept; a gap of 0 would be false
-        old = _unless_certain(old, batch.mask)
-    elif sampler is not None:
-        sampler = _unless_certain(sampler, batch.mask)
+    sampler = batch.sampler_logprobs
+    is_old_policy = sampler is not None and torch.equal(sampler, batch.old_logprobs)
+    # The policy's own log-probabilities at these weights are not kept then, and a gap of 0 would be false.
+    shown = None if sampler is None or is_old_policy else _unless_certain(sampler, batch.mask)
     return {
         "logprobs": batch.logprobs,
         "mask": batch.mask,
         "rewards": batch.rewards,
-        "old_logprobs": old,
-        "sampler_logprobs": sampler,
+        "old_logprobs": _unless_certain(batch.old_logprobs, batch.mask) if is_old_policy else batch.old_logprobs,
+        "sampler_logprobs": shown,
         "entropies": batch.entropies,
         "advantages": batch.advantages,
         "group_ids": batch.group_ids,
