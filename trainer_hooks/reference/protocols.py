@@ -82,7 +82,7 @@ class Environment(Protocol):
         ...
 
     def held_out(self, draw: random.Random, count: int) -> list[Any]:
-        """Draw questions that are never used for training."""
+        """Draw questions to measure on: none that is trained on, or new draws from the same distribution."""
         ...
 
     def episode(self, question: Any) -> Episode:  # noqa: ANN401 - a question is the environment's own

@@ -40,7 +40,7 @@ class FactsEnvironment:
         self._rules = (config.max_actions, config.max_action_tokens, config.retry)
 
     def held_out(self, draw: random.Random, count: int) -> list[Question]:
-        """Draw fresh questions; the environment has so many that a repetition is rare."""
+        """Draw questions from the distribution of the training questions, so that some of them are trained on too."""
         return [self.facts.question(draw) for _ in range(count)]
 
     def episode(self, question: Question) -> FactsEpisode:

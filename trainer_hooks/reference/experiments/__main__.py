@@ -43,6 +43,7 @@ from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_t
 from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs, table
 from trainer_hooks.reference.experiments.tables.question_displacement import question_table
+from trainer_hooks.reference.experiments.tables.question_overlap import overlap_table
 from trainer_hooks.reference.experiments.tables.regimes import regimes_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.short_runs import common_steps_table, pilot_table
@@ -55,8 +56,8 @@ __all__ = ["main"]
 
 DEMO = "demo"
 OWN_MODEL_PRESET = "search-r1"
-_NOT_TRAINED = ("evidence", "pilot", REGIMES)
-"""Names that print tables of recorded runs and train nothing."""
+_NOT_TRAINED = ("evidence", "overlap", "pilot", REGIMES)
+"""Names that print tables and train nothing."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -203,6 +204,7 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
         [healthy_table(given.out / "healthy"), acceleration_table(given.out / "healthy", HEALTHY)]
     ),
     "healthy-cost": lambda given: healthy_cost_table(given.out / "healthy-cost", given.arms or CURES),
+    "overlap": lambda _: overlap_table(),
     "pilot": lambda given: "\n\n".join(
         write(_runs(given), given.arms or ARMS | PROBE_ARMS) for write in (pilot_table, common_steps_table)
     ),
@@ -210,7 +212,7 @@ _OTHER_TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "rescue": _rescue,
     "search": lambda given: drift_table(given.out / "search", HYPOTHESES),
 }
-"""The tables of recorded runs that belong to no experiment of the catalogue."""
+"""The tables that belong to no experiment of the catalogue."""
 
 
 def _draw(name: str, given: argparse.Namespace) -> None:

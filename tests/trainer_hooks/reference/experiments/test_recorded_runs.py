@@ -35,6 +35,7 @@ from trainer_hooks.reference.experiments.tables.held_out_reward import eval_tabl
 from trainer_hooks.reference.experiments.tables.outcomes import table
 from trainer_hooks.reference.experiments.tables.paper import drop_table, paper_table, searches_table
 from trainer_hooks.reference.experiments.tables.question_displacement import question_table
+from trainer_hooks.reference.experiments.tables.question_overlap import overlap_table
 from trainer_hooks.reference.experiments.tables.regimes import regimes_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.short_runs import common_steps_table, pilot_table
@@ -145,6 +146,7 @@ def test_the_search_is_documented_as_it_was():
 def test_the_page_on_the_mechanism_is_what_the_command_prints():
     """docs/experiments/mechanism.md has the output of `experiments evidence` over three presets."""
     page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
+    assert overlap_table() in page
     assert healthy_cost_table(EXPERIMENTS / "healthy-cost", CURES) in page
     for folder in (STUBBORN, SPIRAL, EXPERIMENTS / "runs-constant"):
         assert gwhes_table(folder, ["grpo"]) in page

@@ -15,11 +15,15 @@ from trainer_hooks.reference.protocols import Environment, Policy, Rollout
 __all__ = ["ForkContexts"]
 
 _SEED = 424_242_424
+_MOST_DRAWS = 20
+"""How often questions are drawn in search of enough that are not trained on; an environment may have too few."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForkContexts:
     """Questions that are not trained on, and the healthy checkpoint's responses with their statistics.
+
+    A held-out question whose prompt is that of a training question is drawn again.
 
     The draws use a separate generator, so that the draws of the run do not change.
     """
@@ -36,7 +40,7 @@ class ForkContexts:
     @torch.no_grad()
     def of(cls, model: Policy, environment: Environment, count: int) -> "ForkContexts":
         """Let the healthy checkpoint answer so many questions, and score its responses."""
-        questions = environment.held_out(random.Random(_SEED), count)
+        questions = _unseen(environment, count)
         rollout = _answers(model, environment, questions)
         device = next(model.parameters()).device
         tokens, mask = rollout.tokens.to(device), rollout.mask.to(device)
@@ -58,6 +62,19 @@ class ForkContexts:
             displacements=moved.tolist(),
             entropy_changes=changed.tolist(),
         )
+
+
+def _unseen(environment: Environment, count: int) -> list[Any]:
+    """Draw held-out questions that are not training questions too, as far as the environment has so many."""
+    draw = random.Random(_SEED)
+    trained = {tuple(environment.episode(question).prompt) for question in environment.questions}
+    unseen: list[Any] = []
+    for _ in range(_MOST_DRAWS):
+        drawn = environment.held_out(draw, count)
+        unseen += [question for question in drawn if tuple(environment.episode(question).prompt) not in trained]
+        if len(unseen) >= count:
+            return unseen[:count]
+    return [*unseen, *drawn][:count]
 
 
 def _answers(model: Policy, environment: Environment, questions: Sequence[Any]) -> Rollout:

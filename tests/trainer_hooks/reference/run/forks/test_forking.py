@@ -1,5 +1,6 @@
 """A run that is forked: it goes on as the best fork, or to the last bit as if it had never forked."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from trainer_hooks.forks import CONTROL, Estimate
 from trainer_hooks.reference.__main__ import main
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.forks import forking as module
+from trainer_hooks.reference.run.forks.contexts import ForkContexts
 from trainer_hooks.reference.run.forks.forking import Forking
 from trainer_hooks.reference.run.forks.reports import fork_reports
 from trainer_hooks.reference.run.forks.treatment_settings import adjustments
@@ -181,6 +183,23 @@ def test_a_process_that_dies_before_it_reports_its_forks_reports_them_later(fork
     assert torch.equal(weights(loop.trainer), weights(trainer))
     assert loop.trainer.learner.adjustment == trainer.learner.adjustment
     assert not Forking(trainer, loop.checkpoints, [].append).is_unfinished
+
+
+def test_forks_are_compared_on_questions_that_are_not_trained_on(forked):
+    """The environment draws held-out questions from the same distribution; those that are trained on are drawn again."""
+    trainer = trainer_of(replace(forked, train_questions=400))
+    trained = {question.prompt for question in trainer.environment.questions}
+    drawn = trainer.environment.held_out(random.Random(0), 64)
+    assert sum(question.prompt in trained for question in drawn) > 5
+    contexts = ForkContexts.of(trainer.model, trainer.environment, 64)
+    assert len(contexts.questions) == 64
+    assert not [question for question in contexts.questions if question.prompt in trained]
+
+
+def test_forks_are_compared_also_where_every_question_is_trained_on(forked):
+    """Two entities have 144 different prompts, and 9,000 draws have them all."""
+    trainer = trainer_of(replace(forked, entities=2, train_questions=9000, warm_steps=1))
+    assert len(ForkContexts.of(trainer.model, trainer.environment, 8).questions) == 8
 
 
 def test_a_fork_ends_where_the_run_ends(forked):
