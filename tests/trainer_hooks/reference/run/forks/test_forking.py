@@ -186,7 +186,7 @@ def test_a_process_that_dies_before_it_reports_its_forks_reports_them_later(fork
 
 
 def test_forks_are_compared_on_questions_that_are_not_trained_on(forked):
-    """The environment draws held-out questions from the same distribution; those that are trained on are drawn again."""
+    """Held-out questions come from the same distribution as training questions; these are drawn again."""
     trainer = trainer_of(replace(forked, train_questions=400))
     trained = {question.prompt for question in trainer.environment.questions}
     drawn = trainer.environment.held_out(random.Random(0), 64)
