@@ -7,6 +7,8 @@
   const LABEL_PIXELS_PER_CHARACTER = 6.4;
   const LABEL_PADDING = 8;
   const FEW_STEPS = 10;
+  const PAD = 0.06; // of the span of the values, above and below them
+  const DIGIT_DECADES = [7, 100].map((ratio) => Math.log10(ratio) * (1 + 2 * PAD)); // as in dashboard/figures/curves/lines.py
   const DRAG_MODE = window.matchMedia("(pointer: coarse)").matches ? false : "zoom"; // a finger scrolls the page
 
   function figure() {
@@ -106,8 +108,14 @@
       .flatMap((trace) => trace.y.filter((y, at) => y !== null && trace.x[at] >= from && trace.x[at] <= to));
     if (!seen.length) return null;
     const ends = [Math.min(...seen), Math.max(...seen)].map((y) => (isLog ? Math.log10(y) : y));
-    const pad = (ends[1] - ends[0] || Math.abs(ends[0]) || 1) * 0.06;
+    const pad = (ends[1] - ends[0] || Math.abs(ends[0]) || 1) * PAD;
     return [ends[0] - pad, ends[1] + pad];
+  }
+
+  /* Between the values in view may lie no tick at 1, 2 or 5 of a decade, so Plotly chooses the ticks of few decades. */
+  function tickmodeOf(range) {
+    const decades = range[1] - range[0];
+    return decades >= DIGIT_DECADES[0] && decades < DIGIT_DECADES[1] ? "linear" : "auto";
   }
 
   /* While the steps are zoomed, each panel's values are fitted to the steps in view. */
@@ -116,9 +124,11 @@
     const inView = stepsInView(graph, last);
     for (const name of Object.keys(graph.layout).filter(isValueAxis)) {
       const axis = graph._fullLayout[name];
-      const range = graph.rlvitalsZoom ? fittedRange(graph.data, name, axis.type === "log", inView) : null;
-      if (range) layout[`${name}.range`] = range;
+      const isLog = axis.type === "log";
+      const range = isLog || graph.rlvitalsZoom ? fittedRange(graph.data, name, isLog, inView) : null;
+      if (range && graph.rlvitalsZoom) layout[`${name}.range`] = range;
       else if (!axis.autorange) layout[`${name}.autorange`] = true;
+      if (range && isLog && tickmodeOf(range) !== axis.tickmode) layout[`${name}.tickmode`] = tickmodeOf(range);
     }
     return layout;
   }
@@ -171,7 +181,7 @@
     if (zoom && !isRange(zoom, graph._fullLayout.xaxis)) layout["xaxis.range"] = zoom;
     for (const [name, value] of Object.entries(fittedAxes(graph, last))) {
       const [axis, part] = name.split(".");
-      if (part === "autorange" || !isRange(value, graph._fullLayout[axis])) layout[name] = value;
+      if (part !== "range" || !isRange(value, graph._fullLayout[axis])) layout[name] = value;
     }
     return layout;
   }
@@ -241,11 +251,12 @@
   /* The layout of a figure from the server in a zoom: its steps, values that are fitted to them, and the names of bands. */
   function zoomedLayout(data, layout, zoom, pixels) {
     const zoomed = { ...layout, annotations: placedLabels(layout.annotations, layout.shapes, zoom, pixels) };
-    const put = (axis, range) => (zoomed[axis] = { ...layout[axis], autorange: false, range });
+    const put = (axis, range, more) => (zoomed[axis] = { ...layout[axis], autorange: false, range, ...more });
     for (const axis of Object.keys(layout).filter((key) => /^xaxis\d*$/.test(key))) put(axis, [...zoom]);
     for (const axis of Object.keys(layout).filter(isValueAxis)) {
-      const range = fittedRange(data, axis, layout[axis].type === "log", zoom);
-      if (range) put(axis, range);
+      const isLog = layout[axis].type === "log";
+      const range = fittedRange(data, axis, isLog, zoom);
+      if (range) put(axis, range, isLog && { tickmode: tickmodeOf(range) });
     }
     return zoomed;
   }

@@ -39,13 +39,13 @@ def base_layout(margin: Mapping[str, int], **hover_label: object) -> Figure:
     }
 
 
-def value_axis(*, is_log: bool, dtick: str | None, ticks: int) -> Figure:
+def value_axis(*, ticks: int, is_log: bool = False, has_digits: bool = False) -> Figure:
     """Return a vertical axis that a reader cannot zoom.
 
     Args:
-        is_log: Whether the axis is logarithmic.
-        dtick: The distance of its ticks, or None where Plotly chooses it.
         ticks: The largest number of ticks.
+        is_log: Whether the axis is logarithmic.
+        has_digits: Whether a logarithmic axis has ticks at 1, 2 and 5 of each decade. Else Plotly chooses them.
     """
     return {
         **AXIS,
@@ -53,5 +53,5 @@ def value_axis(*, is_log: bool, dtick: str | None, ticks: int) -> Figure:
         "nticks": ticks,
         "tickformat": "~g",
         "fixedrange": True,
-        **({"dtick": dtick} if dtick else {}),
+        **({"dtick": "D2", "tickmode": "linear" if has_digits else "auto"} if is_log else {}),
     }

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Final, TypeVar
 
 from dashboard.collector_client.types.runs import PhaseItem, RunDetail, RunItem, SeriesItem, shown_name
-from dashboard.figures.curves.lines import log_dtick
+from dashboard.figures.curves.lines import has_digit_ticks
 from dashboard.figures.curves.smoothing import smooth, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.theme import LIGHT
@@ -144,8 +144,8 @@ def overlay_figure(
             _line(shown_name(held[place].run), place, points, **_standing_out(points, longest))
             for place, points in lines.items()
         ]
-    values = [value for points in curves.values() for _, value in points]
-    layout = _layout(align, is_log=is_log, dtick=log_dtick(values) if is_log else None, zoom=zoom)
+    values = [value for points in lines.values() for _, value in points if value is not None]
+    layout = _layout(align, is_log=is_log, has_digits=is_log and has_digit_ticks(values), zoom=zoom)
     return {"data": traces, "layout": layout}
 
 
@@ -249,7 +249,7 @@ def _bin(curves: Sequence[Curve], edges: Sequence[float]) -> list[tuple[float, l
     ]
 
 
-def _layout(align: str, *, is_log: bool, dtick: str | None, zoom: tuple[float, float] | None) -> Figure:
+def _layout(align: str, *, is_log: bool, has_digits: bool, zoom: tuple[float, float] | None) -> Figure:
     title = {"text": ALIGNMENTS[align], "standoff": 6, "font": {"size": 11.5, "color": LIGHT["muted"]}}
     return {
         **base_layout(MARGIN),
@@ -261,5 +261,5 @@ def _layout(align: str, *, is_log: bool, dtick: str | None, zoom: tuple[float, f
             **({"tickformat": ".0%"} if align == "share" else {}),
             **({"range": list(zoom), "autorange": False} if zoom else {}),
         },
-        "yaxis": value_axis(is_log=is_log, dtick=dtick, ticks=6),
+        "yaxis": value_axis(ticks=6, is_log=is_log, has_digits=has_digits),
     }

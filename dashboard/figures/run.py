@@ -9,7 +9,7 @@ from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.collector_client.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.bands import band_shapes, bands_of, strip_labels
 from dashboard.figures.curves.averages import with_average
-from dashboard.figures.curves.lines import log_dtick, signal_traces
+from dashboard.figures.curves.lines import has_digit_ticks, signal_traces
 from dashboard.figures.expected import expected_area
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.figures.marks.alerts import alert_lines, alert_trace, gravest
@@ -191,8 +191,8 @@ def _step_axis(first: int, last: int) -> Figure:
 
 def _value_axis(row: PanelRow, series: Mapping[str, SeriesItem]) -> Figure:
     is_log = row.panel.is_log
-    dtick = log_dtick(_values(row, series)) if is_log else None
-    return {**value_axis(is_log=is_log, dtick=dtick, ticks=5), "domain": [row.bottom, row.top], "anchor": "x"}
+    axis = value_axis(ticks=5, is_log=is_log, has_digits=is_log and has_digit_ticks(_values(row, series)))
+    return {**axis, "domain": [row.bottom, row.top], "anchor": "x"}
 
 
 def _values(row: PanelRow, series: Mapping[str, SeriesItem]) -> Iterator[float]:

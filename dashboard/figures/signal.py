@@ -9,7 +9,7 @@ from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.collector_client.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.averages import with_average
-from dashboard.figures.curves.lines import log_dtick, signal_traces
+from dashboard.figures.curves.lines import has_digit_ticks, signal_traces
 from dashboard.figures.curves.outliers import inner_range, whole_range
 from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.token_axis import TokenAxis
@@ -98,8 +98,8 @@ def signal_figure(
             is_date=view.axis == "time",
         )
         shapes += area
-    layout = _layout(view, shapes, dtick=log_dtick(series["values"]) if view.is_log else None)
     seen = _in_view(series["values"], where, view)
+    layout = _layout(view, shapes, has_digits=view.is_log and has_digit_ticks(seen))
     if view.zoom and where[-1] > view.zoom[1] * _per_unit(view):  # else a step that is pushed may lie above or below
         layout |= _with_range(layout, whole_range(seen, is_log=view.is_log))
     if view.is_clipped:
@@ -148,7 +148,7 @@ def _placing(series: SeriesItem, where: list[float], view: PanelView) -> Callabl
     return lambda step: where[min(bisect_left(series["steps"], step), len(where) - 1)]
 
 
-def _layout(view: PanelView, shapes: list[Figure], *, dtick: str | None) -> Figure:
+def _layout(view: PanelView, shapes: list[Figure], *, has_digits: bool) -> Figure:
     return {
         **base_layout(MARGIN),
         "dragmode": "zoom",
@@ -160,7 +160,7 @@ def _layout(view: PanelView, shapes: list[Figure], *, dtick: str | None) -> Figu
             **({"range": _range(view)} if view.zoom else {"autorange": True}),
             **({"unifiedhovertitle": {"text": HOVER_TITLES[view.axis]}} if view.axis in HOVER_TITLES else {}),
         },
-        "yaxis": value_axis(is_log=view.is_log, dtick=dtick, ticks=5),
+        "yaxis": value_axis(ticks=5, is_log=view.is_log, has_digits=has_digits),
         "yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True},
     }
 

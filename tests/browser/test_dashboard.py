@@ -346,6 +346,22 @@ def test_few_steps_have_a_tick_each_and_the_way_back_to_all_draws_no_more_than_a
     expect(visit.page.locator("#run-figure .xtick text")).to_contain_text(["100", "200", "300"])
 
 
+def test_a_log_axis_has_ticks_at_every_zoom(collector, visit):
+    """From 0.1 to 3 at 1, 2 and 5 of each decade, of which 0.11 to 0.18 has none: there Plotly chooses."""
+    norms = [0.1 + 0.002 * step if step < 50 else 0.06 * step for step in range(60)]
+    records = [{"step": step, "scalars": {"reward/mean": 0.5, "grad/norm": norm}} for step, norm in enumerate(norms)]
+    run_id = collector.run(run="log ticks", records=records)
+    open_run(collector, visit, run_id, 59)
+    visit.page.wait_for_function("() => document.querySelector('#run-figure .js-plotly-plot').rlvitalsWatched")
+    labels = visit.page.locator("#run-figure .y3tick text")
+    zoom = "(range) => window.rlvitals.panels.zoomTo(range)"
+    expect(labels).to_have_text(["0.1", "0.2", "0.5", "1", "2"])
+    visit.page.evaluate(zoom, [5, 40])
+    expect(labels).to_have_text(["0.12", "0.14", "0.16", "0.18"])
+    visit.page.evaluate(zoom, None)
+    expect(labels).to_have_text(["0.1", "0.2", "0.5", "1", "2"])
+
+
 def test_a_figure_that_goes_before_its_next_frame_is_no_error(collector, visit):
     """Drawn, and taken off the page in the same moment, as by a click on a link: nothing is left to trim."""
     run_id = collector.run(run="left", records=steps(0, 30))

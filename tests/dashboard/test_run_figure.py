@@ -80,15 +80,17 @@ def test_non_finite_values_are_gaps_in_the_line_and_marks_beside_it():
 
 
 def test_a_narrow_log_axis_has_ticks_that_can_be_read():
-    """Within two decades 1, 2 and 5 of each; over more plotly's own."""
+    """Within two decades 1, 2 and 5 of each; over more Plotly's own, and over values among which there may be none."""
 
     def axis(*values):
         layout = draw(series("grad/norm", list(values)))["layout"]
         return next(held for name, held in layout.items() if name.startswith("yaxis") and held.get("type") == "log")
 
-    assert axis(0.15, 1.2, 0.0, math.nan, math.inf)["dtick"] == "D2"
-    assert "dtick" not in axis(0.01, 50.0)
-    assert "dtick" not in axis(0.0)
+    digits = axis(0.15, 1.2, 0.0, math.nan, math.inf)
+    assert (digits["tickmode"], digits["dtick"]) == ("linear", "D2")
+    assert axis(0.01, 50.0)["tickmode"] == "auto"
+    assert axis(1.02, 1.8)["tickmode"] == "auto"
+    assert axis(0.0)["tickmode"] == "auto"
 
 
 def test_a_zero_on_a_log_axis_is_marked_not_lost():

@@ -8,10 +8,11 @@ from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.figures.panels import Line
 from dashboard.theme import SEVERITIES
 
-__all__ = ["log_dtick", "mark_places", "signal_traces", "spell_value"]
+__all__ = ["has_digit_ticks", "mark_places", "signal_traces", "spell_value"]
 
 FEW_POINTS: Final = 40
-FEW_DECADES: Final = 100
+NARROW: Final = 7  # the largest value over the smallest, below which there may be no tick among 1, 2 and 5
+WIDE: Final = 100
 GLYPHS: Final = {"NaN": "✕", "∞": "▲", "−∞": "▼"}
 
 Figure = dict[str, object]
@@ -67,10 +68,13 @@ def mark_places(values: Sequence[float], is_drawn: Sequence[bool]) -> list[float
     return heights
 
 
-def log_dtick(values: Iterable[float]) -> str | None:
-    """Return the ticks of a log axis that spans few decades, where Plotly's own labels would overlap; else None."""
+def has_digit_ticks(values: Iterable[float]) -> bool:
+    """Return whether a log axis has ticks at 1, 2 and 5 of each decade, where Plotly's own labels would overlap.
+
+    assets/run_figure.js decides the same anew for the steps in view.
+    """
     positive = [value for value in values if 0 < value < math.inf]
-    return "D2" if positive and max(positive) < FEW_DECADES * min(positive) else None
+    return bool(positive) and NARROW * min(positive) <= max(positive) < WIDE * min(positive)
 
 
 def spell_value(value: float, form: str = ".4g") -> str:

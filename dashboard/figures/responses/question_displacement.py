@@ -83,6 +83,6 @@ def question_figure(parts: Sequence[tuple[str, Sequence[float]]]) -> Figure:
                 "font": {"size": 12},
             }
         )
-    layout["yaxis"] = value_axis(is_log=False, dtick=None, ticks=5)
+    layout["yaxis"] = value_axis(ticks=5)
     layout["annotations"] = titles
     return {"data": traces, "layout": layout}

@@ -43,7 +43,7 @@ def spread_figure(responses: Sequence[ResponseItem], *, of: str) -> dict[str, ob
         "dragmode": False,
         "hovermode": "closest",
         "xaxis": {**AXIS, "title": {"text": title}, "fixedrange": True},
-        "yaxis": {**value_axis(is_log=False, dtick=None, ticks=3), "fixedrange": True},
+        "yaxis": {**value_axis(ticks=3), "fixedrange": True},
     }
     return {"data": [bars], "layout": layout}
 
