@@ -174,6 +174,22 @@ def test_no_configuration_is_not_an_equal_one(texts):
     assert "The configurations are equal." in texts(config_differences([compared("a", [1.0], config={"lr": 1})]))
 
 
+def test_settings_of_one_run_alone_are_folded(texts):
+    """Beside a run of another trainer, what both have and differs is the first to read."""
+
+    def table(first, second):
+        return config_differences([compared("a", [1.0], config=first), compared("b", [1.0], config=second)])
+
+    title, shared, alone = table({"lr": 1, "kl": 0}, {"lr": 2, "top_p": 1, "seed": 3}).children
+    assert texts([title, shared]) == ["Configuration: what differs", "setting", "a", "b", "lr", "1", "2"]
+    assert texts(alone)[0] == "3 settings of one run alone"
+    assert texts(alone)[4:] == ["kl", "0", "–", "seed", "–", "3", "top_p", "–", "1"]
+    assert texts(table({"lr": 1}, {"lr": 1, "kl": 0}).children)[1:3] == [
+        "The settings that two or more runs have are equal.",
+        "1 setting of one run alone",
+    ]
+
+
 def test_the_outcomes_name_first_warning_and_first_critical_alert(texts):
     """The step is the one since which the alert had that severity."""
     alerts = {

@@ -18,6 +18,7 @@ __all__ = ["config_differences", "differences", "legend", "outcomes"]
 NONE = "–"
 REWARD = "reward/mean"
 EQUAL = "The configurations are equal."
+SHARED = "The settings that two or more runs have are equal."
 UNKNOWN = "No run has sent its configuration."
 
 
@@ -85,7 +86,10 @@ def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]
 
 
 def config_differences(runs: Sequence[Compared]) -> Component:
-    """Return a table of the settings that differ between the runs, one column per run."""
+    """Return a table of the settings that differ between the runs, one column per run.
+
+    A setting that one run alone has is folded: beside a run of another trainer, these are nearly all settings.
+    """
     found = differences([item.run.get("config") or {} for item in runs])
     if not found:
         return html.Section(
@@ -95,8 +99,24 @@ def config_differences(runs: Sequence[Compared]) -> Component:
             ],
             className="card table-card",
         )
-    rows = [html.Tr([html.Th(name, scope="row"), *map(html.Td, values)]) for name, values in found.items()]
-    return _table("Configuration: what differs", ("setting", *(shown_name(item.run) for item in runs)), rows)
+    heads = ("setting", *(shown_name(item.run) for item in runs))
+    rows: dict[bool, list[Component]] = {True: [], False: []}
+    for name, values in found.items():
+        is_shared = len(values) - values.count(NONE) > 1
+        rows[is_shared].append(html.Tr([html.Th(name, scope="row"), *map(html.Td, values)]))
+    shared, alone = rows[True], rows[False]
+    return html.Section(
+        [
+            html.H2("Configuration: what differs"),
+            _rows_below(heads, shared) if shared else html.P(SHARED, className="calm"),
+            *([html.Details([html.Summary(_summary(len(alone))), _rows_below(heads, alone)])] if alone else []),
+        ],
+        className="card table-card",
+    )
+
+
+def _summary(count: int) -> str:
+    return f"{count} setting{'' if count == 1 else 's'} of one run alone"
 
 
 def differences(configs: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
@@ -123,9 +143,12 @@ def _first(alerts: Sequence[AlertItem], severities: set[str]) -> str:
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Component]) -> Component:
+    return html.Section([html.H2(title), _rows_below(heads, rows)], className="card table-card")
+
+
+def _rows_below(heads: Sequence[str], rows: Sequence[Component]) -> Component:
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in heads]))
-    table = html.Div(html.Table([head, html.Tbody(rows)]), className="scroll", tabIndex="0")
-    return html.Section([html.H2(title), table], className="card table-card")
+    return html.Div(html.Table([head, html.Tbody(rows)]), className="scroll", tabIndex="0")
 
 
 def _css(dash: str) -> str:
