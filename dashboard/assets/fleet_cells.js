@@ -75,6 +75,8 @@
         data.severity && badge("severity", data.severity, `${data.counts[data.severity]} ${data.severity}`),
         data.alerts > data.counts[data.severity] && element("span", { className: "more" }, `+${data.alerts - data.counts[data.severity]}`),
       ),
+    FleetLead: ({ value, data }) =>
+      value && element("span", { title: data.summary }, value, element("span", { className: "more" }, ` ${data.summary}`)),
     FleetTags: ({ value }) =>
       element("span", { className: "cell-alerts" }, ...(value || []).map((tag) => element("span", { className: "tag", key: tag }, tag))),
     FleetGroup: ({ data }) =>

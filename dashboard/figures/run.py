@@ -52,6 +52,7 @@ def run_figure(
     panels: Sequence[SignalPanel] = PANELS,
     expected: Mapping[str, ExpectedRangeItem] | None = None,
     smoothing: float = 0.0,
+    last_step: int = 0,
 ) -> Figure:
     """Draw a run as a plain dict that Plotly reads.
 
@@ -63,13 +64,15 @@ def run_figure(
         panels: The panels to draw, from the top.
         expected: The ranges of the values of healthy runs, by signal.
         smoothing: The decay of the moving average that is drawn over the values, 0 (none) to 1 (exclusive).
+        last_step: The run's last step, with which the figure ends if no vital sign is observed.
     """
     head = _head_pixels(marks)
     rows, height = rows_of(panels, series, marks)
     plot = height - MARGIN["t"] - MARGIN["b"]
     strip = (1 - (head + STRIP_PIXELS) / plot, 1 - head / plot)
     steps = [step for held in series.values() for step in (held["steps"][0], held["steps"][-1])]
-    bands = bands_of(phases, max(steps, default=0))
+    steps = steps or [*(span["from_step"] for span in phases[:1]), last_step]
+    bands = bands_of(phases, max(steps))
     opened = [alert for alert in alerts if alert["state"] != "pending"]
     observed = [row for row in rows if row.axis is not None]
     traces = [
@@ -90,7 +93,7 @@ def run_figure(
             "height": height,
             "hoversubplots": "axis",
             "dragmode": "zoom",
-            "xaxis": _step_axis(min(steps, default=0), max(steps, default=0)),
+            "xaxis": _step_axis(min(steps), max(steps)),
             "yaxis": {"domain": [strip[1], 1], "range": [0, head / ALERT_PIXELS], "visible": False, "fixedrange": True},
             **{f"yaxis{row.axis[1:]}": _value_axis(row, series) for row in observed if row.axis},
             "shapes": [

@@ -13,7 +13,7 @@ from dashboard.components.small_elements import badge, number, since, sparkline
 __all__ = ["ROWS", "first_rows"]
 
 ROWS: Final = 24  # more than a screen shows
-HEADS: Final = ("Run", "Alerts", "Phase", "Status", "Step", "Reward", "Newest rewards", "Last record")
+HEADS: Final = ("Run", "Alerts", "Phase", "Status", "Step", "Reward", "Newest rewards", "Last seen")
 
 
 def first_rows(runs: Sequence[RunItem]) -> Component:

@@ -176,7 +176,7 @@ def test_the_header_says_which_share_of_the_ranks_the_newest_incomplete_step_has
     several = run("a", world_size=8, last_step=last_step)
     series = {"step/seen_frac": {"signal": "step/seen_frac", "steps": [3, 7], "values": [0.5, 0.75]}}
     (mark,) = [part for part in run_header(several, [], series)[1].children if "ranks seen" in str(part.children)]
-    assert texts(mark) == ["75% of 8 ranks seen at step 7"]
+    assert texts(mark) == ["75 % of 8 ranks seen at step 7"]
     assert tree(mark)["props"]["data-severity"] == severity
     assert not any("ranks seen" in text for text in texts(run_header(several, [], {})[1]))
 
@@ -195,6 +195,18 @@ def test_the_phase_of_a_run_that_is_not_processed_any_more_ends_with_its_last_st
     phases = [{"phase": "collapsed", "from_step": 5, "to_step": None}]
     header = run_header(run("a", status=status, phase=phase, last_step=9), phases, {})
     assert texts(header[5]) == ["collapsed", steps]
+
+
+def test_a_running_run_whose_phase_cannot_be_known_is_in_it_now(texts):
+    """Detection has found no phase by the signals of the run, which trains on; steps have separators as everywhere."""
+    phases = [{"phase": "unknown", "from_step": 1200, "to_step": None}]
+    assert texts(run_header(run("a", phase="unknown"), phases, {})[5]) == ["unknown", "1,200 to now"]
+
+
+def test_the_project_of_a_run_leads_to_its_runs(texts):
+    """The link sets the filter of the fleet, whatever the name of the project has in it."""
+    crumbs = tree(run_header(run("a", project="a & b"), [], {}))[0]["props"]["children"]
+    assert [crumb["props"]["href"] for crumb in crumbs][1] == "/?project=a+%26+b"
 
 
 def test_each_way_to_connect_a_trainer_has_the_address_and_a_page():

@@ -29,4 +29,4 @@ def test_the_run_page_shows_the_share_of_the_ranks_of_a_step_that_was_not_comple
     live.send(**run, records=[{"step": 1, "scalars": {"reward/mean": 0.5}}])
     clock.now += 60
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1)
-    assert "50% of 2 ranks seen at step 1" in texts(asyncio.run(read_run(live.url, run_id)).header())
+    assert "50 % of 2 ranks seen at step 1" in texts(asyncio.run(read_run(live.url, run_id)).header())

@@ -112,6 +112,19 @@ def test_marks_before_the_first_finite_value_take_its_height():
     assert mark_places([math.nan], [False]) == [1.0]
 
 
+def test_a_figure_without_vital_signs_has_all_steps_of_the_run():
+    """The phases reach to the last step of the run, and so does the axis; nothing else tells how far it is."""
+    layout = run_figure(series={}, phases=PHASE_SPANS, alerts=[], last_step=90)["layout"]
+    assert layout["xaxis"]["autorangeoptions"] == {"clipmin": 0, "clipmax": 90}
+    assert [shape["x1"] for shape in layout["shapes"] if shape["name"] == "current-band"] == [90, 90]
+
+
+def test_the_markers_of_few_points_are_whole():
+    """The first and the last one lie on the edges of the panel; a long line has no markers, and ends at the edges."""
+    assert lines_of(draw(series("reward/mean", [0.1])))["reward/mean"]["cliponaxis"] is False
+    assert lines_of(draw(series("reward/mean", [0.1] * 60)))["reward/mean"]["cliponaxis"] is True
+
+
 def test_a_panel_without_data_says_what_it_needs():
     """It is neither hidden nor empty, and states the code that would change it."""
     figure = draw(series("reward/mean", [0.1, 0.2]))

@@ -24,8 +24,13 @@ def explanation(attribution: Attribution, evidence: Component, *, opened_step: i
     """
     by_id = {response["id"]: response for response in attribution["responses"]}
     parts = [
-        _column(_moved_card(attribution["moved"], opened_step), _action_card(attribution), _missing_card(attribution)),
-        _column(_remedies(attribution), evidence, _tokens(attribution)),
+        _column(
+            _moved_card(attribution["moved"], opened_step),
+            _action_card(attribution),
+            _tokens(attribution),
+            _missing_card(attribution),
+        ),
+        _column(_remedies(attribution), evidence),
         _leading_card(attribution, by_id),
         _resembling_card(attribution, by_id),
     ]
@@ -142,7 +147,7 @@ def _tokens(attribution: Attribution) -> Component | None:
         for token in attribution["tokens"]
     ]
     return _card(
-        "Which tokens", "Share of the fall of the responses above.", html.Ol(rows, className="shares"), name="by-token"
+        "Which tokens", "Share of the fall of the responses below.", html.Ol(rows, className="shares"), name="by-token"
     )
 
 

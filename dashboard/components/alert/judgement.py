@@ -82,7 +82,7 @@ def _form(alert_id: str, judgement: JudgementItem | None) -> list[Component]:
                     inputMode="numeric",
                     maxLength=20,
                     autoComplete="off",
-                    placeholder="failed at step, if known",
+                    placeholder="failed at step",
                 ),
                 dcc.Input(id=note, type="text", maxLength=2000, placeholder="note"),
                 html.Button("Right", id=alert_ids.judgement("right", alert_id), className="button"),

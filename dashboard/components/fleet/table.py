@@ -53,8 +53,9 @@ COLUMNS: Final = (
     _column("reward", "Reward", width=105, kind="number", cell="FleetNumber"),
     _column("change", "Change", width=105, kind="number", cell="FleetNumber", headerTooltip=CHANGE),
     _column("sparkline", "Newest rewards", width=130, cell="FleetSparkline", minWidth=90, **NO_VALUE),
-    _column("last_seen", "Last record", width=115, kind="number", cell="FleetSince", **NOT_FILTERED),
-    _column("lead", "Leading alert", width=160, minWidth=160, flex=1),  # it takes the rest of a wide screen
+    _column("last_seen", "Last seen", width=115, kind="number", cell="FleetSince", **NOT_FILTERED),
+    # It takes the rest of a wide screen.
+    _column("lead", "Leading alert", width=160, cell="FleetLead", minWidth=160, flex=1),
     _column("owner", "Owner", width=115, headerTooltip=OWNER),
     _column("tags", "Tags", width=150, cell="FleetTags", **NO_VALUE),
     _column(

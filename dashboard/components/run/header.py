@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import urlencode
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -9,6 +10,7 @@ from dash.development.base_component import Component
 from dashboard.collector_client.types.runs import ForecastItem, PhaseItem, RunItem, SeriesItem, shown_name
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.small_elements import badge, number, since
+from dashboard.components.values import plain
 from dashboard.ids import run as run_ids
 
 __all__ = ["SEEN_SHARE", "gone_header", "run_header"]
@@ -41,13 +43,13 @@ def run_header(
     forecast: ForecastItem | None = None,
 ) -> list[Component]:
     """Return the run's name, facts, vital signs, forecast and timeline of phases."""
-    # The phase of a running run is unknown if the run cannot be processed.
-    is_in_a_phase = run["status"] == "running" and run["phase"] != "unknown"
+    # The phase of a run that cannot be processed is unknown, while its newest phase is another one.
+    goes_on = run["status"] == "running" and bool(phases) and phases[-1]["phase"] == run["phase"]
     return [
         html.Nav(
             [
                 dcc.Link("All runs", href="/"),
-                html.Span(run["project"]),
+                dcc.Link(run["project"], href=f"/?{urlencode({'project': run['project']})}"),
                 dcc.Link("Responses", href=f"/runs/{run['id']}/responses"),
                 dcc.Link("Compare", href=f"/compare?run={run['id']}"),
             ],
@@ -67,7 +69,7 @@ def run_header(
         html.Dl([html.Div([html.Dt(name), html.Dd(value)]) for name, value in _facts(run)], className="facts"),
         html.Div([_vital(signal, label, series) for signal, label in VITALS], className="vitals"),
         html.Div(forecast_parts(forecast, phase=run["phase"]), id=run_ids.FORECAST, className="forecast"),
-        *_timeline(phases, newest_step="now" if is_in_a_phase else run.get("last_step")),
+        *_timeline(phases, newest_step="now" if goes_on else run.get("last_step")),
     ]
 
 
@@ -104,7 +106,7 @@ def _incomplete(run: RunItem, series: Mapping[str, SeriesItem]) -> list[Componen
         return []
     step, share = held["steps"][-1], held["values"][-1]
     is_newest = step == run.get("last_step")
-    text = f"{share:.0%} of {run['world_size']} ranks seen at step {step}"
+    text = f"{100 * share:.0f} % of {run['world_size']} ranks seen at step {step:,}"
     mark = badge("severity", "warning" if is_newest else "info", text=text)
     mark.title = "Values of this step are those of the ranks that were seen, and an alarm there needs more strength."
     return [mark]
@@ -138,7 +140,7 @@ def _span(span: PhaseItem, newest_step: str | int | None) -> Component:
     return html.Li(
         [
             html.Span(span["phase"], className="phase-name"),
-            html.Span(f"{span['from_step']} to {end}", className="steps"),
+            html.Span(f"{plain(span['from_step'])} to {plain(end)}", className="steps"),
         ],
         **{"data-phase": span["phase"]},
     )

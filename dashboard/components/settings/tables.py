@@ -154,7 +154,7 @@ def project_table(projects: Sequence[RunGroupItem]) -> Component:
         name = project["name"] or ""
         delete = _button("Delete", project_ids.delete(name), name)
         rows.append((name, f"{project['runs']:,}", since(project["last_seen"]), delete))
-    return _table(("project", "runs", "last record", ""), rows, empty="No project has a run.")
+    return _table(("project", "runs", "last seen", ""), rows, empty="No project has a run.")
 
 
 def audit_table(entries: Sequence[AuditItem]) -> Component:

@@ -35,6 +35,7 @@ def signal_traces(line: Line, series: SeriesItem, *, axis: str, is_log: bool) ->
         "line": {"color": line.colour, "width": 1.6, "dash": "2px,3px" if line.is_dotted else "solid"},
         "marker": {"size": 4, "color": line.colour},
         "connectgaps": False,
+        "cliponaxis": len(steps) > FEW_POINTS,  # else the marker of the first step, on the axis, is half a marker
         "hovertemplate": "%{y:.4g}",
         "meta": {"role": "line", "signal": line.signal, "is_log": is_log, "is_sum": line.is_sum},
     }

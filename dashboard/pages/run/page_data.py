@@ -77,6 +77,7 @@ class RunPageData:
             marks=self.marks,
             expected=self.expected,
             smoothing=self.view.smoothing,
+            last_step=self.run.get("last_step") or 0,
         )
 
     def style(self) -> dict[str, int]:
