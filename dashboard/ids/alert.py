@@ -13,6 +13,7 @@ REFRESH: Final = "alert-refresh"
 ACKNOWLEDGE: Final = "alert-acknowledge"
 ACKNOWLEDGE_STATE: Final = "alert-acknowledge-state"
 JUDGED: Final = "judged"
+JUDGED_TITLE: Final = "judged-title"  # of the list on the page of a run
 
 
 # Arguments of type Any are names, or Dash's `ALL`.

@@ -7,8 +7,9 @@ from dash import ALL, Dash, Input, Output, State, ctx, no_update, set_props
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
-from dashboard.components.alert.judgement import spell_judgement
+from dashboard.components.alert.judgement import spell_judgement, title_of_list
 from dashboard.ids import alert as alert_ids
+from dashboard.ids import frame as frame_ids
 
 __all__ = ["register"]
 
@@ -19,7 +20,11 @@ def register(app: Dash, api_url: str) -> None:
     """Register the callback."""
 
     async def judge(
-        right: list[int | None], wrong: list[int | None], _steps: list[str | None], _notes: list[str | None]
+        right: list[int | None],
+        wrong: list[int | None],
+        _steps: list[str | None],
+        _notes: list[str | None],
+        live: dict[str, str],
     ) -> object:
         pressed = ctx.triggered_id
         if not pressed or not any([*right, *wrong]):  # the forms were drawn, and no button clicked
@@ -28,7 +33,7 @@ def register(app: Dash, api_url: str) -> None:
         is_right = pressed["type"] == alert_ids.judgement("right", alert)["type"]
         step, note = (
             next((item.get("value") for item in items if item["id"]["alert"] == alert), None)
-            for items in ctx.states_list
+            for items in ctx.states_list[:2]
         )
         try:
             failed_at = _step(step) if is_right else None
@@ -39,6 +44,10 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 given = await api.alerts.judge(alert, is_right=is_right, failed_at=failed_at, note=str(note or ""))
+                if live["page"] == "run":
+                    alarms = [form["id"]["alert"] for form in ctx.inputs_list[0]]
+                    title = title_of_list(alarms, {alert, *await api.runs.judgements(live["run"])})
+                    set_props(alert_ids.JUDGED_TITLE, {"children": title})
             said = spell_judgement(given)
         except ApiError as error:
             said = f"Not judged. {error}"
@@ -51,6 +60,7 @@ def register(app: Dash, api_url: str) -> None:
         Input(alert_ids.judgement("wrong", ALL), "n_clicks"),
         State(alert_ids.judgement("step", ALL), "value"),
         State(alert_ids.judgement("note", ALL), "value"),
+        State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(judge)
 

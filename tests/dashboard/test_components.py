@@ -227,8 +227,8 @@ def test_an_alert_of_a_rule_has_the_name_of_the_rule(texts):
     assert "Rule kl_high" in shown
     assert "since step 12,000 in decay" in shown
     past = alert("r", kind="entropy_collapse", state="resolved", opened_step=1000, severity_step=1, resolved_step=2000)
-    assert {"Entropy collapse", "step 1,000 to 2,000 in decay"} <= set(texts(alert_list([past])))
-    assert "step 1,000 until the run went back to 900 in decay" in texts(
+    assert {"Entropy collapse", "from step 1,000 to 2,000, in decay"} <= set(texts(alert_list([past])))
+    assert "from step 1,000 until the run went back to step 900, in decay" in texts(
         alert_list([past | {"resolved_step": 900, "is_taken_back": True}])
     )
 

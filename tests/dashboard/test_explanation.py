@@ -267,7 +267,7 @@ def test_an_explanation_is_written_out(texts):
     [
         ({}, "Acknowledge"),
         ({"kind": "trainer_lost"}, "Give up this run"),
-        ({"acknowledged_at": 5.0, "acknowledged_by": "ann", "note": "on it"}, "acknowledged by ann "),
+        ({"acknowledged_at": 5.0, "acknowledged_by": "ann", "note": "on it"}, "acknowledged by ann, "),
     ],
 )
 def test_the_head_says_who_knows_or_offers_to_say_it(texts, given, says):

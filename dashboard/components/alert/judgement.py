@@ -1,6 +1,6 @@
 """Draws people's judgements of alarms after a run, and the spent part of the run's false-alarm budget."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from dashboard.collector_client.types.alerts import AlertItem, JudgementItem, WarrantyItem, kind_name
 from dashboard.ids import alert as alert_ids
 
-__all__ = ["budget_lines", "judgement_card", "judgement_list", "spell_judgement"]
+__all__ = ["budget_lines", "judgement_card", "judgement_list", "spell_judgement", "title_of_list"]
 
 
 def judgement_card(alert_id: str, judgement: JudgementItem | None) -> Component:
@@ -27,8 +27,7 @@ def judgement_list(alerts: Sequence[AlertItem], judgements: Mapping[str, Judgeme
     alarms = [alert for alert in alerts if alert["state"] != "pending" and alert["severity"] != "info"]
     if not alarms:
         return []
-    open_ = sum(alert["id"] not in judgements for alert in alarms)
-    title = f"Were the alarms right? ({open_} not judged)" if open_ else "All alarms are judged"
+    title = html.Summary(title_of_list([alert["id"] for alert in alarms], judgements), id=alert_ids.JUDGED_TITLE)
     entries = [
         html.Li(
             [
@@ -38,7 +37,13 @@ def judgement_list(alerts: Sequence[AlertItem], judgements: Mapping[str, Judgeme
         )
         for alert in sorted(alarms, key=lambda alert: alert["opened_step"])
     ]
-    return [html.Details([html.Summary(title), html.Ol(entries)], className="judgement")]
+    return [html.Details([title, html.Ol(entries)], className="judgement")]
+
+
+def title_of_list(alarms: Sequence[str], judged: Collection[str]) -> str:
+    """Return the title of the list of forms, which counts the alarms that nobody has judged."""
+    left = sum(alarm not in judged for alarm in alarms)
+    return f"Were the alarms right? ({left} not judged)" if left else "All alarms are judged"
 
 
 def spell_judgement(judgement: JudgementItem | None) -> str:

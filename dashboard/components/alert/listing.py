@@ -86,7 +86,7 @@ def _acknowledgement(alert: AlertItem) -> list[Component]:
     known_at = alert.get("acknowledged_at")
     if known_at:
         note = f": {alert['note']}" if alert.get("note") else ""
-        return [html.P([f"acknowledged by {alert['acknowledged_by']} ", since(known_at), note], className="when")]
+        return [html.P([f"acknowledged by {alert['acknowledged_by']}, ", since(known_at), note], className="when")]
     if alert["state"] != "firing":
         return []
     is_lost = alert["kind"] == "trainer_lost"
@@ -140,6 +140,7 @@ def _when(alert: AlertItem) -> str:
     graver = f", {alert['severity']} since {alert['severity_step']:,}"
     raised = graver if alert["severity_step"] > alert["opened_step"] else ""
     if alert["state"] == "resolved":
-        until = "until the run went back to" if alert.get("is_taken_back") else "to"
-        return f"step {alert['opened_step']:,} {until} {plain(alert.get('resolved_step'))}{phase}{raised}"
+        until = "until the run went back to step" if alert.get("is_taken_back") else "to"
+        end = f"{until} {plain(alert.get('resolved_step'))}{',' if phase else ''}"
+        return f"from step {alert['opened_step']:,} {end}{phase}{raised}"
     return f"since step {alert['opened_step']:,}{phase}{raised}"

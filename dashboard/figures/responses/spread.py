@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dashboard.collector_client.types.responses import ResponseItem
 from dashboard.figures.layout import AXIS, base_layout, value_axis
-from dashboard.theme import PRIMARY
+from dashboard.theme import LIGHT, PRIMARY
 
 __all__ = ["SPREADS", "is_chosen", "spread_figure"]
 
@@ -42,8 +42,8 @@ def spread_figure(responses: Sequence[ResponseItem], *, of: str) -> dict[str, ob
         "clickmode": "event+select",
         "dragmode": False,
         "hovermode": "closest",
-        "xaxis": {**AXIS, "title": {"text": title}, "fixedrange": True},
-        "yaxis": {**value_axis(ticks=3), "fixedrange": True},
+        "xaxis": {**AXIS, "title": {"text": title, "font": {"size": 11.5, "color": LIGHT["muted"]}}, "fixedrange": True},
+        "yaxis": {**value_axis(ticks=3), "ticklabelstandoff": 4, "ticklabelshift": -4},
     }
     return {"data": [bars], "layout": layout}
 
