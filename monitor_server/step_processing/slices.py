@@ -209,11 +209,11 @@ class Projection:
         entries = read_log(context, waiting, limit=most) if is_done else iter(())
         for position, entry in entries:
             before = context.run.position
-            is_applied = self._apply(context, waiting, position, entry, budget)
-            is_done = self._completion.complete(context, waiting, budget)
-            if not is_applied:  # the next slice reads this entry again, and continues where this slice has ended
+            if not self._apply(context, waiting, position, entry, budget):
+                # The next slice reads this entry again, and continues where this slice has ended.
                 context.run.position = before
                 return False
+            is_done = self._completion.complete(context, waiting, budget)
             if not is_done or budget.is_spent:
                 break
         return is_done
@@ -229,9 +229,10 @@ class Projection:
         elif isinstance(entry, StoredAcknowledgement):
             self._acknowledge(context, position, entry)
         else:
-            late = waiting.add(entry, now=context.now)
-            if not self._completion.mend(context, late, budget):
+            # The waiting steps are saved, so they must not have records of an entry that is read again.
+            if not self._completion.mend(context, waiting.find_late(entry), budget):
                 return False
+            waiting.add(entry, now=context.now)
             for stored in entry:
                 _add_actions(context, stored)
         return True

@@ -71,13 +71,20 @@ class WaitingSteps:
         unknown = keys - self._complete
         self._in_table = set() if self._is_all_read else self._context.repositories.waiting.among(self._run_id, unknown)
 
-    def add(self, records: Sequence[StoredRecord], *, now: float) -> dict[Key, list[int]]:
-        """Add records of the log, and return the positions of those whose steps are complete already."""
+    def find_late(self, records: Sequence[StoredRecord]) -> dict[Key, list[int]]:
+        """Return the positions of the records whose steps are complete already."""
         late: dict[Key, list[int]] = {}
         for record in records:
             key = (record.attempt, record.step)
             if key in self._complete:
                 late.setdefault(key, []).append(record.position)
+        return late
+
+    def add(self, records: Sequence[StoredRecord], *, now: float) -> None:
+        """Add records of the log; those whose steps are complete already are left out."""
+        for record in records:
+            key = (record.attempt, record.step)
+            if key in self._complete:
                 continue
             if key not in self._since:
                 if key in self._in_table and key > self._read_to:
@@ -93,7 +100,6 @@ class WaitingSteps:
                 self.body_bytes -= assembled.body_bytes
                 assembled.add(record)
                 self.body_bytes += assembled.body_bytes
-        return late
 
     def first(self) -> tuple[Key, float] | None:
         """Return the first step and the time since which it waits, or None if no step waits."""

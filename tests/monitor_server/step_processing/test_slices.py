@@ -137,6 +137,29 @@ def test_complete_steps_that_a_killed_projector_has_left_are_found_by_the_next_o
     assert (_behind(store), _unprojected(store)) == ([], 0)
 
 
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_a_batch_with_late_records_and_a_new_step_gives_the_same_after_a_kill_in_the_middle_of_it(
+    store, append, create_projection, world_size
+):
+    """The killed projector had merged one of two late records. The new step of the batch is detected with its signals."""
+    for rank in range(world_size):
+        run_id = append(records=[{"step": 1}, {"step": 2}], rank=rank, world_size=world_size)
+    assert not create_projection().project(store, run_id).has_more
+    corrected = [{"step": step, "seq": 9 + step, "scalars": {"late": 1.0}} for step in (1, 2)]
+    for rank in range(world_size):
+        new = {"step": 3, "seq": 13, "scalars": {"warn": 1.0}}
+        append(records=[*corrected, new], rank=rank, world_size=world_size)
+    assert create_projection().project(store, run_id, is_smallest=True).has_more
+    survivor = create_projection()
+    while survivor.project(store, run_id, is_smallest=True).has_more:
+        pass
+    assert _seen(store, run_id) == [[1, 1], [1, 2], [1, 3]]
+    with store.read() as repositories:
+        assert [alert.opened_step for alert in repositories.alerts.firing(run_id)] == [3]
+        signals = [step.signals for step in repositories.steps.page(run_id, from_step=0, limit=9)]
+    assert signals == [{"late": 1.0}, {"late": 1.0}, {"warn": 1.0}]
+
+
 def test_a_step_that_waits_for_a_rank_is_nothing_to_do(store, append, create_projection):
     """Only its record or its deadline can complete it."""
     run_id = append(records=[{"step": 1}], rank=0, world_size=2)
