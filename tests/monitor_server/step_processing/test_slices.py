@@ -141,7 +141,7 @@ def test_complete_steps_that_a_killed_projector_has_left_are_found_by_the_next_o
 def test_a_batch_with_late_records_and_a_new_step_gives_the_same_after_a_kill_in_the_middle_of_it(
     store, append, create_projection, world_size
 ):
-    """The killed projector had merged one of two late records. The new step of the batch is detected with its signals."""
+    """The killed projector had merged one of two late records. The new step is detected with its signals."""
     for rank in range(world_size):
         run_id = append(records=[{"step": 1}, {"step": 2}], rank=rank, world_size=world_size)
     assert not create_projection().project(store, run_id).has_more
