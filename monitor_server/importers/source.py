@@ -126,30 +126,34 @@ def lines_from(path: Path, report: ReadReport, start: Position = BEGINNING) -> I
     16 MiB is skipped. Empty lines are neither yielded nor counted. The part before the start is read, because it may be
     compressed, but it is not cut into lines.
     """
-    rest, too_long = b"", False
+    parts: list[bytes] = []  # of the line that has not ended; a compressed file is read in pieces of some KB
+    size, too_long = 0, False
     number, offset = start  # the position of the data that was not yielded yet
     before = offset
     for chunk in chunks(path, report):
         if before:
             passed, before = chunk[:before], max(0, before - len(chunk))
             chunk = chunk[len(passed) :]  # noqa: PLW2901 - the code below reads the rest of the chunk
-        pieces = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
-        rest = pieces.pop()
-        for piece in pieces:
-            begin, offset = offset, offset + len(piece) + 1
-            if too_long:  # the end of the skipped line
-                too_long = False
-            elif piece:
-                yield Position(number, begin), piece
-                number += 1
-        if len(rest) > MAX_LINE_BYTES:
+        first, *others = chunk.replace(b"\r", b"\n").split(b"\n")
+        parts.append(first)
+        size += len(first)
+        if others:
+            for piece in (b"".join(parts), *others[:-1]):
+                begin, offset = offset, offset + len(piece) + 1
+                if too_long:  # the end of the skipped line
+                    too_long = False
+                elif piece:
+                    yield Position(number, begin), piece
+                    number += 1
+            parts, size = [others[-1]], len(others[-1])
+        if size > MAX_LINE_BYTES:
             if not too_long:
                 number += 1
                 report.add_problem(path, f"line {number}", f"it is longer than {MAX_LINE_BYTES >> 20} MiB")
-            offset += len(rest)
-            too_long, rest = True, b""
-    if rest and not too_long:
-        yield Position(number, offset), rest
+            offset += size
+            parts, size, too_long = [], 0, True
+    if size and not too_long:
+        yield Position(number, offset), b"".join(parts)
 
 
 def document(path: Path, report: ReadReport) -> str:
