@@ -51,9 +51,9 @@ def head(path: Path, *, size: int = HEAD_BYTES) -> bytes:
 
 
 def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """Yield a file's bytes in pieces: decompressed, UTF-16 as UTF-8, without a byte order mark.
+    """Yield a file's bytes in pieces of ``size`` or more: decompressed, UTF-16 as UTF-8, without a byte order mark.
 
-    The part after a damaged place of a compressed file is lost; this is reported.
+    The last piece may be smaller. The part after a damaged place of a compressed file is lost; this is reported.
 
     Raises:
         LogError: If the file cannot be opened, is not a regular file, or decompresses to far more than a log.
@@ -64,27 +64,57 @@ def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterat
         with path.open("rb") as raw, _decompress(raw, path) as stream:
             decoder = None
             first = True
-            while True:
-                try:
-                    piece = stream.read1(size)  # read() would lose the data before a cut
-                except (EOFError, zlib.error, lzma.LZMAError) as error:
-                    report.add_problem(path, f"after {report.bytes_read} bytes", f"the compressed file ends: {error}")
-                    return
-                if not piece:
-                    return
-                report.bytes_read += len(piece)
-                if stream is not raw:
-                    require_plausible_size(path, report.bytes_read, raw.tell())
+            for piece in _join(_decompressed(raw, stream, path, report, size), size):
                 if first:
                     first = False
                     if piece.startswith(UTF16):
                         decoder = codecs.getincrementaldecoder("utf-16")("replace")
-                    piece = piece.removeprefix(codecs.BOM_UTF8)
+                    piece = piece.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901 - the piece is the rest
                 yield decoder.decode(piece).encode("utf-8", "replace") if decoder else piece
     except LogError:
         raise
     except OSError as error:
         raise LogError(f"{path} must be a readable log: {error}; repair it or take it out of the folder") from error
+
+
+def _decompressed(
+    raw: BufferedReader, stream: BufferedIOBase, path: Path, report: ReadReport, size: int
+) -> Iterator[bytes]:
+    """Yield the decompressed bytes in pieces of at most ``size``, up to the end or to a damaged place."""
+    while True:
+        try:
+            piece = stream.read1(size)  # read() would lose the data before a cut
+        except (EOFError, zlib.error, lzma.LZMAError) as error:
+            report.add_problem(path, f"after {report.bytes_read} bytes", f"the compressed file ends: {error}")
+            return
+        if not piece:
+            return
+        report.bytes_read += len(piece)
+        if stream is not raw:
+            require_plausible_size(path, report.bytes_read, raw.tell())
+        yield piece
+
+
+def _join(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """Join small pieces: a compressed file has pieces of some KB, and readers search each piece with the rest before it.
+
+    The bytes before an error are yielded before it is raised.
+    """
+    held: list[bytes] = []
+    held_bytes = 0
+    try:
+        for piece in pieces:
+            held.append(piece)
+            held_bytes += len(piece)
+            if held_bytes >= size:
+                yield b"".join(held)
+                held, held_bytes = [], 0
+    except OSError:
+        if held:
+            yield b"".join(held)
+        raise
+    if held:
+        yield b"".join(held)
 
 
 def require_plausible_size(path: Path, size: int, stored: int) -> None:

@@ -1,5 +1,6 @@
 """JSON documents: Hugging Face's trainer_state.json, lists of rows, and columns as pandas and W&B export them."""
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -137,8 +138,9 @@ def _elements(path: Path, report: ReadReport, start: re.Pattern[str], what: str)
 def _tails(path: Path, report: ReadReport, start: re.Pattern[str], what: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the unread part of the list, with each piece of the file; the reader stores the rest in the list."""
     text, found = "", False
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be divided between two pieces
     for chunk in chunks(path, report):
-        text += chunk.decode(errors="replace")
+        text += decoder.decode(chunk)
         if not found:
             begun = start.search(text)
             if begun is None:

@@ -304,3 +304,14 @@ def test_shares_in_percent_are_named(tmp_path):
     list(observe(found.read(report), NameMapping().signals, report))
     (note,) = report.notes
     assert note.startswith("1 shares of the log are not between 0 and 1, first row 2 with ratio/clip_frac = 12")
+
+
+def test_characters_beyond_ascii_are_whole_wherever_the_file_is_divided(tmp_path):
+    """A list of some megabytes is read in pieces, and a piece may end within a character of four bytes."""
+    key = "𝄞" * 500
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps([{"step": step, key: 1.0} for step in range(1700)], ensure_ascii=False))
+    (log,) = find_logs([path])
+    rows = list(log.read(ReadReport()))
+    assert len(rows) == 1700
+    assert {tuple(row) for row in rows} == {("step", key)}

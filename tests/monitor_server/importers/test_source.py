@@ -2,11 +2,12 @@
 
 import gzip
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor_server.importers.protocol import ReadReport
-from monitor_server.importers.source import lines, lines_from
+from monitor_server.importers.source import CHUNK_BYTES, chunks, lines, lines_from
 
 # Some lines are longer than the pieces of 1 MiB in which a file is read, and than a hundred of a compressed one.
 lengths = st.one_of(st.integers(0, 5), st.integers((1 << 20) - 3, (1 << 20) + 3))
@@ -38,3 +39,18 @@ def test_positions_count_a_line_that_is_too_long(tmp_path):
     assert report.problems == ["log.jsonl, line 2: it is longer than 16 MiB"]
     assert [each[0].line for each in (first, second, third)] == [0, 2, 3]
     assert list(lines_from(path, ReadReport(), second[0])) == [second, third]
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_compressed_file_is_read_in_pieces_of_the_size_of_a_plain_one(tmp_path, is_cut):
+    """gzip returns some KB at a time. The bytes before a cut are the last piece, and the cut is reported."""
+    path, content = tmp_path / "log.jsonl.gz", bytes(range(1, 10)) * 400_000
+    compressed = gzip.compress(content, 0)
+    path.write_bytes(compressed[:-100_000] if is_cut else compressed)
+    report = ReadReport()
+    *pieces, last = chunks(path, report)
+    assert len(pieces) == 3
+    assert min(map(len, pieces)) >= CHUNK_BYTES > len(last)
+    assert content.startswith(b"".join([*pieces, last]))
+    assert bool(report.problems) == is_cut
+    assert len(content) - 110_000 < report.bytes_read <= len(content)
