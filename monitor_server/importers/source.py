@@ -96,7 +96,7 @@ def _decompressed(
 
 
 def _join(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """Join small pieces: a compressed file has pieces of some KB, and readers search each piece with the rest before it.
+    """Join small pieces: those of a compressed file have some KB, and readers search each with the rest before it.
 
     The bytes before an error are yielded before it is raised.
     """

@@ -43,7 +43,7 @@ def test_positions_count_a_line_that_is_too_long(tmp_path):
 
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_compressed_file_is_read_in_pieces_of_the_size_of_a_plain_one(tmp_path, is_cut):
-    """gzip returns some KB at a time. The bytes before a cut are the last piece, and the cut is reported."""
+    """A compressed file gives some KB at a time. The bytes before a cut are the last piece, and the cut is reported."""
     path, content = tmp_path / "log.jsonl.gz", bytes(range(1, 10)) * 400_000
     compressed = gzip.compress(content, 0)
     path.write_bytes(compressed[:-100_000] if is_cut else compressed)
