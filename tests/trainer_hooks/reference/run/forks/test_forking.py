@@ -259,12 +259,14 @@ def test_a_run_that_nothing_helps_goes_on_and_asks_twice_at_most(forked, collect
 
 
 def test_what_is_in_force_or_cannot_be_is_not_tried_again(forked):
-    """A rate can be cut again; LLDS cannot be turned on twice, and a critic cannot be removed."""
+    """A rate can be cut again; LLDS cannot be turned on twice or weakened, and a critic cannot be removed."""
     trainer = trainer_of(replace(forked, kl=0.01))
     assert list(adjustments(trainer.learner)) == [CONTROL, "half-rate", "tenth-rate", "llds", "nthr", "clip-higher"]
     trainer.learner.adjustment = adjustments(trainer.learner)["llds"]
     assert list(adjustments(trainer.learner)) == [CONTROL, "half-rate", "tenth-rate", "nthr", "clip-higher"]
     assert trainer.learner.llds_weight == 0.1
+    more = trainer_of(replace(forked, method="lld", lambda_=0.3, kl=0.05, clip=0.3))
+    assert list(adjustments(more.learner)) == [CONTROL, "half-rate", "tenth-rate", "nthr"]
     critic = trainer_of(replace(forked, method="ppo"))
     assert list(adjustments(critic.learner)) == [CONTROL, "half-rate", "tenth-rate", "kl", "clip-higher"]
 
