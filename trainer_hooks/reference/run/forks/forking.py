@@ -159,8 +159,9 @@ class Forking:
     def abandon(checkpoints: Checkpoints) -> None:
         """Remove the plan, to which the run must not return later, and then the files of its forks."""
         plan = _plan_of(checkpoints)
-        plan.unlink(missing_ok=True)
-        shutil.rmtree(plan.parent, ignore_errors=True)
+        if plan.exists():  # a folder of that name without a plan may be somebody else's
+            plan.unlink()
+            shutil.rmtree(plan.parent, ignore_errors=True)
 
     def _result(self, name: str) -> Path:
         return self._folder / f"{name}.pt"

@@ -1,6 +1,9 @@
 """A run that is forked: it goes on as the best fork, or to the last bit as if it had never forked."""
 
 import random
+import resource
+import signal
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -207,6 +210,43 @@ def test_a_fork_ends_where_the_run_ends(forked):
     config = replace(forked, fork_steps=30, steps=3, fork_questions=2)
     _, forking = forked_at_two(config)
     assert [score.steps for score in forking.finish().choice.scores] == [2] * 7
+
+
+def test_a_full_disk_among_forks_loses_none_that_is_finished(forked, monkeypatch):
+    """The disk fills in the third fork: an OSError and no torn file; with room again only the missing forks train."""
+    _, forking = forked_at_two(forked)
+    whole = forking.finish()
+    again = replace(forked, checkpoints=forked.checkpoints / "again")
+    _, forking = forked_at_two(again)
+    write = module.write_whole
+
+    def filling(kept, path):
+        with disk_of(20_000 if path.stem == "tenth-rate" else resource.RLIM_INFINITY):
+            write(kept, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_whole", filling)
+        with pytest.raises(OSError, match=r"tenth-rate\.pt cannot be written: "):
+            forking.finish()
+    files = sorted(path.name for path in (again.checkpoints / "forks").iterdir())
+    assert files == ["half-rate.pt", "plan.json", "unchanged.pt"]
+    reported = []
+    forking = Forking(trainer_of(again), Checkpoints(again.checkpoints), reported.append)
+    assert repr(forking.finish()) == repr(whole)
+    assert len(reported) == 5
+
+
+@contextmanager
+def disk_of(most_bytes):
+    """Let every write of a larger file fail as on a full disk."""
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_forks_whose_checkpoint_cannot_be_read_end_in_one_line(tiny_cache, tmp_path, tiny, collector, capsys):
