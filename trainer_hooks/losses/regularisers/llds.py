@@ -125,6 +125,9 @@ def adaptive_answer_weight(weight: float, valid_searches: float) -> float:
     w = min(1, weight · max(n̄ − 1, 0)). While the policy searches at most once per response, the answer is not
     penalised, so that the policy may learn to search more. With more searches the answer's weight grows.
 
+    The release gives the answer a λ of its own, λ_a (``answer_no_reduce_lambda``, 0.2 in its script), and penalises it
+    with min(λ_a · max(n̄ − 1, 0), λ). This is λ w at ``weight`` = λ_a / λ, such as 1 with the λ of its script.
+
     Args:
         weight: The weight at two searches a response, ≥ 0.
         valid_searches: n̄, mean number of valid searches a response in the rollout batch.

@@ -214,6 +214,15 @@ def test_the_adaptive_weight_follows_the_searches_and_ends_at_one():
     assert found == [0.0, 0.0, 0.25, 0.5, 1.0]
 
 
+@pytest.mark.parametrize("answer", [0.05, 0.2])
+def test_the_adaptive_weight_is_that_of_the_release_over_lambda(answer):
+    """The release penalises the answer with min(λ_a · max(n − 1, 0), λ), a λ of its own."""
+    whole = 0.2
+    for searches in (0.5, 1.0, 1.7, 3.0, 6.0):
+        own = min(answer * max(searches - 1.0, 0.0), whole)
+        assert whole * adaptive_answer_weight(answer / whole, searches) == pytest.approx(own)
+
+
 @pytest.mark.parametrize("weight", [-0.1, 1.5, math.nan])
 def test_a_weight_of_the_answer_outside_its_range_is_refused(weight):
     """The error's message states the range."""
