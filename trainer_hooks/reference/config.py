@@ -81,6 +81,11 @@ class Config:
     group_size: int = _option(8, "responses that are sampled for each question")
     minibatches: int = _option(8, "optimiser steps in one pass over a rollout batch")
     epochs: int = _option(2, "passes over a rollout batch")
+    unbiased_std: bool = _option(
+        False,
+        "divide advantages by the unbiased standard deviation of a group, as the authors' release does, and not by "
+        "that of the population; those of ppo have no group",
+    )
     split_groups: bool = _option(
         False, "divide responses and not groups among the minibatches, in a single process, and measure the effect"
     )

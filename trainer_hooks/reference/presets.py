@@ -81,10 +81,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_action_tokens": 160,
         "warm_steps": 1200,
     },
-    # The settings of the authors' release for your own model, but for the size of the batch (512 questions there) and
-    # advantages, which are divided by the unbiased standard deviation there.
+    # The settings of the authors' release for your own model, but for the size of the batch (512 questions there).
     "search-r1": _RELEASE
     | {
+        "unbiased_std": True,
         "lr": 1e-6,
         "questions_per_step": 20,
         "max_actions": 4,

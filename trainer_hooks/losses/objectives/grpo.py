@@ -12,7 +12,7 @@ from trainer_hooks.losses.token_arrays import require_shapes, upcast
 __all__ = ["group_advantages", "grpo_loss"]
 
 
-def group_advantages(rewards: Tensor, group_ids: Tensor) -> Tensor:
+def group_advantages(rewards: Tensor, group_ids: Tensor, *, unbiased: bool = False) -> Tensor:
     """Standardise rewards within each prompt's group of responses (eq. 1).
 
     A_i = (r_i − mean_group r) / std_group r, with the population standard deviation. A group whose rewards are all
@@ -22,6 +22,8 @@ def group_advantages(rewards: Tensor, group_ids: Tensor) -> Tensor:
     Args:
         rewards: One reward a response, shape ``(B,)``.
         group_ids: Responses to the same prompt share a number, shape ``(B,)``, integer.
+        unbiased: Whether to divide by the unbiased standard deviation instead, as the authors' release does; advantages
+            are then √((n − 1)/n) times as large in a group of n.
 
     Returns:
         Advantages, shape ``(B,)``, dimensionless; float32 from whole numbers and from half precision.
@@ -40,7 +42,7 @@ def group_advantages(rewards: Tensor, group_ids: Tensor) -> Tensor:
         inside = rewards[members]
         # Rounding of the mean would turn equal rewards into advantages of ±1.
         if not (inside == inside[0]).all():
-            advantages[members] = (inside - inside.mean()) / inside.std(correction=0)
+            advantages[members] = (inside - inside.mean()) / inside.std(correction=int(unbiased))
     return advantages
 
 

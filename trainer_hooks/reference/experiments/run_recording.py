@@ -142,7 +142,8 @@ def _resume(trainer: Trainer, familiar: FamiliarTokens, part: Path) -> list[Row]
         return []
     device = next(trainer.model.parameters()).device
     kept: dict[str, Any] = torch.load(part, weights_only=True, map_location=device)
-    if kept["settings"] != _settings(trainer.config):
+    # A state of an earlier version lacks settings that it did not have; their defaults are what it did.
+    if _settings(Config()) | kept["settings"] != _settings(trainer.config):
         return []
     trainer.load_state(kept["trainer"])
     if "familiar" in kept:  # a state that an earlier version kept lacks it

@@ -87,7 +87,8 @@ class Checkpoints:
         try:
             device = next(trainer.model.parameters()).device
             state: dict[str, Any] = torch.load(path, weights_only=True, map_location=device)
-            saved = state.pop("settings")
+            # A checkpoint of an earlier version lacks settings that it did not have; their defaults are what it did.
+            saved = _settings(Config()) | state.pop("settings")
         except Exception as error:  # a damaged file raises errors of many kinds
             raise CheckpointError(f"checkpoint {path} must be one of this trainer's, got {error!r}") from error
         wanted = _settings(trainer.config)

@@ -115,7 +115,8 @@ def prepare(
     scores = torch.zeros(2, *mask.shape, device=device)
     for part in rows:
         scores[:, part] = torch.stack(token_statistics(policy, tokens[part], mask[part]))
-    advantages, values, metrics = group_advantages(rewards, group_ids.to(device)), None, dict[str, float]()
+    advantages = group_advantages(rewards, group_ids.to(device), unbiased=config.unbiased_std)
+    values, metrics = None, dict[str, float]()
     if critic is not None:
         expected = torch.zeros(mask.shape, device=device)
         for part in rows:

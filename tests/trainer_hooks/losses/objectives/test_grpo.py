@@ -117,6 +117,9 @@ def test_advantages_are_standardised_by_group():
     # Group 0: mean 1/4, std √(1/4·3/4) = √3/4; 1 -> (3/4)/(√3/4) = √3, 0 -> −1/√3. Group 1 is all equal.
     expected = torch.tensor([math.sqrt(3), 0.0, -1 / math.sqrt(3), 0.0, -1 / math.sqrt(3), -1 / math.sqrt(3)])
     assert torch.allclose(group_advantages(rewards, groups), expected)
+    # The release divides by the unbiased one, √(4/3) times as large in the group of four; a group of one stays at 0.
+    unbiased = group_advantages(torch.cat((rewards, rewards[:1])), torch.cat((groups, groups[:1] + 2)), unbiased=True)
+    assert torch.allclose(unbiased, torch.cat((expected * math.sqrt(3 / 4), torch.zeros(1))))
 
 
 @settings(max_examples=60, deadline=None)

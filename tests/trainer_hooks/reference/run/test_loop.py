@@ -54,6 +54,17 @@ def test_a_checkpoint_of_another_configuration_is_refused(tiny, tmp_path):
         Checkpoints(tmp_path).load(trainer_of(replace(tiny, method="ppo")), path)
 
 
+def test_a_checkpoint_of_a_version_with_fewer_settings_goes_on(tiny, tmp_path):
+    """A setting that it does not name has the default, which is how that version trained; another value is refused."""
+    path = Checkpoints(tmp_path).save(trainer_of(tiny))
+    state = torch.load(path, weights_only=True)
+    del state["settings"]["unbiased_std"]
+    torch.save(state, path)
+    Checkpoints(tmp_path).load(trainer_of(tiny), path)
+    with pytest.raises(ValueError, match="got unbiased_std False there and True here"):
+        Checkpoints(tmp_path).load(trainer_of(replace(tiny, unbiased_std=True)), path)
+
+
 def test_a_file_that_is_no_checkpoint_is_refused(tiny, tmp_path):
     """A torn file and a file of something else: one line that names it."""
     torn, other = tmp_path / "step-000001.pt", tmp_path / "step-000002.pt"

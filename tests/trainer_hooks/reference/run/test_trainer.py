@@ -512,7 +512,16 @@ def test_the_schedule_of_the_release_is_what_its_page_says():
     assert (config.lr_warmup, config.kl, config.entropy_bonus) == (286, 1e-3, 1e-3)
     assert (config.top_p, config.weight_decay) == (0.95, 0.01)
     own = Config(**PRESETS["search-r1"])
+    assert own.unbiased_std
+    assert not config.unbiased_std  # its runs were recorded without it
     assert (own.lr, own.lr_warmup, own.minibatches, own.epochs, own.top_p) == (1e-6, 286, 10, 1, 0.95)
+
+
+def test_advantages_may_be_divided_by_the_unbiased_deviation(tiny):
+    """In groups of four they are √(3/4) times as large."""
+    plain, unbiased = (train(each, 1)[0][0].batch for each in (tiny, replace(tiny, unbiased_std=True)))
+    assert plain.advantages.any()
+    assert torch.allclose(unbiased.advantages, plain.advantages * math.sqrt(3 / 4))
 
 
 def test_what_the_trainer_reports_is_found_again(tiny):
