@@ -437,7 +437,7 @@ def test_an_unknown_run_is_a_plain_message(collector, visit):
     """The page has a message and a link to the fleet, and no traceback."""
     visit.page.goto(f"{collector.url}/runs/0000000000000000")
     expect(visit.page.get_by_role("alert")).to_contain_text("No such run")
-    expect(visit.page.locator("#live-state")).to_be_hidden()  # it would say "connecting" for as long as the page is open
+    expect(visit.page.locator("#live-state")).to_be_hidden()  # it would say "connecting" for good
     visit.page.get_by_role("alert").get_by_text("All runs").click()
     expect(visit.page.locator("pre:visible")).to_be_visible()
     expect(visit.page.locator("#live-state")).to_be_visible()

@@ -203,7 +203,7 @@ def test_a_running_run_whose_phase_cannot_be_known_is_in_it_now(texts):
     assert texts(run_header(run("a", phase="unknown"), phases, {})[5]) == ["unknown", "1,200 to now"]
 
 
-def test_the_project_of_a_run_leads_to_its_runs(texts):
+def test_the_project_of_a_run_leads_to_its_runs():
     """The link sets the filter of the fleet, whatever the name of the project has in it."""
     crumbs = tree(run_header(run("a", project="a & b"), [], {}))[0]["props"]["children"]
     assert [crumb["props"]["href"] for crumb in crumbs][1] == "/?project=a+%26+b"

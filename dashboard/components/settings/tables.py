@@ -147,12 +147,12 @@ def version_table(versions: Sequence[VersionItem], *, current: int) -> Component
     return _table(("version", "saved", "by", "what changed", ""), rows, empty="Nothing was saved yet.")
 
 
-def project_table(projects: Sequence[RunGroupItem]) -> Component:
-    """Return the projects with their number of runs; a project can be deleted with all of them."""
+def project_table(projects: Sequence[RunGroupItem], *, is_editable: bool) -> Component:
+    """Return the projects with their number of runs; who may delete can delete a project with all of them."""
     rows = []
     for project in sorted(projects, key=lambda each: each["name"] or ""):
         name = project["name"] or ""
-        delete = _button("Delete", project_ids.delete(name), name)
+        delete = _button("Delete", project_ids.delete(name), name) if is_editable else NONE
         rows.append((name, f"{project['runs']:,}", since(project["last_seen"]), delete))
     return _table(("project", "runs", "last seen", ""), rows, empty="No project has a run.")
 

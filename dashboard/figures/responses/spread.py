@@ -42,7 +42,11 @@ def spread_figure(responses: Sequence[ResponseItem], *, of: str) -> dict[str, ob
         "clickmode": "event+select",
         "dragmode": False,
         "hovermode": "closest",
-        "xaxis": {**AXIS, "title": {"text": title, "font": {"size": 11.5, "color": LIGHT["muted"]}}, "fixedrange": True},
+        "xaxis": {
+            **AXIS,
+            "title": {"text": title, "font": {"size": 11.5, "color": LIGHT["muted"]}},
+            "fixedrange": True,
+        },
         "yaxis": {**value_axis(ticks=3), "ticklabelstandoff": 4, "ticklabelshift": -4},
     }
     return {"data": [bars], "layout": layout}

@@ -49,4 +49,4 @@ def register(app: Dash, api_url: str) -> None:
 
 
 async def _projects(api: ApiClient) -> Component:
-    return project_table(await api.runs.groups("project", {}))
+    return project_table(await api.runs.groups("project", {}), is_editable=await api.keys.scope() == "admin")
