@@ -284,8 +284,13 @@ class Projection:
         return True
 
     def _tick_rules(self, context: RunContext, status: str) -> bool:
-        """Update the rules of a run for the passed time; return whether that changes anything."""
+        """Update the rules of a run for the passed time; return whether that changes anything.
+
+        Steps that wait to be projected may have a signal that a rule misses, so the time passes after them.
+        """
         run, now = context.run, context.now
+        if not run.is_projected:
+            return False
         has_ended = status in ENDED_STATUSES
         findings = self._tracker.rules.tick(context.repositories, run, now=now, has_ended=has_ended)
         if findings is None:

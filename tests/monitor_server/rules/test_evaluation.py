@@ -446,6 +446,23 @@ def test_absence_by_time_is_found_by_the_clock_and_ends_with_the_run(bench, cloc
     assert bench.episodes(run_id) == [(3, 3)]
 
 
+def test_a_signal_is_not_absent_while_steps_that_have_it_wait_to_be_projected(bench, clock):
+    """The collector was away for a minute: its first slice ends before the step that has the signal."""
+    bench.create(condition="absence", for_seconds=30.0)
+    run_id, projection, begun = bench.step(1, s=1.0), bench.projection(), clock.now
+    projection.project(bench.store, run_id)
+    clock.now += 60.0
+    for number, scalars in ((2, {"other": 1.0}), (3, {"s": 1.0})):
+        records = [{"step": number, "time": begun + number, "scalars": scalars}]
+        bench.append(project=bench.project, attempt=1, records=records)
+    while projection.project(bench.store, run_id, is_smallest=True).has_more:
+        pass
+    assert bench.episodes(run_id) == []
+    clock.now += 30.0
+    projection.project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(3, None)]
+
+
 def test_a_comparison_survives_the_deletion_of_the_other_run(bench):
     """The compared run no longer exists: there is no data, and the alert stays."""
     other_id = bench.step(1, run="other", s=0.0)
