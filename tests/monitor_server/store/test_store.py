@@ -180,3 +180,15 @@ def test_what_an_address_says_of_its_connections_is_joined_with_our_bounds(datab
         shown = [current_connection().exec_driver_sql(f"SHOW {name}").scalar() for name in ("work_mem", "lock_timeout")]
     store.close()
     assert shown == ["7MB", "10s"]
+
+
+def test_the_notices_of_a_channel_are_not_those_of_one_whose_name_differs_in_case(store):
+    """Each channel has its own limit of notices, on both databases."""
+    with store.write() as repositories:
+        messages = repositories.notification_messages
+        for number, channel in enumerate(("ops@1", "Ops@1", "Ops@2", "ops_2@1")):
+            messages.add_notice(str(number), channel, b"{}", severity="warning", now=1.0)
+        counts = [
+            messages.notices_since(name, severity="warning", since=0.0) for name in ("ops", "Ops", "OPS", "ops_2", "op")
+        ]
+    assert counts == [1, 2, 0, 1, 0]

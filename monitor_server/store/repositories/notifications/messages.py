@@ -116,7 +116,9 @@ class NotificationMessages:
 
     def notices_since(self, channel: str, *, severity: str, since: float) -> int:
         """Return the number of messages of a severity since a time for the earlier versions of a channel."""
-        is_notice = MESSAGE.channel.startswith(f"{channel}{FORMER}", autoescape=True)
+        former = f"{channel}{FORMER}"
+        # Not LIKE, which does not distinguish case on SQLite.
+        is_notice = func.substr(MESSAGE.channel, 1, len(former)) == former
         here = is_notice & (MESSAGE.severity == severity) & (MESSAGE.created_at > since)
         return int(self._connection.execute(select(func.count()).where(here)).scalar_one())
 
