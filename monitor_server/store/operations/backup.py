@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from sqlalchemy import URL, create_engine
 from sqlalchemy.exc import DBAPIError
@@ -65,20 +65,32 @@ def _reserve_file(destination: Path) -> Iterator[tuple[Path, int]]:
     ended with its process.
     """
     partial = destination.with_name(f"{destination.name}.partial")
-    with open(partial, "ab", opener=_open_private) as held:
+    with _lock_file(partial, destination) as held:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DatabaseUnusable(
-                f"another backup is writing {destination}; wait until it has ended, or name another file"
-            ) from None
-        try:
-            # The other backup may have ended meanwhile, and the locked file may be its result.
+            # Another backup may have ended meanwhile.
             _require_new(destination)
             held.truncate(0)
             yield partial, held.fileno()
         finally:
             partial.unlink(missing_ok=True)
+
+
+def _lock_file(partial: Path, destination: Path) -> BinaryIO:
+    """Open and lock a file, which is made if it is not there."""
+    while True:
+        with ExitStack() as stack:
+            held = stack.enter_context(open(partial, "ab", opener=_open_private))
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DatabaseUnusable(
+                    f"another backup is writing {destination}; wait until it has ended, or name another file"
+                ) from None
+            # Another backup may have ended before the lock, and have moved or removed the file.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(held.fileno()), partial.lstat()):
+                    stack.pop_all()
+                    return held
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -1,6 +1,7 @@
 """A backup is taken while a collector writes; the restored one gives the same answers and goes on."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -216,6 +217,21 @@ def test_two_backups_to_one_name_do_not_write_one_file(migrated_sqlite, tmp_path
     backup.with_name("x.db.partial").write_bytes(b"what a backup that was killed has left")
     assert main(["backup", str(backup), "--database", source]) == 0
     assert inspect_database(f"sqlite:///{backup}").schema_version is not None
+
+
+def test_a_backup_that_begins_as_another_one_fails_writes_to_a_private_file(migrated_sqlite, tmp_path, monkeypatch):
+    """The other one removes its file after this one has opened it, and before this one has locked it."""
+    url, partial, lock = migrated_sqlite(tmp_path), tmp_path / "x.db.partial", fcntl.flock
+
+    def remove_and_lock(*arguments):
+        monkeypatch.undo()
+        partial.unlink()
+        lock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", remove_and_lock)
+    assert back_up(url, tmp_path / "x.db") > 0
+    assert stat.S_IMODE((tmp_path / "x.db").stat().st_mode) == 0o600
+    assert not partial.exists()
 
 
 @pytest.mark.usefixtures("postgres")
