@@ -265,12 +265,14 @@ class Projection:
             raise ProjectedElsewhere(
                 f"another process has projected, reset or thinned run {run.id} in the meantime; the run is read again"
             )
+        has_more = not run.is_projected  # of the log as it was read: the trainer may send all the time
         run.take_ingested(stored)
         self._ownership.prolong(run, stored)
         context.write(repositories)
         waiting.save(repositories)
         status = run_status(run, now=context.now, deadlines=deadlines)
-        is_changed = status != run.announced
+        # A run whose steps wait to be projected has not stalled.
+        is_changed = status != run.announced and not (status == "stalled" and has_more)
         if is_changed:
             change_status(context, status, deadlines=deadlines)
         context.alerts.save(repositories, now=context.now)

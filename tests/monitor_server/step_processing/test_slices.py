@@ -160,6 +160,25 @@ def test_a_batch_with_late_records_and_a_new_step_gives_the_same_after_a_kill_in
     assert signals == [{"late": 1.0}, {"late": 1.0}, {"warn": 1.0}]
 
 
+def test_a_run_is_not_stalled_while_its_steps_wait_to_be_projected(store, append, create_projection, clock):
+    """The projector was away, and its first slice ends before the record with which a step is complete."""
+    for rank in (0, 1):
+        run_id = append(records=[{"step": 1}], rank=rank, world_size=2)
+    projection = create_projection()
+    assert not _project(store, projection, run_id).has_more
+    clock.now += 400.0
+    for rank in (0, 1):
+        append(records=[{"step": 2}], rank=rank, world_size=2)
+    while projection.project(store, run_id, is_smallest=True).has_more:
+        pass
+    with store.read() as repositories:
+        assert repositories.alerts.page(limit=9, run_id=run_id) == []
+    clock.now += 3_000.0  # more than five times the time between the two steps
+    _project(store, projection, run_id)
+    with store.read() as repositories:
+        assert [alert.kind for alert in repositories.alerts.firing(run_id)] == ["telemetry_stale"]
+
+
 def test_a_step_that_waits_for_a_rank_is_nothing_to_do(store, append, create_projection):
     """Only its record or its deadline can complete it."""
     run_id = append(records=[{"step": 1}], rank=0, world_size=2)
