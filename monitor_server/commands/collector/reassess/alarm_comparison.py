@@ -56,8 +56,9 @@ class CriticalAlert:
 
     @classmethod
     def of_item(cls, item: Mapping[str, Any]) -> Self:
-        """Build it from an alert of the API; one that a rewind has ended held up to the rewind."""
-        end = item["last_step"] if item["is_taken_back"] else item["resolved_step"]
+        """Build it from an alert of the API; one that was resolved after a rewind held up to the rewind."""
+        resolved = item["resolved_step"]
+        end = None if resolved is None else max(item["last_step"], resolved)
         return cls(item["kind"], item["opened_step"], item["severity_step"], end, item["is_taken_back"])
 
     @property
@@ -126,19 +127,22 @@ def page_episodes(alerts: Iterable[CriticalAlert]) -> list[int]:
     """Return the steps at which pages open, from the critical alerts of a run in the order in which they opened.
 
     A critical alert that begins while another one holds belongs to the same page. After a rewind the steps begin again,
-    and with them the pages: what was found before holds no longer, and an alert that is found again is another page.
+    and with them the pages: an alert that is found again is another page. An alert that is still open has held since
+    before the rewinds after it, and its page with it.
 
     >>> first, second = CriticalAlert("a", 10, 10, 20), CriticalAlert("b", 15, 15, 30)
     >>> page_episodes([first, second, CriticalAlert("a", 40, 40, None)])
     [10, 40]
     """
     opened: list[int] = []
+    is_open = False
     for passage in _passages(alerts):
-        until = -math.inf
+        until = math.inf if is_open else -math.inf
         for alert in sorted(passage, key=lambda alert: alert.severity_step):
             if alert.severity_step > until:
                 opened.append(alert.severity_step)
             until = max(until, alert.until)
+        is_open = is_open or any(alert.end_step is None for alert in passage)
     return opened
 
 

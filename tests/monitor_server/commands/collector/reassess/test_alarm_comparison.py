@@ -154,3 +154,19 @@ def test_alerts_that_overlap_are_one_page():
 def test_a_page_does_not_outlast_a_rewind(alerts, pages):
     """The steps begin again at the rewind, so a page after it is another one, as its alert and its message are."""
     assert page_episodes(CriticalAlert(kind, at, at, end, back) for kind, at, end, back in alerts) == pages
+
+
+def test_an_alert_from_before_a_checkpoint_belongs_to_its_page_after_the_run_went_back_to_it():
+    """The backtest of the same run has the same pages: what holds since before the rewind is one page."""
+    open_since = CriticalAlert("death_spiral", 32, 32, None)
+    found = [open_since, CriticalAlert("a", 38, 38, 48, is_taken_back=True), CriticalAlert("a", 40, 42, None)]
+    assert page_episodes(found) == [32]
+
+
+def test_an_alert_that_is_not_found_after_a_rewind_held_up_to_the_last_step_before_it():
+    """The run went back from step 46 to 42. Until then another alert of the first attempt belonged to the same page."""
+    item = {"opened_step": 41, "severity_step": 41, "last_step": 46, "resolved_step": 42, "is_taken_back": False}
+    other = {"opened_step": 44, "severity_step": 44, "last_step": 46, "resolved_step": 42, "is_taken_back": True}
+    again = {"opened_step": 44, "severity_step": 44, "last_step": 70, "resolved_step": None, "is_taken_back": False}
+    kinds = zip(("rate", "collapse", "collapse"), (item, other, again), strict=True)
+    assert page_episodes([CriticalAlert.of_item({"kind": kind} | each) for kind, each in kinds]) == [41, 44]
