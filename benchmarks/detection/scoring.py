@@ -16,8 +16,6 @@ from benchmarks.detection.traces import Trace
 
 __all__ = ["FalseAlarms", "Leads", "auroc", "delay", "false_alarms", "flaps", "lead", "leads", "nab", "utility"]
 
-LEADS = (5, 10, 20)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FalseAlarms:

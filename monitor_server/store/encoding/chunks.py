@@ -1,8 +1,8 @@
 """Signals of many steps as compressed columns, with summaries of short blocks for charts that show them all.
 
-A chunk contains the newest attempt's value of every step in a range. Unobserved steps contain the mark of
-`packing.ABSENT`. A block is 64 rows of a chunk. Its summary contains the number of its values, the places of the least,
-of the largest and of the first NaN, and the mean of the finite values.
+A chunk contains the newest attempt's value of every step in a range. Unobserved steps contain the mark
+`step_signals.ABSENT`. A block is 64 rows of a chunk. Its summary contains the number of its values, the places of the
+least, of the largest and of the first NaN, and the mean of the finite values.
 """
 
 import struct

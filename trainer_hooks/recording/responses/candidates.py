@@ -1,6 +1,6 @@
 """Gathers on a device the rows from which a step's sampled responses are selected, so that only those are fetched.
 
-They contain every row that `response_selection.select_rows` would select from all rows of the step.
+They contain every row that `selection.select_rows` would select from all rows of the step.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Chooses the few responses of a step that are sent with its record. The rules are the same on the host and a device.
 
 A device cannot count its rows without waiting. There `rank_rows` ranks all rows, the first few of each criterion are
-fetched (`response_candidates`), and `select_rows` then decides among these on the host.
+fetched (`candidates`), and `select_rows` then decides among these on the host.
 """
 
 import random
