@@ -7,8 +7,8 @@ from typing import Protocol
 
 __all__ = ["Importer", "LogError", "ReadReport", "RecordedLog", "RecordedRow", "Row"]
 
-# One logged row: the trainer's own keys and values. The step has a name of `signal_names.STEP_KEYS`, the time in seconds
-# since 1970 the name ``_timestamp``; both may be absent.
+# One logged row: the trainer's own keys and values. The step has a name of `signal_names.STEP_KEYS`, and the time in
+# seconds since 1970 has the name ``_timestamp``; both may be absent.
 Row = Mapping[str, object]
 
 PROBLEMS_KEPT = 20
