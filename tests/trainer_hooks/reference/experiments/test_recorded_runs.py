@@ -188,7 +188,7 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
 def test_what_lowers_held_out_responses_is_documented_as_it_was_recorded():
     """docs/experiments/mechanism.md has the output of `experiments decomposition` for docs/probes."""
     page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
-    for name in ("runs", "runs-spiral", "runs-stubborn", "runs-release-peak"):
+    for name in ("runs", "runs-spiral", "runs-stubborn", "runs-constant", "runs-release-peak"):
         found = held_out_table(EXPERIMENTS.parent / "probes" / name, ["grpo-decompose"])
         assert found.count("| grpo-decompose |") == 3
         assert found in page
