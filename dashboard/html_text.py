@@ -16,7 +16,7 @@ from dash.development.base_component import Component
 __all__ = ["html_text"]
 
 TAGS: Final = {("dash_core_components", "Link"): "a"}
-LEFT_OUT: Final = frozenset({"id", "children", "n_clicks", "style", "className", "refresh", "hidden", "open"})
+LEFT_OUT: Final = frozenset({"id", "key", "children", "n_clicks", "style", "className", "refresh", "hidden", "open"})
 WITHOUT_END: Final = frozenset({"br", "hr", "img", "input"})
 MINUTE, HOUR, TWO_DAYS = 60, 3600, 172_800  # seconds
 

@@ -43,6 +43,31 @@ def test_an_alert_is_opened_explained_and_acknowledged(collector, visit):
     assert known["non_finite"] == "the dashboard"
 
 
+def test_resolved_alerts_stay_open_while_others_are_resolved_and_lead_to_their_page(collector, visit):
+    """The gradient is NaN at step 20 and at step 40. The page is not loaded anew by the link."""
+
+    def train(first, last):
+        scalars = [{"reward/mean": 0.5, "grad/norm": "NaN" if step in {20, 40} else 1.0} for step in range(first, last)]
+        records = [{"step": step, "scalars": held} for step, held in zip(range(first, last), scalars, strict=True)]
+        return collector.run(run="flaps", records=records)
+
+    page = visit.page
+    page.goto(f"{collector.url}/runs/{train(0, 36)}")
+    page.get_by_text("1 resolved").click()
+    page.locator(".past-alerts").get_by_text("Evidence").click()
+    evidence = page.locator(".past-alerts .evidence")
+    expect(evidence).to_contain_text("grad/norm")
+    train(36, 60)
+    expect(page.get_by_text("2 resolved")).to_be_visible()
+    expect(evidence).to_have_count(2)
+    expect(evidence.last).to_be_visible()
+    expect(evidence.first).to_be_hidden()
+    page.evaluate("window.isSame = true")
+    page.locator(".past-alerts .alert").last.get_by_text("What explains it").click()
+    expect(page.locator(".alert-head")).to_contain_text("from step 20")
+    assert page.evaluate("window.isSame")
+
+
 def test_without_responses_the_page_says_what_is_missing(collector, visit):
     """No strip is drawn, and the page names what is missing."""
     run_id = paged(collector)

@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 
 from dashboard.collector_client.types.alerts import AlertItem, HistoryItem
 from dashboard.components.small_elements import since
+from dashboard.html_text import html_text
 from dashboard.ids import alert as alert_ids
 
 __all__ = ["SILENCES", "comment_and_silence_forms", "history_list", "moment_link"]
@@ -59,7 +60,7 @@ def history_list(entries: Sequence[HistoryItem]) -> Component:
     return html.Section(
         [
             html.H2("History"),
-            html.Ol([_entry(entry) for entry in entries], className="history"),
+            html.Ol(className="history", **{"data-html": html_text([_entry(entry) for entry in entries])}),
             *([] if entries else [html.P("Nothing was recorded before this version.", className="calm")]),
         ],
         className="card explains",

@@ -37,7 +37,8 @@ def judgement_list(alerts: Sequence[AlertItem], judgements: Mapping[str, Judgeme
         )
         for alert in sorted(alarms, key=lambda alert: alert["opened_step"])
     ]
-    return [html.Details([title, html.Ol(entries)], className="judgement")]
+    part = {"data-part": f"judgement {alarms[0]['run_id']}"}  # stays open where the page is drawn anew
+    return [html.Details([title, html.Ol(entries)], className="judgement", **part)]
 
 
 def title_of_list(alarms: Sequence[str], judged: Collection[str]) -> str:

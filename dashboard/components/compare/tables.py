@@ -11,6 +11,7 @@ from dashboard.collector_client.types.runs import shown_name
 from dashboard.components.small_elements import badge
 from dashboard.components.values import plain
 from dashboard.figures.overlay import Compared, origin_step, seed_of, settings_of, style_of
+from dashboard.html_text import html_text
 from dashboard.ids import compare as compare_ids
 
 __all__ = ["config_differences", "differences", "legend", "outcomes"]
@@ -148,7 +149,8 @@ def _table(title: str, heads: Sequence[str], rows: Sequence[Component]) -> Compo
 
 def _rows_below(heads: Sequence[str], rows: Sequence[Component]) -> Component:
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in heads]))
-    return html.Div(html.Table([head, html.Tbody(rows)]), className="scroll", tabIndex="0")
+    table = html_text(html.Table([head, html.Tbody(rows)]))  # of twenty runs, more components than Dash updates in time
+    return html.Div(className="scroll", tabIndex="0", **{"data-html": table})
 
 
 def _css(dash: str) -> str:
