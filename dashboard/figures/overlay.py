@@ -39,6 +39,11 @@ ALIGNMENTS: Final = {
 }
 # The phases whose first step is the origin of an alignment, by the alignment's name.
 ORIGINS: Final = {"acceleration": ("acceleration", "collapsed"), "collapse": ("collapsed",)}
+NEVER: Final = {
+    "acceleration": "none of these runs has accelerated",
+    "collapse": "none of these runs has collapsed",
+}
+NOT_ABOVE_ZERO: Final = "a logarithmic axis has no place for these values: none is above zero"
 SEED: Final = re.compile(r"[-_ /]*seed[-_ =]*\d+", re.IGNORECASE)
 BINS: Final = 150  # bins of the axis, in which the seeds of a setting are combined
 SHORT: Final = 0.02  # of the axis, about 12 pixels; a shorter line has dots
@@ -135,6 +140,8 @@ def overlay_figure(
     """
     curves = {run.place: points for run in runs if (points := _points(run, signal, align))}
     lines = {place: _within(_smooth(points, smoothing), zoom) for place, points in curves.items()}
+    if is_log:
+        lines = {place: _above_zero(points) for place, points in lines.items()}
     if is_grouped:
         traces = _draw_groups({place: points for place, points in lines.items() if points}, settings_of(runs))
     else:
@@ -146,12 +153,26 @@ def overlay_figure(
         ]
     values = [value for points in lines.values() for _, value in points if value is not None]
     layout = _layout(align, is_log=is_log, has_digits=is_log and has_digit_ticks(values), zoom=zoom)
+    reason = NEVER.get(align) if not curves else NOT_ABOVE_ZERO if is_log and not values else None
+    if reason:
+        layout["annotations"] = [_note(reason)]
     return {"data": traces, "layout": layout}
 
 
 def _within(points: Sequence[tuple[float, Value]], zoom: tuple[float, float] | None) -> list[tuple[float, Value]]:
     """Return the points of an interval, so that the axis of values fits them."""
     return [point for point in points if zoom is None or zoom[0] <= point[0] <= zoom[1]]
+
+
+def _note(text: str) -> Figure:
+    """Return a text in the middle of a chart that has no line."""
+    place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
+    return {"text": text, **place, "font": {"size": 11.5, "color": LIGHT["muted"]}}
+
+
+def _above_zero(points: Curve) -> list[tuple[float, float | None]]:
+    """Return the points with gaps where a logarithmic axis has no place; Plotly would draw a line to its foot."""
+    return [(where, value if value is not None and value > 0 else None) for where, value in points]
 
 
 def _span(points: Sequence[tuple[float, object]]) -> float:

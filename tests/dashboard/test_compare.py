@@ -90,6 +90,26 @@ def test_runs_are_aligned_as_asked(align, where):
     assert line["x"] == pytest.approx(where)
 
 
+def test_a_chart_without_a_line_says_why():
+    """No run has accelerated, or every value is below zero on a logarithmic axis; else the chart has no text."""
+
+    def notes(values, **options):
+        layout = overlay_figure("reward/mean", [compared("a", values)], **OPTIONS | options)["layout"]
+        return [note["text"] for note in layout.get("annotations", [])]
+
+    assert notes([1.0], align="acceleration") == ["none of these runs has accelerated"]
+    assert notes([-1.0, 0.0], is_log=True) == ["a logarithmic axis has no place for these values: none is above zero"]
+    assert notes([-1.0, 2.0], is_log=True) == notes([-1.0]) == []
+
+
+def test_a_log_axis_has_gaps_where_it_has_no_place():
+    """Plotly would draw a line to the foot of the chart, as if the value were tiny."""
+    (line,) = overlay_figure("reward/mean", [compared("a", [0.5, 0.0, -1.0, 2.0])], **OPTIONS | {"is_log": True})[
+        "data"
+    ]
+    assert line["y"] == [0.5, None, None, 2.0]
+
+
 def test_a_run_that_never_accelerated_is_not_aligned_by_that():
     """The run is not drawn and gets no step."""
     run = compared("a", [1.0] * 4)
