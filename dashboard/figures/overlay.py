@@ -43,7 +43,7 @@ NEVER: Final = {
     "acceleration": "none of these runs has accelerated",
     "collapse": "none of these runs has collapsed",
 }
-NOT_ABOVE_ZERO: Final = "a logarithmic axis has no place for these values: none is above zero"
+NOT_ABOVE_ZERO: Final = "no value is above zero"
 SEED: Final = re.compile(r"[-_ /]*seed[-_ =]*\d+", re.IGNORECASE)
 BINS: Final = 150  # bins of the axis, in which the seeds of a setting are combined
 SHORT: Final = 0.02  # of the axis, about 12 pixels; a shorter line has dots

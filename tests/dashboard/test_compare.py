@@ -98,7 +98,7 @@ def test_a_chart_without_a_line_says_why():
         return [note["text"] for note in layout.get("annotations", [])]
 
     assert notes([1.0], align="acceleration") == ["none of these runs has accelerated"]
-    assert notes([-1.0, 0.0], is_log=True) == ["a logarithmic axis has no place for these values: none is above zero"]
+    assert notes([-1.0, 0.0], is_log=True) == ["no value is above zero"]
     assert notes([-1.0, 2.0], is_log=True) == notes([-1.0]) == []
 
 
@@ -205,7 +205,7 @@ def test_settings_of_one_run_alone_are_folded(texts):
     assert texts(alone)[0] == "3 settings of one run alone"
     assert texts(alone)[4:] == ["kl", "0", "–", "seed", "–", "3", "top_p", "–", "1"]
     assert texts(table({"lr": 1}, {"lr": 1, "kl": 0}).children)[1:3] == [
-        "The settings that two or more runs have are equal.",
+        "Nothing differs in the settings that two or more runs have.",
         "1 setting of one run alone",
     ]
 

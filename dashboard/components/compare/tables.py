@@ -19,7 +19,7 @@ __all__ = ["config_differences", "differences", "legend", "outcomes"]
 NONE = "–"
 REWARD = "reward/mean"
 EQUAL = "The configurations are equal."
-SHARED = "The settings that two or more runs have are equal."
+SHARED = "Nothing differs in the settings that two or more runs have."
 UNKNOWN = "No run has sent its configuration."
 
 
