@@ -94,7 +94,7 @@ def test_a_key_that_only_reads_is_shown_what_it_lacks(guarded, visit):
     """Sections that the key does not reach say so; projects are shown, and not deleted."""
     guarded.send(guarded.key("ingest", name="trainer"), run="kept", project="mine")
     open_settings(guarded, visit, guarded.key("read", name="reader"))
-    expect(visit.page.locator("#keys-list")).to_contain_text("Not shown.")
+    expect(visit.page.locator(".table-card", has_text="Who may do what.")).to_contain_text("Not shown.")
     expect(visit.page.get_by_role("rowheader", name="mine")).to_be_visible()
     assert visit.page.get_by_role("button", name="Delete: mine").count() == 0
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any, Final
 
 from dash import dcc, html
@@ -10,7 +9,14 @@ from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError, UnreachableError
-from dashboard.collector_client.types.administration import ChannelItem, NotificationSettings, VersionItem
+from dashboard.collector_client.types.administration import (
+    ChannelItem,
+    KeyItem,
+    LimitItem,
+    NotificationSettings,
+    VersionItem,
+)
+from dashboard.collector_client.types.runs import RunGroupItem
 from dashboard.components.page_frame import waiting
 from dashboard.components.settings.channel_forms import (
     SHOWN_VERSIONS,
@@ -39,12 +45,11 @@ async def settings_page(api_url: str) -> Component:
     """Draw the page; a section that the caller's key may not read states the scope that it needs."""
     try:
         async with ApiClient(api_url) as api:
-            is_admin = await api.keys.scope() == "admin"
             keys, channels, projects, retention, audit = await asyncio.gather(
-                _section(api.keys.all, key_table),
+                _section(api.keys.all, _keys),
                 _section(lambda: _channels(api), _notifications),
-                _section(lambda: api.runs.groups("project", {}), partial(project_table, is_editable=is_admin)),
-                _section(api.retention.limits, lambda limits: retention_shown(limits, is_admin)),
+                _section(lambda: _projects(api), lambda read: project_table(read[0], is_editable=read[1])),
+                _section(lambda: _retention(api), lambda read: retention_shown(*read)),
                 _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
             )
     except UnreachableError as error:
@@ -54,13 +59,7 @@ async def settings_page(api_url: str) -> Component:
         children=[
             dcc.Store(id=frame_ids.LIVE, data={"page": "settings", "title": "Settings"}),
             html.H1("Settings"),
-            _card(
-                "Keys",
-                "Who may do what.",
-                html.Div(keys, id=key_ids.LIST),
-                *([key_form()] if is_admin else []),
-                dcc.Store(id=key_ids.SEEN),
-            ),
+            _card("Keys", "Who may do what.", keys, dcc.Store(id=key_ids.SEEN)),
             _card(
                 "Notifications",
                 "Who is notified of alerts. A change is in force within a second, and the previous channels receive a "
@@ -104,6 +103,21 @@ async def _channels(
     except ApiError as error:
         return channels, error, []
     return channels, settings, versions
+
+
+async def _projects(api: ApiClient) -> tuple[Sequence[RunGroupItem], bool]:
+    """Read the projects, and whether the caller may delete them."""
+    return await api.runs.groups("project", {}), await api.keys.scope() == "admin"
+
+
+async def _retention(api: ApiClient) -> tuple[Sequence[LimitItem], bool]:
+    """Read the limits, and whether the caller may save some."""
+    return await api.retention.limits(), await api.keys.scope() == "admin"
+
+
+def _keys(keys: Sequence[KeyItem]) -> Component:
+    """Return the keys and the form of a new one; who may read the keys may make some."""
+    return html.Div([html.Div(key_table(keys), id=key_ids.LIST), key_form()])
 
 
 def _notifications(
