@@ -2,6 +2,7 @@
 
 import json
 import os
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -175,9 +176,10 @@ def _open_for_writing(file: Path) -> Iterator[BinaryIO]:
             yield stream
         return
     target = Path(os.path.realpath(file))  # the target of a symbolic link
-    partial = target.with_name(f"{target.name}.partial")
+    # A name of its own: another command may write to the same file, and the user may have a file that ends like it.
+    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
-        with partial.open("wb") as written:
+        with partial.open("xb") as written:
             yield written
         partial.replace(target)
     finally:

@@ -74,7 +74,8 @@ def _drop_rate(module: nn.Module) -> float:
     if isinstance(module, nn.modules.dropout._DropoutNd):  # noqa: SLF001 - the base class of all of torch's
         return float(module.p)
     rates = [value for name, value in vars(module).items() if name.endswith(("dropout", "layerdrop"))]
-    return max((float(rate) for rate in rates if isinstance(rate, int | float)), default=0.0)
+    # A flag such as `use_dropout` is no rate, and Python counts it as a whole number.
+    return max((float(rate) for rate in rates if type(rate) in {int, float}), default=0.0)
 
 
 @contextmanager

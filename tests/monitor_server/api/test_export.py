@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -192,6 +193,18 @@ def test_the_command_waits_while_as_many_exports_as_may_be_are_under_way(start_c
         monkeypatch.setattr(repeated_requests, "sleep", wait)
         assert b'"step": 0' in _export(live, run_id, tmp_path / "r.jsonl").read_bytes()
     assert waits == [1]
+
+
+def test_two_exports_to_one_file_spoil_neither_each_other_nor_a_file_of_the_user(collector, run_name, tmp_path):
+    """The file is that of the export that ended last, whole, and nothing else is left beside it."""
+    run_id = collector.run(run=run_name, records=[{"step": step, "scalars": {"a": 1.0}} for step in range(200)])
+    other = tmp_path / "r.jsonl.partial"
+    other.write_text("the user's own")
+    with ThreadPoolExecutor() as pool:
+        files = list(pool.map(lambda _: _export(collector, run_id, tmp_path / "r.jsonl"), range(4)))
+    assert files[0].read_bytes().count(b'"step"') == 200
+    assert other.read_text() == "the user's own"
+    assert sorted(tmp_path.iterdir()) == [files[0], other]
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

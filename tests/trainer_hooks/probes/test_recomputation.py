@@ -229,6 +229,12 @@ def test_a_model_with_active_dropout_is_not_observed(setting, model, caplog):
     assert len(probe.recompute(model.eval(), responses(model))) == 1
 
 
+def test_a_flag_that_is_named_as_a_rate_of_dropout_hides_nothing(model):
+    """A module with `use_dropout = True` and a rate of 0 drops nothing."""
+    model.model.layers[0].self_attn.use_dropout = True
+    assert len(recompute(model, responses(model))) == 1
+
+
 def test_an_error_is_counted_and_not_raised(model, connect, collector, swallowed):
     """Arrays that contradict each other cost the comparison alone, and a monitor counts the error."""
     monitor = connect()
