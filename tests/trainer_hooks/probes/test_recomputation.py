@@ -232,7 +232,7 @@ def test_a_model_with_active_dropout_is_not_observed(setting, model, caplog):
 def test_a_flag_that_is_named_as_a_rate_of_dropout_hides_nothing(model):
     """A module with `use_dropout = True` and a rate of 0 drops nothing."""
     model.model.layers[0].self_attn.use_dropout = True
-    assert len(recompute(model, responses(model))) == 1
+    assert len(RecomputationProbe(1).recompute(model, responses(model))) == 1
 
 
 def test_an_error_is_counted_and_not_raised(model, connect, collector, swallowed):
