@@ -19,9 +19,9 @@ class Keys:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
-    async def scope(self) -> str:
-        """Read what the caller may do."""
-        return str((await self._requests.get("/session", {}))["scope"])
+    async def is_admin(self) -> bool:
+        """Read whether the caller may do everything."""
+        return bool((await self._requests.get("/session", {}))["scope"] == "admin")
 
     async def all(self) -> list[KeyItem]:
         """Read all keys, including revoked and expired ones."""

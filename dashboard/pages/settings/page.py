@@ -16,7 +16,6 @@ from dashboard.collector_client.types.administration import (
     NotificationSettings,
     VersionItem,
 )
-from dashboard.collector_client.types.runs import RunGroupItem
 from dashboard.components.page_frame import waiting
 from dashboard.components.settings.channel_forms import (
     SHOWN_VERSIONS,
@@ -29,12 +28,13 @@ from dashboard.components.settings.channel_forms import (
 from dashboard.components.settings.file_check import file_check
 from dashboard.components.settings.key_form import key_form
 from dashboard.components.settings.retention_form import retention_shown
-from dashboard.components.settings.tables import audit_table, channel_table, key_table, project_table
+from dashboard.components.settings.tables import audit_table, channel_table, key_table
 from dashboard.ids import frame as frame_ids
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import keys as key_ids
 from dashboard.ids.settings import projects as project_ids
 from dashboard.ids.settings import retention as retention_ids
+from dashboard.pages.settings.projects import read_project_table
 
 __all__ = ["settings_page"]
 
@@ -48,7 +48,7 @@ async def settings_page(api_url: str) -> Component:
             keys, channels, projects, retention, audit = await asyncio.gather(
                 _section(api.keys.all, _keys),
                 _section(lambda: _channels(api), _notifications),
-                _section(lambda: _projects(api), lambda read: project_table(read[0], is_editable=read[1])),
+                _section(lambda: read_project_table(api), lambda table: table),
                 _section(lambda: _retention(api), lambda read: retention_shown(*read)),
                 _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
             )
@@ -105,14 +105,9 @@ async def _channels(
     return channels, settings, versions
 
 
-async def _projects(api: ApiClient) -> tuple[Sequence[RunGroupItem], bool]:
-    """Read the projects, and whether the caller may delete them."""
-    return await api.runs.groups("project", {}), await api.keys.scope() == "admin"
-
-
 async def _retention(api: ApiClient) -> tuple[Sequence[LimitItem], bool]:
     """Read the limits, and whether the caller may save some."""
-    return await api.retention.limits(), await api.keys.scope() == "admin"
+    return await api.retention.limits(), await api.keys.is_admin()
 
 
 def _keys(keys: Sequence[KeyItem]) -> Component:

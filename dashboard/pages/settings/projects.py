@@ -9,7 +9,7 @@ from dashboard.components.settings.tables import project_table
 from dashboard.ids.settings import projects as project_ids
 from dashboard.pages.refresh_when_seen import read_when_seen
 
-__all__ = ["register"]
+__all__ = ["read_project_table", "register"]
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -27,11 +27,11 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 await api.runs.delete_project(name)
-                return f"{name} is deleted.", await _projects(api)
+                return f"{name} is deleted.", await read_project_table(api)
         except ApiError as error:
             return f"Not deleted. {error}", no_update
 
-    read_when_seen(app, api_url, listed=project_ids.LIST, seen=project_ids.SEEN, read=_projects)
+    read_when_seen(app, api_url, listed=project_ids.LIST, seen=project_ids.SEEN, read=read_project_table)
     app.callback(
         Output(project_ids.CONFIRMED, "displayed"),
         Output(project_ids.CONFIRMED, "message"),
@@ -48,5 +48,6 @@ def register(app: Dash, api_url: str) -> None:
     )(delete_project)
 
 
-async def _projects(api: ApiClient) -> Component:
-    return project_table(await api.runs.groups("project", {}), is_editable=await api.keys.scope() == "admin")
+async def read_project_table(api: ApiClient) -> Component:
+    """Read the projects and whether the caller may delete them, and return their table."""
+    return project_table(await api.runs.groups("project", {}), is_editable=await api.keys.is_admin())

@@ -12,9 +12,9 @@ from monitor_server.detection.calibration import CLASSES, Calibration, Profile
 from monitor_server.detection.engine import EngineFactory
 from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import Observation
-from monitor_server.detection.registry import DETECTORS
+from monitor_server.detection.registry import DETECTORS, READ_SIGNALS
 
-SIGNALS = sorted({name for detector in DETECTORS.values() for name in detector.reads})
+SIGNALS = sorted(READ_SIGNALS)
 KINDS = sorted({detector.kind for detector in DETECTORS.values()})
 ODD_VALUES = (math.nan, math.inf, -math.inf, 0.0, 1e308, -1e308, 5e-324, 1e9)
 ROWS = 120

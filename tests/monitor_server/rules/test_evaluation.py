@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from contextlib import contextmanager
 
 import pytest
 import sqlalchemy
@@ -22,6 +21,7 @@ from monitor_server.rules.known_rules import KnownRules
 from monitor_server.settings import Settings
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
+from tests.monitor_server.step_processing.conftest import crashing
 from tests.store_connections import current_connection
 from trainer_hooks import wire
 
@@ -78,24 +78,10 @@ def bench(store, append, scripted, clock):
     return Bench(store, append, scripted, clock)
 
 
-class Crashing:
-    """A store in which everything is written and nothing is committed."""
-
-    def __init__(self, store):
-        self.read, self._store = store.read, store
-
-    @contextmanager
-    def write(self):
-        """Fail at the end of the transaction."""
-        with self._store.write() as repositories:
-            yield repositories
-            raise ZeroDivisionError
-
-
 def crash(bench, projection, run_id):
     """Project a slice that is computed and written, and never committed."""
     with pytest.raises(ZeroDivisionError):
-        projection.project(Crashing(bench.store), run_id)
+        projection.project(crashing(bench.store), run_id)
     projection.forget(run_id)
 
 

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from tests.databases import database_url
 
-__all__ = ["Between", "database_url"]
+__all__ = ["Between", "crashing", "database_url"]
 
 
 class Between:
@@ -23,3 +23,12 @@ class Between:
         with self._store.write() as repositories:
             yield repositories
             at_end(repositories)
+
+
+def crashing(store):
+    """Return a store in which everything is written and nothing is committed."""
+
+    def fail(_repositories):
+        raise ZeroDivisionError
+
+    return Between(store, at_end=fail)

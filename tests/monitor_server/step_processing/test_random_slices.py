@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 from monitor_server.settings import Settings
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
-from tests.monitor_server.step_processing.conftest import Between
-
-
-class CrashError(Exception):
-    """A projector dies before its commit."""
-
-
-def _crash(_repositories):
-    raise CrashError
+from tests.monitor_server.step_processing.conftest import crashing
 
 
 def random_batches(draw):
@@ -54,8 +46,8 @@ def _project_at_random(draw, store, run_id, create_projection):
     while True:
         if draw.random() < 0.2:
             try:
-                projection.project(Between(store, at_end=_crash), run_id, is_smallest=draw.random() < 0.5)
-            except CrashError:
+                projection.project(crashing(store), run_id, is_smallest=draw.random() < 0.5)
+            except ZeroDivisionError:
                 projection.forget(run_id)
         if draw.random() < 0.2:
             projection = create_projection()

@@ -1,7 +1,5 @@
 """A slice of a run's log, directly on a store: its projected steps, its end, and the projectors that may take it."""
 
-from contextlib import contextmanager
-
 import msgspec
 import pytest
 
@@ -10,26 +8,13 @@ from monitor_server.step_processing.events import StepCompleted
 from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
+from tests.monitor_server.step_processing.conftest import crashing
 
 
 @pytest.fixture
 def create_projection(scripted, clock):
     """Create a projection with scripted detectors and its own caches."""
     return lambda **options: Projection(Tracker(scripted), settings=Settings(), clock=clock, **options)
-
-
-class Crashing:
-    """A store in which everything is written and nothing is committed."""
-
-    def __init__(self, store):
-        self.read, self._store = store.read, store
-
-    @contextmanager
-    def write(self):
-        """Fail at the end of the transaction."""
-        with self._store.write() as repositories:
-            yield repositories
-            raise ZeroDivisionError
 
 
 def _project(store, projection, run_id):
@@ -67,7 +52,7 @@ def test_a_slice_that_is_rolled_back_is_projected_again(store, append, create_pr
     """A crash before the commit repeats nothing and skips nothing."""
     run_id, projection = append(records=[{"step": 1}, {"step": 2}]), create_projection()
     with pytest.raises(ZeroDivisionError):
-        _project(Crashing(store), projection, run_id)
+        _project(crashing(store), projection, run_id)
     projection.forget(run_id)
     _project(store, projection, run_id)
     _project(store, projection, run_id)
