@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 2 for settings that cannot work, 1 for a failure later."""
     config = Config.from_command_line(arguments)
     torch.set_num_threads(config.threads)
+    torch.set_float32_matmul_precision(config.matmul_precision)
     ranks = Ranks.join()
     try:
         return _run(config, ranks)

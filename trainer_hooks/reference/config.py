@@ -8,11 +8,12 @@ from typing import Any, Literal, Self, get_args
 
 from trainer_hooks.reference.command_line import parser_of
 from trainer_hooks.reference.methods import METHODS, LossMethod, MethodName
-from trainer_hooks.reference.presets import PRESETS
+from trainer_hooks.reference.presets import OWN_MODEL_PRESETS, PRESETS
 
-__all__ = ["Config", "OldLogprobs", "OnAcceleration", "Precision", "ProbeOptimiser"]
+__all__ = ["Config", "MatmulPrecision", "OldLogprobs", "OnAcceleration", "Precision", "ProbeOptimiser"]
 
 Precision = Literal["float32", "bfloat16"]
+MatmulPrecision = Literal["highest", "high", "medium"]
 """The type of a model's weights; log-probabilities and entropies are float32 either way."""
 
 OnAcceleration = Literal["none", "stop", "rollback", "rollback+llds", "fork"]
@@ -175,6 +176,11 @@ class Config:
     fork_questions: int = _option(128, "held-out questions by which forks are compared")
     # The machine.
     threads: int = _option(1, "torch threads")
+    matmul_precision: MatmulPrecision = _option(
+        "highest",
+        "precision of products of float32 matrices, as in torch: high allows TF32 on a GPU, and medium also bfloat16, "
+        "which some CPUs have",
+    )
     device: Device = _option("auto", "device of the model: cpu, cuda, or auto (a GPU if there is one)")
 
     def __post_init__(self) -> None:
@@ -183,6 +189,7 @@ class Config:
             ("on_acceleration", get_args(OnAcceleration)),
             ("device", get_args(Device)),
             ("precision", get_args(Precision)),
+            ("matmul_precision", get_args(MatmulPrecision)),
             ("probe_optimiser", get_args(ProbeOptimiser)),
             ("old_logprobs", get_args(OldLogprobs)),
         ):
@@ -311,7 +318,10 @@ class Config:
         """Read the command line: a preset's settings, then the options given."""
         parser = parser_of(fields(cls), sorted(PRESETS))
         given = vars(parser.parse_args(arguments))
-        chosen = PRESETS.get(given.pop("preset"), {})
+        preset = given.pop("preset")
+        chosen = PRESETS.get(preset, {})
+        if preset in OWN_MODEL_PRESETS and given["model"] is None:
+            parser.error(f"--preset {preset} must be given with --model: it is for a model of your own")
         try:
             return cls(**(chosen | {name: value for name, value in given.items() if value is not None}))
         except ValueError as error:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-__all__ = ["PRESETS"]
+__all__ = ["OWN_MODEL_PRESETS", "PRESETS"]
 
 _STUBBORN: dict[str, Any] = {
     "lr": 1e-3,
@@ -99,6 +99,25 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The same from a supervised start of 8 steps, after which half of the groups have both correct and incorrect
     # responses, with the authors' share of warm-up (0.285 of the steps) at 60 steps.
     "pretrained-short": _PRETRAINED | {"protocol_steps": 8, "lr_warmup": 17, "steps": 60},
+    # The same at a size that two cores train within minutes: 2 updates of one question a step, and short actions.
+    "pretrained-cpu": _PRETRAINED
+    | {
+        "lr": 2e-4,
+        "lr_warmup": 6,
+        "questions_per_step": 2,
+        "group_size": 4,
+        "minibatches": 2,
+        "held_out": 2,
+        "topk": 1,
+        "protocol_steps": 4,
+        "protocol_lr": 1e-4,
+        "max_actions": 2,
+        "max_action_tokens": 32,
+        "max_feedback_tokens": 32,
+        "context": 256,
+        "matmul_precision": "medium",
+        "steps": 20,
+    },
     "tiny": {
         "questions_per_step": 4,
         "group_size": 4,
@@ -113,3 +132,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 """Settings by name; a setting that a preset does not name has its default."""
+
+OWN_MODEL_PRESETS = frozenset({"search-r1", "pretrained", "pretrained-short", "pretrained-cpu"})
+"""The presets for a model of the user's own; the built-in model must not be trained with their settings."""

@@ -4,6 +4,7 @@ import resource
 import signal
 
 import pytest
+import torch
 
 from trainer_hooks.reference.__main__ import main
 
@@ -22,6 +23,13 @@ def test_a_run_shows_progress_and_streams(options, collector, capsys):
     first = collector.batches[0]
     assert (first.run, first.project, first.source, first.config["lr"]) == ("r1", "p", "reference", 6e-4)
     assert collector.batches[-1].end == "finished"
+
+
+def test_the_precision_of_products_is_that_of_the_settings(options):
+    """Whatever an earlier run in this process has chosen; full precision is the default."""
+    for asked, chosen in ((["--matmul-precision", "medium"], "medium"), ([], "highest")):
+        assert main([*options, "--steps", "1", *asked]) == 0
+        assert torch.get_float32_matmul_precision() == chosen
 
 
 def test_inert_llds_is_warned_of(options, capsys):

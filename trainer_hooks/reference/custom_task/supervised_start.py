@@ -77,7 +77,7 @@ def _path(config: Config) -> Path:
     states = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     relevant = (
         _VERSION, states, config.precision, config.protocol_steps, config.protocol_lr, config.context, config.topk,
-        config.max_actions, config.max_action_tokens, config.max_feedback_tokens,
+        config.max_actions, config.max_action_tokens, config.max_feedback_tokens, config.matmul_precision,
     )  # fmt: skip
     return locate_cached_weights(config.cache, "protocol", relevant)
 

@@ -50,12 +50,11 @@ from trainer_hooks.reference.experiments.tables.short_runs import common_steps_t
 from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_table
 from trainer_hooks.reference.experiments.tables.signal_course import course_table
 from trainer_hooks.reference.experiments.tables.step_size_sweep import sweep_table
-from trainer_hooks.reference.presets import PRESETS
+from trainer_hooks.reference.presets import OWN_MODEL_PRESETS, PRESETS
 
 __all__ = ["main"]
 
 DEMO = "demo"
-OWN_MODEL_PRESET = "search-r1"
 _NOT_TRAINED = ("evidence", "overlap", "pilot", REGIMES)
 """Names that print tables and train nothing."""
 
@@ -101,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cache", type=Path, default=Config().cache, help="folder that keeps warm starts")
     parser.add_argument("--preset", choices=sorted(PRESETS), default=DEMO, help="the regime of the arms [demo]")
     parser.add_argument(
-        "--model", type=Path, help="pretrained model for --preset pretrained, as --model of the reference trainer"
+        "--model", type=Path, help="model for a preset that needs one, as --model of the reference trainer"
     )
     parser.add_argument("--draw-only", action="store_true", help="train nothing: print and draw the recorded runs")
     parser.add_argument("--offline", action="store_true", help="self-contained pages, 5 MB each")
@@ -139,8 +138,8 @@ def _base(given: argparse.Namespace) -> Config:
     Raises:
         ValueError: If a preset for a model of the user's own is given without one, or the settings cannot work.
     """
-    if given.preset == OWN_MODEL_PRESET and given.model is None:
-        raise ValueError(f"--preset {OWN_MODEL_PRESET} must be given with --model: it is for a model of your own")
+    if given.preset in OWN_MODEL_PRESETS and given.model is None:
+        raise ValueError(f"--preset {given.preset} must be given with --model: it is for a model of your own")
     settings: dict[str, Any] = PRESETS[given.preset] | {"cache": given.cache}
     if given.model is not None:
         corpus, questions = write_corpus_and_questions(given.cache)
@@ -162,6 +161,7 @@ def _run(jobs: Sequence[Job]) -> None:
         def show(text: str, ahead: str = ahead) -> None:
             print(ahead + text, end="", flush=True, file=sys.stderr)  # noqa: T201 - progress
 
+        torch.set_float32_matmul_precision(job.config.matmul_precision)
         if job.is_watched:
             rescue(job.config, job.path, report=show)
         else:

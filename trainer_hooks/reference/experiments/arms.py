@@ -53,6 +53,9 @@ PROBE_ARMS: dict[str, dict[str, Any]] = {
     # Minibatches consist of responses instead of whole groups. This shows how d of a correct response depends on the
     # updates on its siblings before.
     "grpo-split": {"split_groups": True},
+    # The divisor of the authors' release: the unbiased standard deviation of a group.
+    "grpo-unbiased": {"unbiased_std": True},
+    "llds-release-unbiased": {"unbiased_std": True, "method": "llds-release"},
     # The search for the peak learning rate at which runs with a schedule collapse.
     "grpo-3e-3": {"lr": 3e-3},
     "grpo-5e-3": {"lr": 5e-3},

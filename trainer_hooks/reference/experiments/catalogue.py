@@ -117,6 +117,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "difference within minibatches, running sum": "sum siblings/lost_within",
         },
     ),
+    "unbiased": Experiment(
+        "Advantages divided by the unbiased standard deviation of a group, as in the authors' release",
+        ("grpo-unbiased", "llds-release-unbiased"),
+        _OUTCOME | _ENTROPY | _GRADIENT,
+    ),
     "rates": Experiment(
         "Peak rates of the learning rate: at which does the schedule die?",
         ("grpo", "grpo-3e-3", "grpo-5e-3", "grpo-1e-2"),

@@ -15,7 +15,7 @@ from trainer_hooks.reference.protocols import Environment, Policy
 
 __all__ = ["FixedContexts"]
 
-RESPONSES = 192
+MOST_RESPONSES = 192
 _SEED = 987_654_321
 
 
@@ -27,9 +27,16 @@ class FixedContexts:
     mask: Tensor
 
     @classmethod
-    def sample(cls, environment: Environment, model: Policy) -> "FixedContexts":
-        """Sample 192 responses and select the correct ones. The same for every seed of one environment."""
-        questions = environment.held_out(random.Random(_SEED), RESPONSES)
+    def sample(cls, environment: Environment, model: Policy, *, batch: int) -> "FixedContexts":
+        """Sample responses and select the correct ones. They are the same for every seed of one environment.
+
+        Args:
+            environment: Asks its held-out questions.
+            model: The first policy.
+            batch: The responses of a rollout batch. Three times as many are sampled, and at most 192, because they are
+                scored at every step.
+        """
+        questions = environment.held_out(random.Random(_SEED), min(MOST_RESPONSES, 3 * batch))
         rollout = model.sample(
             environment,
             [environment.episode(question) for question in questions],

@@ -54,7 +54,8 @@ def record(
     path.parent.mkdir(parents=True, exist_ok=True)
     device = device_of(config.device, SINGLE_PROCESS)
     model, environment = build_policy_and_environment(config, device, report=report)
-    contexts = FixedContexts.sample(environment, model) if fixed else None
+    batch = config.questions_per_step * config.group_size
+    contexts = FixedContexts.sample(environment, model, batch=batch) if fixed else None
     trainer = Trainer(config, model, environment)
     part = path.with_suffix(".part")
     familiar = FamiliarTokens()

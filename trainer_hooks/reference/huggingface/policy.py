@@ -1,6 +1,7 @@
 """A causal language model from the local disk as a policy, checked when it is loaded."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,19 @@ def _source(path: Path) -> tuple[Path, dict[str, str]]:
     return (path.parent, {"gguf_file": path.name}) if path.suffix == ".gguf" else (path, {})
 
 
+@contextmanager
+def _full_precision() -> Iterator[None]:
+    """Compute products of float32 matrices in float32, so that rounding hides no difference of two computations."""
+    chosen = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(chosen)
+
+
 @torch.no_grad()
+@_full_precision()
 def _check(policy: HuggingFacePolicy) -> None:
     """Compare our logits, at once and row by row with a cache, with those of the model's own forward pass."""
     model = policy.model

@@ -49,6 +49,7 @@ def _path(config: Config) -> Path:
     relevant += (config.thought_words,) if config.thought_words else ()
     text = (config.thought_choices, config.wrong_thought_factor)
     relevant += text if text != (4, 1.0) else ()
+    relevant += (config.matmul_precision,) if config.matmul_precision != "highest" else ()
     return locate_cached_weights(config.cache, "warm", relevant)
 
 

@@ -16,9 +16,9 @@ CHANGEABLE_OF_RUN = {
     "steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks", "fork_steps", "fork_questions",
 }  # fmt: skip
 CHANGEABLE_OF_PROCESS = {
-    "resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads", "device", "texts",
-    "retriever", "tool_timeout", "lld_epsilon", "probe_every", "probe_optimiser", "probe_sweep", "decompose_every",
-    "recompute_every", "recompute_responses",
+    "resume", "checkpoints", "checkpoint_every", "url", "project", "run", "log", "cache", "threads", "device",
+    "matmul_precision", "texts", "retriever", "tool_timeout", "lld_epsilon", "probe_every", "probe_optimiser",
+    "probe_sweep", "decompose_every", "recompute_every", "recompute_responses",
 }  # fmt: skip
 """Settings that may differ between the run that wrote a checkpoint and the one that goes on from it."""
 

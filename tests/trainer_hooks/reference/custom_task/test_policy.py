@@ -116,3 +116,18 @@ def test_a_folder_without_model_or_tokenizer_is_named(taught_folder, tmp_path):
     HuggingFacePolicy.load(bare, context=16)
     with pytest.raises(ValueError, match=r"bare must hold a tokenizer beside the model"):
         load_tokenizer(bare)
+
+
+@pytest.fixture
+def less_precise_products():
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.usefixtures("less_precise_products")
+def test_a_model_is_checked_in_full_precision_and_then_computes_as_chosen(taught_folder):
+    """Two ways of computing logits differ by the rounding of bfloat16, on processors that multiply in it."""
+    policy = HuggingFacePolicy.load(taught_folder, context=160)
+    assert torch.get_float32_matmul_precision() == "medium"
+    assert policy.vocabulary > 0

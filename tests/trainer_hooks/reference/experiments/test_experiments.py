@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from trainer_hooks.reference.__main__ import main as train_from_command_line
 from trainer_hooks.reference.experiments.__main__ import main
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, configure_arm
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, MOST_ARMS, Experiment
@@ -21,6 +22,7 @@ from trainer_hooks.reference.experiments.tables.outcomes import share_interval, 
 from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_table
 from trainer_hooks.reference.experiments.tables.signal_course import course_table
 from trainer_hooks.reference.experiments.tables.step_size_sweep import sweep_table
+from trainer_hooks.reference.presets import OWN_MODEL_PRESETS
 from trainer_hooks.reference.run.trainer import Trainer
 
 
@@ -205,11 +207,15 @@ def test_an_arm_of_another_experiment_is_refused_in_one_line(asked, reason, tmp_
     assert not list(tmp_path.iterdir())
 
 
-def test_a_preset_for_a_model_of_ones_own_is_refused_without_one(tmp_path, capsys):
+@pytest.mark.parametrize("preset", sorted(OWN_MODEL_PRESETS))
+def test_a_preset_for_a_model_of_ones_own_is_refused_without_one(preset, tmp_path, capsys):
     """Otherwise the built-in model would be trained, with settings for a large one."""
     with pytest.raises(SystemExit):
-        main(["fair", "--preset", "search-r1", "--out", str(tmp_path), "--cache", str(tmp_path)])
-    assert "--preset search-r1 must be given with --model" in capsys.readouterr().err.splitlines()[-1]
+        main(["fair", "--preset", preset, "--out", str(tmp_path), "--cache", str(tmp_path)])
+    assert f"--preset {preset} must be given with --model" in capsys.readouterr().err.splitlines()[-1]
+    with pytest.raises(SystemExit):
+        train_from_command_line(["--preset", preset])
+    assert f"--preset {preset} must be given with --model" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_the_chosen_arms_are_those_of_the_table(capsys):
