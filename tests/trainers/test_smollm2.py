@@ -2,16 +2,16 @@
 
 import importlib.util
 import json
+import math
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.trainer_hooks.reference.custom_task.making import CAPITALS, write_lines
-
 pytest.importorskip("gguf", reason="SmolLM2 has an environment of its own: make test-trainers")
 
 from trainer_hooks.reference.__main__ import main
+from trainer_hooks.reference.experiments.namesake_questions import write_corpus_and_questions
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy, load_tokenizer
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 
@@ -39,22 +39,22 @@ def test_a_pretrained_model_is_read_from_a_gguf_file_and_knows_english(model_fil
     assert tokenizer.chat_template
 
 
-@pytest.mark.timeout(1800)  # for a machine whose cores are busy
-def test_it_learns_the_protocol_and_takes_a_step_of_grpo(model_file, tmp_path):
-    """Four supervised steps are enough for many of its actions to be well formed, and then the weights move."""
-    countries = CAPITALS.items()
-    asked = [{"question": f"What is the capital of {country}?", "answer": city} for country, city in countries]
-    found = [{"contents": f"The capital of {country} is {city}."} for country, city in countries]
+@pytest.mark.timeout(3600)  # for a machine whose cores are busy
+def test_twenty_steps_of_the_authors_schedule_are_trained_on_two_cores(model_file, tmp_path):
+    """Four supervised steps make most actions well formed; then the rate climbs and the weights move."""
+    corpus, questions = write_corpus_and_questions(tmp_path)
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("Write a query between <search> and </search>, or the answer.\nQuestion: {question}\n")
     log = tmp_path / "log.jsonl"
     options = {
-        "model": model_file, "questions": write_lines(tmp_path / "questions.jsonl", asked * 4),
-        "corpus": write_lines(tmp_path / "corpus.jsonl", found), "cache": tmp_path, "log": log, "topk": 1,
-        "protocol-steps": 4, "protocol-lr": 1e-4, "steps": 1, "questions-per-step": 4, "group-size": 4,
-        "minibatches": 2, "epochs": 1, "held-out": 2, "context": 320, "max-actions": 3, "max-action-tokens": 40,
-        "max-feedback-tokens": 32, "lr": 1e-6, "entropy-bonus": 1e-3,
+        "preset": "pretrained-cpu", "model": model_file, "questions": questions, "corpus": corpus, "prompt": prompt,
+        "cache": tmp_path, "log": log, "threads": 2,
     }  # fmt: skip
     assert main([f"--{name}={value}" for name, value in options.items()]) == 0
-    (row,) = [json.loads(line) for line in log.read_text().splitlines()]
-    assert row["tools/valid_frac"] > 0.25
-    assert row["reward/mean"] > 0
-    assert row["grad/norm"] > 0
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [row["step"] for row in rows] == list(range(1, 21))
+    assert [row["lr"] for row in rows[:7]] == pytest.approx([2e-4 * min(step / 6, 1.0) for step in range(1, 8)])
+    assert sum(row["tools/valid_frac"] for row in rows[:5]) / 5 > 0.25
+    assert sum(row["reward/mean"] > 0 for row in rows) > 5
+    assert sum(row["grad/norm"] > 0 for row in rows) > 5
+    assert all(math.isfinite(row["entropy/mean"]) for row in rows)

@@ -68,6 +68,8 @@ PROBE_ARMS: dict[str, dict[str, Any]] = {
     "llds-2e-4": _LLDS | {"lr": 2e-4},
     "llds-4e-4": _LLDS | {"lr": 4e-4},
     "placebo-2e-4": {"method": "placebo", "lr": 2e-4},
+    # Without the entropy bonus of the release, which is the whole gradient of a batch whose groups have no contrast.
+    "grpo-2e-4-no-bonus": {"lr": 2e-4, "entropy_bonus": 0.0},
 }
 """Arms that ask what an update does; their runs are not in the table of all arms."""
 

@@ -19,6 +19,8 @@ _COLUMNS = {
     "ln p of the first action": ("likelihood/action0", ".4f"),
     "of the second": ("likelihood/action1", ".3f"),
     "entropy": ("entropy/mean", ".3f"),
+    "groups without contrast": ("reward/zero_std_frac", ".2f"),
+    "gradient norm": ("grad/norm", ".3f"),
 }
 _COMMON_STEPS = 10
 _COMMON_COLUMNS = {
