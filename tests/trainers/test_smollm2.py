@@ -53,7 +53,7 @@ def test_twenty_steps_of_the_authors_schedule_are_trained_on_two_cores(model_fil
     assert main([f"--{name}={value}" for name, value in options.items()]) == 0
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     assert [row["step"] for row in rows] == list(range(1, 21))
-    assert [row["lr"] for row in rows[:7]] == pytest.approx([2e-4 * min(step / 6, 1.0) for step in range(1, 8)])
+    assert [row["lr"] for row in rows[:7]] == pytest.approx([2e-5 * min(step / 6, 1.0) for step in range(1, 8)])
     assert sum(row["tools/valid_frac"] for row in rows[:5]) / 5 > 0.25
     assert sum(row["reward/mean"] > 0 for row in rows) > 5
     assert sum(row["grad/norm"] > 0 for row in rows) > 5

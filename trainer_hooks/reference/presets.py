@@ -102,7 +102,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The same at a size that two cores train within minutes: 2 updates of one question a step, and short actions.
     "pretrained-cpu": _PRETRAINED
     | {
-        "lr": 2e-4,
+        "lr": 2e-5,
         "lr_warmup": 6,
         "questions_per_step": 2,
         "group_size": 4,

@@ -219,7 +219,11 @@ def _draw(name: str, given: argparse.Namespace) -> None:
     """Draw the recorded runs of an experiment."""
     try:
         from trainer_hooks.reference.experiments.figures.recorded import recorded_figure  # noqa: PLC0415 - plotly is optional
-        from trainer_hooks.reference.experiments.figures.saving import write_page, write_picture  # noqa: PLC0415
+        from trainer_hooks.reference.experiments.figures.saving import (  # noqa: PLC0415
+            PictureError,
+            write_page,
+            write_picture,
+        )
     except ImportError:
         print("no figure: plotly is missing, pip install 'rlvitals[dashboard]'", file=sys.stderr)  # noqa: T201
         return
@@ -229,8 +233,11 @@ def _draw(name: str, given: argparse.Namespace) -> None:
         return
     stem = name if given.preset == DEMO or name == REGIMES else f"{given.preset}-{name}"
     write_page(figure, given.out / f"{stem}.html", offline=given.offline)
-    if not write_picture(figure, given.out / f"{stem}.png"):
-        print("no picture: chromium is not installed", file=sys.stderr)  # noqa: T201
+    try:
+        if not write_picture(figure, given.out / f"{stem}.png"):
+            print("no picture: chromium is not installed", file=sys.stderr)  # noqa: T201
+    except PictureError as error:
+        print(f"no picture: {error}", file=sys.stderr)  # noqa: T201
     print(f"drawn: {given.out / stem}.html", file=sys.stderr)  # noqa: T201
 
 

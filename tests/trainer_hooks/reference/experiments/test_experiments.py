@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from trainer_hooks.reference.__main__ import main as train_from_command_line
 from trainer_hooks.reference.experiments.__main__ import main
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, configure_arm
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, MOST_ARMS, Experiment
+from trainer_hooks.reference.experiments.figures import saving
 from trainer_hooks.reference.experiments.figures.draw import draw
 from trainer_hooks.reference.experiments.figures.panels import COLOURS
 from trainer_hooks.reference.experiments.figures.recorded import recorded_figure
@@ -205,6 +207,23 @@ def test_an_arm_of_another_experiment_is_refused_in_one_line(asked, reason, tmp_
         main([*asked, "--out", str(tmp_path), "--cache", str(tmp_path)])
     assert reason in capsys.readouterr().err.splitlines()[-1]
     assert not list(tmp_path.iterdir())
+
+
+def test_a_browser_that_does_not_answer_costs_the_picture_alone(tmp_path, tiny_cache, monkeypatch, capsys):
+    """The tables and the page are there, and one line names the picture that is missing."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    browser = folder / "chromium"
+    browser.write_text("#!/bin/sh\nexec sleep 60\n")
+    browser.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(saving, "LIMIT_SECONDS", 0.2)
+    options = ["--preset", "tiny", "--arms", "grpo", "--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache)]
+    assert main(["dynamics", *options]) == 0
+    printed = capsys.readouterr()
+    assert "| grpo |" in printed.out
+    assert f"no picture: {browser} must draw tiny-dynamics within 0.2 s" in printed.err
+    assert (tmp_path / "tiny-dynamics.html").stat().st_size > 0
 
 
 @pytest.mark.parametrize("preset", sorted(OWN_MODEL_PRESETS))

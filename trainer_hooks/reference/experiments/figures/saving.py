@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["BROWSERS", "write_page", "write_picture"]
+__all__ = ["BROWSERS", "PictureError", "write_page", "write_picture"]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SCALE = 1.25
 LIMIT_SECONDS = 120
+
+
+class PictureError(RuntimeError):
+    """The browser has not drawn the picture; the message has its words, or the time that it had."""
 
 
 def write_page(figure: "go.Figure", path: Path, *, offline: bool = False) -> None:
@@ -32,7 +36,7 @@ def write_picture(figure: "go.Figure", path: Path) -> bool:
     """Write a figure as PNG; return whether there was a browser to draw it.
 
     Raises:
-        RuntimeError: If the browser returned no picture.
+        PictureError: If the browser returned no picture, or none in time.
     """
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
@@ -41,26 +45,31 @@ def write_picture(figure: "go.Figure", path: Path) -> bool:
         page = Path(folder) / "figure.html"
         figure.write_html(page, include_plotlyjs=True, config={"staticPlot": True})
         taken = Path(folder) / "figure.png"
-        done = subprocess.run(  # noqa: S603 - a browser found on the path, on a page that we wrote
-            [
-                browser,
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--hide-scrollbars",
-                f"--user-data-dir={folder}/profile",
-                f"--force-device-scale-factor={SCALE}",
-                f"--window-size={figure.layout.width + 16},{figure.layout.height + 16}",
-                "--virtual-time-budget=10000",
-                f"--screenshot={taken}",
-                page.as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-            check=False,
-        )
+        try:
+            done = subprocess.run(  # noqa: S603 - a browser found on the path, on a page that we wrote
+                [
+                    browser,
+                    "--headless",
+                    "--no-sandbox",
+                    "--disable-gpu",
+                    "--hide-scrollbars",
+                    f"--user-data-dir={folder}/profile",
+                    f"--force-device-scale-factor={SCALE}",
+                    f"--window-size={figure.layout.width + 16},{figure.layout.height + 16}",
+                    "--virtual-time-budget=10000",
+                    f"--screenshot={taken}",
+                    page.as_uri(),
+                ],
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise PictureError(
+                f"{browser} must draw {path.stem} within {LIMIT_SECONDS} s; draw it again when the machine is less busy"
+            ) from None
         if not taken.exists():
-            raise RuntimeError(f"{browser} must give a picture of {path.stem}, got: {done.stderr.strip()[-500:]}")
+            raise PictureError(f"{browser} must give a picture of {path.stem}, got: {done.stderr.strip()[-500:]}")
         shutil.copyfile(taken, path)
     return True
