@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import torch
@@ -41,20 +42,19 @@ def test_a_pretrained_model_is_read_from_a_gguf_file_and_knows_english(model_fil
 
 @pytest.mark.timeout(3600)  # for a machine whose cores are busy
 def test_twenty_steps_of_the_authors_schedule_are_trained_on_two_cores(model_file, tmp_path):
-    """Four supervised steps make most actions well formed; then the rate climbs and the weights move."""
+    """Eight supervised steps make most actions well formed; then the rate climbs and the weights move."""
     corpus, questions = write_corpus_and_questions(tmp_path)
     prompt = tmp_path / "prompt.txt"
     prompt.write_text("Write a query between <search> and </search>, or the answer.\nQuestion: {question}\n")
     log = tmp_path / "log.jsonl"
     options = {
         "preset": "pretrained-cpu", "model": model_file, "questions": questions, "corpus": corpus, "prompt": prompt,
-        "cache": tmp_path, "log": log, "threads": 2,
+        "protocol-steps": 8, "cache": tmp_path, "log": log, "threads": 2,
     }  # fmt: skip
     assert main([f"--{name}={value}" for name, value in options.items()]) == 0
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     assert [row["step"] for row in rows] == list(range(1, 21))
     assert [row["lr"] for row in rows[:7]] == pytest.approx([2e-5 * min(step / 6, 1.0) for step in range(1, 8)])
-    assert sum(row["tools/valid_frac"] for row in rows[:5]) / 5 > 0.25
-    assert sum(row["reward/mean"] > 0 for row in rows) > 5
-    assert sum(row["grad/norm"] > 0 for row in rows) > 5
-    assert all(math.isfinite(row["entropy/mean"]) for row in rows)
+    assert fmean(row["tools/valid_frac"] for row in rows) > 0.25
+    assert fmean(row["reward/mean"] for row in rows) > 0
+    assert all(row["grad/norm"] > 0 and math.isfinite(row["entropy/mean"]) for row in rows)

@@ -39,6 +39,7 @@ from trainer_hooks.reference.experiments.tables.question_overlap import overlap_
 from trainer_hooks.reference.experiments.tables.regimes import regimes_table
 from trainer_hooks.reference.experiments.tables.rollbacks import rescue_table
 from trainer_hooks.reference.experiments.tables.short_runs import common_steps_table, pilot_table
+from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_table
 from trainer_hooks.reference.experiments.tables.signal_course import course_table
 from trainer_hooks.reference.experiments.tables.step_size_sweep import sweep_table
 
@@ -222,3 +223,12 @@ def test_the_runs_with_a_sweep_are_documented_as_they_were():
         assert momentum_table(swept, ["grpo-sweep"]) in page
     for swept in whole:
         assert origin_table(swept, ["grpo-sweep"]) in page
+
+
+def test_the_runs_with_split_groups_are_documented_as_they_were():
+    """docs/experiments/mechanism.md has the output of `experiments siblings` for docs/probes."""
+    page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
+    for name in ("runs", "runs-spiral"):
+        split = EXPERIMENTS.parent / "probes" / name
+        assert table(split, ["grpo-split"]) in page
+        assert siblings_table(split, ["grpo-split"]) in page
