@@ -53,7 +53,10 @@ def reset_run(
         if repositories.attempts.mark_removed(run_id, above=number):
             repositories.compaction.remove_all(run_id)
             _remove_some_rows(repositories, run_id)
-        run.attempt = run.projected_attempt = number
+        run.attempt = number
+        # The projector may still be before the attempt. Raised here, it would end the waits of the earlier attempts'
+        # steps for ranks whose records follow in the log.
+        run.projected_attempt = min(run.projected_attempt, number)
         run.world_size = attempts[number][1]
         run.ended, run.last_step_at = None, now
         if run.last_attempt > number:

@@ -50,6 +50,7 @@ class WaitingSteps:
         self._read_to: Key = (-1, -1)
         self._is_all_read = False
         self._complete: set[Key] = set()  # of the steps that were looked up
+        self._thinned: set[Key] = set()  # of the steps that were looked up
         self._in_table: set[Key] = set()
 
     def __len__(self) -> int:
@@ -65,11 +66,12 @@ class WaitingSteps:
         self._context = context
 
     def look_up(self, records: Iterable[StoredRecord]) -> None:
-        """Find out which steps of records to be added are complete, or wait in the table."""
+        """Find out which steps of records to be added are complete, wait in the table, or were thinned."""
         keys = {(record.attempt, record.step) for record in records} - self._since.keys() - self._complete
         self._complete |= self._find_complete(keys)
         unknown = keys - self._complete
         self._in_table = set() if self._is_all_read else self._context.repositories.waiting.among(self._run_id, unknown)
+        self._thinned = self._find_thinned(unknown - self._in_table)
 
     def find_late(self, records: Sequence[StoredRecord]) -> dict[Key, list[int]]:
         """Return the positions of the records whose steps are complete already."""
@@ -81,10 +83,10 @@ class WaitingSteps:
         return late
 
     def add(self, records: Sequence[StoredRecord], *, now: float) -> None:
-        """Add records of the log; those whose steps are complete already are left out."""
+        """Add records of the log; those whose steps are complete already, or were thinned, are left out."""
         for record in records:
             key = (record.attempt, record.step)
-            if key in self._complete:
+            if key in self._complete or key in self._thinned:
                 continue
             if key not in self._since:
                 if key in self._in_table and key > self._read_to:
@@ -148,7 +150,7 @@ class WaitingSteps:
         """Keep the state for the next slice, after the commit; return False if that is too much."""
         self._removed.clear()
         self._stored = set(self._since)
-        self._complete, self._in_table = set(), set()
+        self._complete, self._in_table, self._thinned = set(), set(), set()
         if self.body_bytes > MAX_KEPT_BYTES:
             for key in list(self._records):
                 self._forget_records(key)
@@ -163,12 +165,27 @@ class WaitingSteps:
         return self._context.run.id
 
     def _find_complete(self, keys: Iterable[Key]) -> set[Key]:
-        by_attempt: dict[int, list[int]] = {}
-        for attempt, step in keys:
-            by_attempt.setdefault(attempt, []).append(step)
         known = self._context.repositories.steps.complete_steps
         return {
-            (attempt, step) for attempt, steps in by_attempt.items() for step in known(self._run_id, attempt, steps)
+            (attempt, step)
+            for attempt, steps in _by_attempt(keys).items()
+            for step in known(self._run_id, attempt, steps)
+        }
+
+    def _find_thinned(self, keys: Iterable[Key]) -> set[Key]:
+        """Return the steps that thinning has removed, of some that neither are complete nor wait.
+
+        The log before the new records has a record of such a step. If the step waited again, it would come back with
+        the new records alone.
+        """
+        run, recorded = self._context.run, self._context.repositories.records.recorded_steps
+        if not run.has_thinned_steps:
+            return set()
+        old = _by_attempt(key for key in keys if key[1] < run.steps_thinned_to)
+        return {
+            (attempt, step)
+            for attempt, steps in old.items()
+            for step in recorded(run.id, attempt, steps, up_to=run.position)
         }
 
     def _put(self, key: Key, since: float) -> None:
@@ -209,6 +226,13 @@ class WaitingSteps:
             self.body_bytes += records.body_bytes
             if self.body_bytes > MAX_KEPT_BYTES:
                 break  # the other records are read in order later
+
+
+def _by_attempt(keys: Iterable[Key]) -> dict[int, list[int]]:
+    by_attempt: dict[int, list[int]] = {}
+    for attempt, step in keys:
+        by_attempt.setdefault(attempt, []).append(step)
+    return by_attempt
 
 
 class WaitingCache:

@@ -21,7 +21,7 @@ __all__ = ["Run", "Runs", "lock_in_order"]
 # Built once: building these takes SQLAlchemy longer than SQLite takes to answer them, and each batch or tick uses them.
 _LABELS = ("title", "tags", "notes", "archived_at")
 _LISTED = ("search_text", "setting", "tagged_owner", "first_tag", "reward", "reward_change")
-_RETENTION = ("compacted_to", "deleted_at", "records_thinned_to", "steps_thinned_to", "has_thinned_steps")
+_RETENTION = ("compacted_to", "deleted_at", "records_thinned_to")
 _OF_OTHERS = ("number", "config", *_RETENTION, *_LABELS, *_LISTED)
 _WORKED_ON = [column for column in runs.c if column.name not in _OF_OTHERS]
 _LABELLED = select(runs.c.project, runs.c.name, runs.c.title, runs.c.tags).where(runs.c.id == bindparam("run"))
@@ -100,6 +100,8 @@ class Run:
     owned_until: float | None = None
     quarantined_at: float | None = None
     quarantine_reason: str | None = None
+    steps_thinned_to: int = 0
+    has_thinned_steps: bool = False
 
     @property
     def is_projected(self) -> bool:

@@ -304,3 +304,16 @@ def test_more_runs_than_a_statement_has_parameters_are_deleted(keeping):
     with live.app.state.collector.store.write() as repositories:
         repositories.retention.begin_deletion([f"{number:x}" for number in range(300_000)], now=1.0)
         assert repositories.retention.deleted_runs() == []
+
+
+def test_a_record_of_a_thinned_step_is_stored_and_does_not_bring_the_step_back(keeping, clock):
+    """Alone it would be the whole step, without the numbers that the step had. A step that never was is taken."""
+    live = keeping(step_days=30, thinned_steps=4, stall_minimum_seconds=1e9)
+    run_id = live.run(run="r", records=[_step(step) for step in range(40) if step != 21])
+    clock.now += 31 * DAY
+    eventually(lambda: len(live.get(f"/runs/{run_id}/steps")["items"]) == 4)
+    kept = live.get(f"/runs/{run_id}/steps")["items"]
+    late = [{"step": step, "seq": 100 + step, "scalars": {"b": 1.0}} for step in (20, 21)]
+    assert live.send(run="r", records=late)["accepted"] == 2
+    missed = [step for step in live.get(f"/runs/{run_id}/steps")["items"] if step not in kept]
+    assert [(step["step"], step["signals"]) for step in missed] == [(21, {"b": 1.0})]

@@ -142,3 +142,17 @@ def test_an_operators_reset_is_not_overwritten_by_a_slice_under_way(store, appen
     projection.forget(run_id)
     projection.project(store, run_id)
     assert _stored(store, run_id)[:2] == ([[1, 0], [1, 1]], [0, 1])
+
+
+def test_a_reset_before_an_attempt_is_projected_lets_the_steps_before_it_wait_for_their_ranks(
+    store, append, create_projection, clock
+):
+    """Rank 0 has what a detector finds, and its record follows that of rank 1 in the log."""
+    for rank in (1, 0):
+        run_id = append(rank=rank, world_size=2, records=[{"step": 0, "scalars": {"warn": 1.0} if rank == 0 else {}}])
+    for attempt in (2, 3):
+        append(attempt=attempt, records=_warn(0))
+    with store.write() as repositories:
+        reset_run(repositories, run_id, attempt=2, now=clock.now)
+    create_projection().project(store, run_id)
+    assert _stored(store, run_id) == ([[1, 0], [2, 0]], [0], [("scripted", 0)])

@@ -63,6 +63,7 @@ _UP_TO = (
     .order_by(records.c.position)
 )
 _LAST_SEQ = select(func.max(records.c.seq)).where(*_OF_RANK)
+_STEPS = blocks_of_steps(records.c.entries, records.c.seq, records.c.step)
 _RANKS = blocks_of_steps(records.c.rank, records.c.entries, records.c.seq, records.c.step, func.length(records.c.body))
 END = 2**62
 # Sequence numbers at most this far apart are looked up together: a statement costs as much as reading that many rows.
@@ -118,6 +119,15 @@ class Records:
         blocks = self._connection.execute(_SOME_OF_STEP, asked)
         found = [each.body for block in blocks for each in block_records(RecordBlock._make(block)) if each.step == step]
         return found[:limit]
+
+    def recorded_steps(self, run_id: str, attempt: int, steps: Collection[int], *, up_to: int) -> set[int]:
+        """Return those of some steps of an attempt of which the log up to a position has a record."""
+        recorded: set[int] = set()
+        for some in in_ranges(steps, gap=SPAN):
+            asked = {"run": run_id, "attempt": attempt, "low": some[0], "high": some[-1], "up_to": up_to}
+            for entries, seq, step in self._connection.execute(_STEPS, asked):
+                recorded.update(block_steps(entries, seq=seq, step=step))
+        return recorded.intersection(steps)
 
     def ranks(self, run_id: str, attempt: int, step: int, *, up_to: int) -> set[int]:
         """Return the ranks whose record of a step is in the log up to a position, without removed records."""
