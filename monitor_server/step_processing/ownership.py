@@ -39,7 +39,7 @@ class Ownership:
         self._until: dict[str, float] = {}
         # The last ownership by another projector that was read, and the time at which it was read first.
         self._others: dict[str, tuple[tuple[str, float], float]] = {}
-        self._log_ends: dict[str, int] = {}  # of the runs of others that were behind at the last look
+        self._log_ends: dict[str, int] = {}  # of the runs of others when they were last found behind
 
     def __len__(self) -> int:
         return len(self._until)
@@ -51,7 +51,7 @@ class Ownership:
 
     @property
     def late_runs(self) -> int:
-        """The number of runs of other projectors that were behind at the last look, at most `MAX_OTHER_RUNS`."""
+        """The number of runs of other projectors that were found behind, at most `MAX_OTHER_RUNS`."""
         return len(self._log_ends)
 
     def forget(self, run_id: str | None = None) -> None:
@@ -95,12 +95,12 @@ class Ownership:
     def share(self, store: Store, behind: Sequence[RunBehind], *, is_idle: bool) -> int:
         """Keep the own runs that wait for their turn, and take late runs of others if this projector is idle.
 
-        A run is late if records that waited at the last tick still wait. Its owner keeps half of its late runs, and at
-        least one, so that two projectors do not take a run from each other for ever.
+        A run is late if records that waited when it was last found behind still wait. Its owner keeps half of its late
+        runs, and at least one, so that two projectors do not take a run from each other for ever.
 
         Args:
             store: Where owners are written.
-            behind: All runs that wait, with their current owners.
+            behind: Runs that wait, with their current owners; if there are many, other ones at each tick.
             is_idle: Whether this projector has nothing to do.
 
         Returns:
@@ -111,19 +111,23 @@ class Ownership:
         """
         if self._owner is None:
             return 0
-        self._keep(store, behind)
+        self._keep(store)
         of_others = [each for each in behind if self.is_taken(each)]
         late: dict[str, list[RunBehind]] = defaultdict(list)
         for each in of_others:
             if each.position < self._log_ends.get(each.run_id, 0):
                 late[str(each.owner)].append(each)
-        self._log_ends = {each.run_id: each.log_end for each in of_others[:MAX_OTHER_RUNS]}
+        for each in of_others[:MAX_OTHER_RUNS]:
+            self._log_ends.pop(each.run_id, None)
+            self._log_ends[each.run_id] = each.log_end  # as the newest entry
+        while len(self._log_ends) > MAX_OTHER_RUNS:
+            del self._log_ends[next(iter(self._log_ends))]
         if not is_idle:
             return 0
         wanted = [each for runs in late.values() for each in runs[: len(runs) // 2]][:MAX_TAKEN_RUNS]
         return sum(self._take(store, each.run_id, (str(each.owner), each.owned_until or 0.0)) for each in wanted)
 
-    def _keep(self, store: Store, behind: Sequence[RunBehind]) -> None:
+    def _keep(self, store: Store) -> None:
         """Prolong the ownership of runs whose next turn comes after its end.
 
         If such a run were free for a moment, two busy projectors would take it from each other, and read the state of
@@ -131,7 +135,9 @@ class Ownership:
         """
         now = self._clock()
         soon = now + OWNER_SECONDS * 2 / 3
-        if any(each.owner == self._owner and (each.owned_until or 0.0) < soon for each in behind):
+        with store.read() as repositories:
+            is_ending = repositories.projection_queue.has_ending(str(self._owner), before=soon)
+        if is_ending:
             with store.write() as repositories:
                 repositories.projection_queue.prolong(
                     str(self._owner), before=soon, until=now + OWNER_SECONDS, most=MAX_OWNED_RUNS

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from itertools import takewhile
 
 from monitor_server.alerts.verdict import Verdict
 from monitor_server.errors import ProjectedElsewhere, Unavailable
@@ -27,12 +28,13 @@ from monitor_server.step_processing.scheduling.run_queue import RunQueue
 from monitor_server.step_processing.slices import Projection, Slice
 from monitor_server.step_processing.steps.budget import MAX_STEPS_PER_SLICE
 from monitor_server.store.database import Store
+from monitor_server.store.repositories.projection_queue import RunBehind
 
 __all__ = ["Projector"]
 
 log = logging.getLogger(__name__)
 
-# The next tick finds further runs in the store.
+# Further runs are found in the store at the next ticks.
 MAX_QUEUED_RUNS = 10_000
 STORE_PAUSE_SECONDS = 0.5
 # A usual slice has no more steps or records than this.
@@ -69,6 +71,9 @@ class Projector:
         self._rules = projection.rules
         self._changed = threading.Condition()
         self._queue = RunQueue(max_queued_runs)
+        self._max_queued_runs = max_queued_runs
+        self._queued_to = 0  # the number of the last run behind that a tick has queued; 0 once all are queued
+        self._is_turn_of_behind = False  # whether the next tick queues them before the other runs with work
         self._verdicts = KnownVerdicts()
         self._is_behind = False
         self._busy_share = busy_share or BusyShare()
@@ -153,12 +158,12 @@ class Projector:
         """Queue runs for which batches were stored. Any thread may call this."""
         self._enqueue(run_ids, self._queue.add_batch)
 
-    def _enqueue(self, run_ids: Iterable[str], add: Callable[[str], bool]) -> None:
+    def _enqueue(self, run_ids: Iterable[str], add: Callable[[str], bool]) -> int:
+        """Queue runs until there are too many, and return the number of those that are queued."""
         with self._changed:
-            for run_id in run_ids:
-                if not add(run_id):
-                    break
+            queued = sum(1 for _ in takewhile(add, run_ids))
             self._changed.notify()
+        return queued
 
     def wait_for(self, run_id: str, position: int) -> "Future[None]":
         """Return a future that ends when a run is projected up to a position of its log, or cannot be projected.
@@ -230,11 +235,12 @@ class Projector:
 
     def _settle(self, run_id: str, result: Slice) -> None:
         self._verdicts.add(run_id, result.position, result.verdict)
-        if result.has_more:
+        if not result.has_more:
+            self._verdicts.wake(run_id, result.position)
+        elif not self._queued_to:
             with self._changed:
                 self._queue.add_behind(run_id)
-        else:
-            self._verdicts.wake(run_id, result.position)
+        # Otherwise runs behind wait for a place in the queue. A later tick finds this run again, in its turn.
 
     def _note_success(self, run_id: str, *, has_more: bool) -> None:
         left = self._smallest_slices.pop(run_id, 0)
@@ -268,12 +274,11 @@ class Projector:
             with self._store.read() as repositories:
                 queue = repositories.projection_queue
                 due = self._rules.due_runs(repositories, now=now)
-                behind = queue.behind()
+                behind = queue.behind(after=self._queued_to, limit=self._max_queued_runs)
                 found = [
                     *due,
                     *repositories.waiting.overdue_runs(before=overdue_before),
                     *repositories.run_views.changed_runs(now=now, deadlines=settings.deadlines),
-                    *(each.run_id for each in behind),
                     *queue.quarantined_runs(before=now - QUARANTINE_SECONDS),
                 ]
                 waited = {run_id: repositories.runs.find(run_id) for run_id in waited_for}
@@ -291,12 +296,26 @@ class Projector:
         self._unchecked.note_success()
         if taken:
             log.info("took %d runs from collectors that are behind", taken)
-        self.notify(dict.fromkeys(found))
+        self._is_turn_of_behind = not self._is_turn_of_behind
+        if self._is_turn_of_behind:
+            self._queue_behind(behind)
+            self.notify(dict.fromkeys(found))
+        else:
+            self.notify(dict.fromkeys(found))
+            self._queue_behind(behind)
         for run_id, run in waited.items():
             if run is None or run.quarantined_at is not None:
                 self._verdicts.wake(run_id)
             elif run.is_projected and run_id not in self._queue:
                 self._verdicts.wake_projected(run_id, run.position)
+
+    def _queue_behind(self, behind: Sequence[RunBehind]) -> None:
+        """Queue the runs behind that a tick has found, and note where the next tick continues if they are too many."""
+        queued = self._enqueue([each.run_id for each in behind], self._queue.add)
+        if queued == len(behind) < self._max_queued_runs:
+            self._queued_to = 0
+        elif queued:
+            self._queued_to = behind[queued - 1].number
 
     def _end(self) -> None:
         for run_id in self._verdicts.waited_for:

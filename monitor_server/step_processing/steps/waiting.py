@@ -83,17 +83,18 @@ class WaitingSteps:
         return late
 
     def add(self, records: Sequence[StoredRecord], *, now: float) -> None:
-        """Add records of the log; those whose steps are complete already, or were thinned, are left out."""
+        """Add records of the log; those whose steps are complete already are left out."""
         for record in records:
             key = (record.attempt, record.step)
-            if key in self._complete or key in self._thinned:
+            if key in self._complete:
                 continue
             if key not in self._since:
                 if key in self._in_table and key > self._read_to:
                     continue  # it is read from the table later, in order
                 self._put(key, now)
-                self._ranks[key] = set()
-                self._records[key] = StepRecords(self._bounds)
+                if key not in self._thinned:  # the log has earlier records of a thinned step, which are read as well
+                    self._ranks[key] = set()
+                    self._records[key] = StepRecords(self._bounds)
             ranks = self._ranks.get(key)
             if ranks is not None:
                 ranks.add(record.rank)
@@ -175,8 +176,7 @@ class WaitingSteps:
     def _find_thinned(self, keys: Iterable[Key]) -> set[Key]:
         """Return the steps that thinning has removed, of some that neither are complete nor wait.
 
-        The log before the new records has a record of such a step. If the step waited again, it would come back with
-        the new records alone.
+        The log before the new records has a record of such a step.
         """
         run, recorded = self._context.run, self._context.repositories.records.recorded_steps
         if not run.has_thinned_steps:

@@ -12,9 +12,13 @@ __all__ = ["ProjectionQueue", "RunBehind"]
 # The steps of one batch may take many slices, and the position is the end of the batch from the first slice on.
 _IS_BEHIND = (runs.c.log_end > runs.c.position) | runs.c.has_ready_steps
 _MAY_BE_PROJECTED = runs.c.quarantined_at.is_(None) & runs.c.deleted_at.is_(None)
-_BEHIND = select(runs.c.id, runs.c.position, runs.c.log_end, runs.c.owner, runs.c.owned_until).where(
-    _IS_BEHIND, _MAY_BE_PROJECTED
+_BEHIND = (
+    select(runs.c.number, runs.c.id, runs.c.position, runs.c.log_end, runs.c.owner, runs.c.owned_until)
+    .where(_IS_BEHIND, _MAY_BE_PROJECTED, runs.c.number > bindparam("after"), runs.c.number <= bindparam("up_to"))
+    .order_by(runs.c.number)
+    .limit(bindparam("limit"))
 )
+_LARGEST_NUMBER = 2**31 - 1
 _UNREAD_ENTRIES = select(func.coalesce(func.sum(runs.c.log_end - runs.c.position), 0)).where(_MAY_BE_PROJECTED)
 _STEPS_OF_READY_RUNS = (
     select(func.count())
@@ -27,8 +31,9 @@ _QUARANTINED_BEFORE = _QUARANTINED.where(runs.c.quarantined_at < bindparam("befo
 
 @dataclass(frozen=True, slots=True)
 class RunBehind:
-    """A run that is not projected to the end of its log, and its owner."""
+    """A run that is not projected to the end of its log, and its owner; ``number`` counts the runs of the database."""
 
+    number: int
     run_id: str
     position: int
     log_end: int
@@ -49,9 +54,20 @@ class ProjectionQueue:
         """
         return sum(int(self._connection.execute(each).scalar_one()) for each in (_UNREAD_ENTRIES, _STEPS_OF_READY_RUNS))
 
-    def behind(self) -> list[RunBehind]:
-        """Return the runs that have entries of the log to project, or complete steps to process."""
-        return [RunBehind(*row) for row in self._connection.execute(_BEHIND)]
+    def behind(self, *, after: int = 0, limit: int) -> list[RunBehind]:
+        """Return runs that have entries of the log to project, or complete steps to process.
+
+        They are in the order of their numbers, from the first one after a number on; the lowest number follows the
+        highest one. A caller who continues after the last run that it has taken comes to every run.
+        """
+        found = self._behind(after=after, up_to=_LARGEST_NUMBER, limit=limit)
+        if after > 0 and len(found) < limit:
+            found += self._behind(after=0, up_to=after, limit=limit - len(found))
+        return found
+
+    def _behind(self, *, after: int, up_to: int, limit: int) -> list[RunBehind]:
+        asked = {"after": after, "up_to": up_to, "limit": limit}
+        return [RunBehind(*row) for row in self._connection.execute(_BEHIND, asked)]
 
     def quarantined_runs(self, *, before: float | None = None) -> list[str]:
         """Return the runs that the projector has quarantined, all or those before a time."""
@@ -71,6 +87,11 @@ class ProjectionQueue:
             is_free |= (runs.c.owner == abandoned[0]) & (runs.c.owned_until == abandoned[1])
         query = update(runs).where(runs.c.id == run_id, is_free)
         return self._connection.execute(query, {"owner": owner, "owned_until": until}).rowcount == 1
+
+    def has_ending(self, owner: str, *, before: float) -> bool:
+        """Whether a projector's ownership of a run that waits ends before a time."""
+        query = select(runs.c.id).where(runs.c.owner == owner, _IS_BEHIND, runs.c.owned_until < before).limit(1)
+        return self._connection.execute(query).first() is not None
 
     def prolong(self, owner: str, *, before: float, until: float, most: int) -> None:
         """Extend a projector's ownership of its waiting runs to ``until`` if it would end before ``before``.

@@ -306,8 +306,8 @@ def test_more_runs_than_a_statement_has_parameters_are_deleted(keeping):
         assert repositories.retention.deleted_runs() == []
 
 
-def test_a_record_of_a_thinned_step_is_stored_and_does_not_bring_the_step_back(keeping, clock):
-    """Alone it would be the whole step, without the numbers that the step had. A step that never was is taken."""
+def test_a_record_of_a_thinned_step_brings_the_whole_step_back(keeping, clock):
+    """Alone it would be a step without the numbers that the step had. A step that never was has what is sent."""
     live = keeping(step_days=30, thinned_steps=4, stall_minimum_seconds=1e9)
     run_id = live.run(run="r", records=[_step(step) for step in range(40) if step != 21])
     clock.now += 31 * DAY
@@ -315,5 +315,5 @@ def test_a_record_of_a_thinned_step_is_stored_and_does_not_bring_the_step_back(k
     kept = live.get(f"/runs/{run_id}/steps")["items"]
     late = [{"step": step, "seq": 100 + step, "scalars": {"b": 1.0}} for step in (20, 21)]
     assert live.send(run="r", records=late)["accepted"] == 2
-    missed = [step for step in live.get(f"/runs/{run_id}/steps")["items"] if step not in kept]
-    assert [(step["step"], step["signals"]) for step in missed] == [(21, {"b": 1.0})]
+    added = [step for step in live.get(f"/runs/{run_id}/steps")["items"] if step not in kept]
+    assert [(step["step"], step["signals"]) for step in added] == [(20, {"a": 20.0, "b": 1.0}), (21, {"b": 1.0})]

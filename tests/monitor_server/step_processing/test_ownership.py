@@ -11,7 +11,7 @@ HOURS = 6 * 3_600.0
 def _look(projector, store, *, is_idle=True):
     """The work of a projector at a tick: it reads which runs are behind."""
     with store.read() as repositories:
-        behind = repositories.projection_queue.behind()
+        behind = repositories.projection_queue.behind(limit=100)
     return projector.share(store, behind, is_idle=is_idle)
 
 
@@ -116,12 +116,35 @@ def test_runs_whose_records_are_projected_between_two_looks_stay_where_they_are(
     assert _owners(store, late_runs) == ["busy"] * 5
 
 
+def test_runs_behind_are_read_some_at_a_time_and_each_in_its_turn(store, late_runs):
+    """The lowest number follows the highest one, so that no run is left out, wherever the reader continues."""
+    with store.read() as repositories:
+        queue = repositories.projection_queue
+        first = queue.behind(limit=2)
+        second = queue.behind(after=first[-1].number, limit=2)
+        third = queue.behind(after=second[-1].number, limit=2)
+    found = [each.run_id for each in (*first, *second, *third)]
+    assert found == [*late_runs, late_runs[0]]
+
+
+def test_a_late_run_is_known_at_a_look_at_other_runs(store, late_runs, clock):
+    """Where many runs are behind, a projector sees other ones at each look, and each again after some looks."""
+    idle = Ownership("idle", clock=clock)
+    with store.read() as repositories:
+        behind = repositories.projection_queue.behind(limit=100)
+    assert idle.share(store, behind[:3], is_idle=True) == 0
+    assert idle.share(store, behind[3:], is_idle=True) == 0
+    assert idle.share(store, behind[:3], is_idle=True) == 1
+    assert idle.share(store, behind[3:], is_idle=True) == 1
+    assert _owners(store, late_runs).count("idle") == 2
+
+
 def test_of_two_projectors_with_nothing_to_do_each_run_is_taken_by_one(store, late_runs, clock):
     """The second one has read the owners before the first one took the runs."""
     first, second = Ownership("first", clock=clock), Ownership("second", clock=clock)
     assert _look(first, store) == _look(second, store) == 0
     with store.read() as repositories:
-        behind = repositories.projection_queue.behind()
+        behind = repositories.projection_queue.behind(limit=100)
     assert first.share(store, behind, is_idle=True) == 2
     assert second.share(store, behind, is_idle=True) == 0
     assert sorted(_owners(store, late_runs)) == ["busy"] * 3 + ["first"] * 2

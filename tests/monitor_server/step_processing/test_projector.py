@@ -8,12 +8,14 @@ import pytest
 import sqlalchemy
 
 from monitor_server.settings import Settings
+from monitor_server.step_processing import log_entries
 from monitor_server.step_processing.events import AlertChanged, StepCompleted
 from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.projector import LATE_TICK_SECONDS, Projector
 from monitor_server.step_processing.scheduling import known_verdicts
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
 from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.steps import budget
 from monitor_server.step_processing.steps.detection import Tracker
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
@@ -174,6 +176,35 @@ def test_the_queue_of_runs_is_bounded_and_the_rest_is_found_in_the_store(store, 
         eventually(lambda: {event.run_id for event in published if isinstance(event, StepCompleted)} == set(run_ids))
     finally:
         bounded.stop()
+
+
+@pytest.fixture
+def small_slices(monkeypatch):
+    """Let each slice process one step."""
+    monkeypatch.setattr(budget, "MAX_STEPS_PER_SLICE", 1)
+    monkeypatch.setattr(log_entries, "RECORDS_PER_SLICE", 1)
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_runs_for_which_the_queue_has_no_place_come_in_turn(store, scripted, clock, append, published):
+    """Two runs that always have more to do would keep both places until their ends, and the others would starve."""
+    settings = Settings(tick_seconds=1e-6)
+    projection = Projection(Tracker(scripted), settings=settings, clock=clock)
+    bounded = Projector(store, projection, settings=settings, clock=clock, publish=published.extend, max_queued_runs=2)
+    long = [append(run=f"long-{number}", records=[{"step": step} for step in range(40)]) for number in range(2)]
+    short = [append(run=f"short-{number}", records=[{"step": 0}]) for number in range(4)]
+    bounded.start()
+    try:
+        eventually(lambda: len(_completed(published)) == 84)
+    finally:
+        bounded.stop()
+    done = _completed(published)
+    assert max(done.index(run_id) for run_id in short) < len(done) / 2
+    assert {done.count(run_id) for run_id in long} == {40}
+
+
+def _completed(published):
+    return [event.run_id for event in published if isinstance(event, StepCompleted)]
 
 
 def test_waits_for_a_verdict_are_bounded(projector, append, monkeypatch):

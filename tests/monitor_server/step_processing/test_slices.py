@@ -23,7 +23,7 @@ def _project(store, projection, run_id):
 
 def _behind(store):
     with store.read() as repositories:
-        return repositories.projection_queue.behind()
+        return repositories.projection_queue.behind(limit=100)
 
 
 def _unprojected(store):
