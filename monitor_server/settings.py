@@ -139,6 +139,11 @@ class Settings(BaseSettings):
     max_step_bytes: int = Field(
         default=32 * MEBIBYTE, ge=1, description="Most bytes of records of one step that are merged"
     )
+    max_waiting_steps: int = Field(
+        default=100_000,
+        ge=1,
+        description="Most steps of a run that wait for ranks; beyond it, the first one is complete without them",
+    )
     max_signals: int = Field(
         default=500, ge=1, description="Most different signals of one run, without those that detectors read"
     )

@@ -118,6 +118,7 @@ class Projection:
             "late_runs": lambda: self._ownership.late_runs,
             "full_steps": lambda: self._completion.full_steps,
             "mended_runs": lambda: self._completion.mended_runs,
+            "crowded_runs": lambda: self._completion.crowded_runs,
             "detector_runs": lambda: self._tracker.runs_in_memory,
             "rule_runs": lambda: self._tracker.rules.runs_in_memory,
         }

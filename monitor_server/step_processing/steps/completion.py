@@ -1,8 +1,9 @@
 """Decides which steps are complete, merges their ranks, and passes them to detection, in order, once.
 
-A step is complete when all ranks of its attempt have reported it, when its deadline has passed, or when a newer attempt
-has begun. A step that waits holds back the later ones, so that detection processes steps in order. A record for a step
-that is already complete corrects the stored step; detection does not process the step again.
+A step is complete when all ranks of its attempt have reported it, when its deadline has passed, when a newer attempt
+has begun, or when too many steps of its run wait. A step that waits holds back the later ones, so that detection
+processes steps in order. A record for a step that is already complete corrects the stored step; detection does not
+process the step again.
 """
 
 import logging
@@ -58,11 +59,17 @@ class Completion:
         # For steps beyond the bounds: the log position up to which records are merged.
         self._ends: OrderedDict[tuple[str, Key], int] = OrderedDict()
         self._mended: OrderedDict[str, tuple[int, set[Key]]] = OrderedDict()
+        self._crowded: set[str] = set()
 
     @property
     def full_steps(self) -> int:
         """The number of steps beyond the bounds whose merged records are remembered."""
         return len(self._ends)
+
+    @property
+    def crowded_runs(self) -> int:
+        """The number of runs of which too many steps wait, at most `MAX_FULL_STEPS`."""
+        return len(self._crowded)
 
     @property
     def mended_runs(self) -> int:
@@ -193,7 +200,28 @@ class Completion:
             attempt < context.run.projected_attempt  # its processes are gone
             or context.now - since >= self._settings.step_deadline_seconds
             or waiting.ranks(key) >= context.world_size(attempt)
+            or self._is_crowded(context, waiting)
         )
+
+    def _is_crowded(self, context: RunContext, waiting: WaitingSteps) -> bool:
+        """Whether more steps of a run wait than may; the log names the run once, until they are half as many."""
+        most, run = self._settings.max_waiting_steps, context.run
+        if len(waiting) <= most:
+            if len(waiting) <= most // 2:
+                self._crowded.discard(run.id)
+            return False
+        if run.id not in self._crowded:
+            if len(self._crowded) >= MAX_FULL_STEPS:
+                self._crowded.clear()
+            self._crowded.add(run.id)
+            log.warning(
+                "more than %d steps of run %r wait for ranks that have not reported: the first ones are complete "
+                "without them; start the missing ranks, correct the world size (rlvitals runs --reset), or raise "
+                "RLVITALS_MAX_WAITING_STEPS",
+                most,
+                run.name,
+            )
+        return True
 
     def _advance(self, context: RunContext, step: Step) -> None:
         """Move the run to a step, and detect."""

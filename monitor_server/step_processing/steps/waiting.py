@@ -40,6 +40,7 @@ class WaitingSteps:
         self.body_bytes = 0
         self._bounds = bounds
         self._context = context
+        self._count = 0  # with the steps of the table that are not in memory, once the first ones are read
         self._order: list[Key] = []
         self._since: dict[Key, float] = {}
         self._ranks: dict[Key, set[int]] = {}
@@ -54,7 +55,7 @@ class WaitingSteps:
         self._in_table: set[Key] = set()
 
     def __len__(self) -> int:
-        return len(self._since)
+        return self._count
 
     @property
     def kept_bytes(self) -> int:
@@ -92,6 +93,7 @@ class WaitingSteps:
                 if key in self._in_table and key > self._read_to:
                     continue  # it is read from the table later, in order
                 self._put(key, now)
+                self._count += 1
                 if key not in self._thinned:  # the log has earlier records of a thinned step, which are read as well
                     self._ranks[key] = set()
                     self._records[key] = StepRecords(self._bounds)
@@ -133,6 +135,7 @@ class WaitingSteps:
         """Remove the first step: it is complete."""
         key = heapq.heappop(self._order)
         del self._since[key]
+        self._count -= 1
         self._ranks.pop(key, None)
         self._forget_records(key)
         self._complete.add(key)
@@ -198,8 +201,11 @@ class WaitingSteps:
             self.body_bytes -= records.body_bytes
 
     def _read_more(self) -> None:
-        found = self._context.repositories.waiting.first(self._run_id, after=self._read_to, limit=FIRST_STEPS)
+        stored = self._context.repositories.waiting
+        found = stored.first(self._run_id, after=self._read_to, limit=FIRST_STEPS)
         self._is_all_read = len(found) < FIRST_STEPS
+        if self._read_to < (0, 0):
+            self._count = len(found) if self._is_all_read else stored.count_of(self._run_id)
         for key, since in found.items():
             self._read_to = key
             self._stored.add(key)

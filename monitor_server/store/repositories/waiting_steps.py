@@ -73,6 +73,11 @@ class Waiting:
                 found.update((attempt, step) for step in self._connection.execute(_AMONG, asked).scalars())
         return found
 
+    def count_of(self, run_id: str) -> int:
+        """Return the number of steps of a run that wait."""
+        query = select(func.count()).where(waiting.c.run_id == run_id, is_kept(waiting.c.attempt, run_id))
+        return int(self._connection.execute(query).scalar_one())
+
     def count(self) -> int:
         """Return the number of steps that wait, of all runs together."""
         return int(self._connection.execute(select(func.count()).select_from(waiting)).scalar_one())
