@@ -70,7 +70,8 @@ FUZZ_EXAMPLES ?= 200
 FUZZ_SEED ?= $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 fuzz-api: $(VENV)/.dev ## Ask every route of the API at random with every scope (half an hour); FUZZ_EXAMPLES=n of each, FUZZ_SEED=n
 	@echo "FUZZ_SEED=$(FUZZ_SEED)"
-	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest -o timeout=3600 tests/contract/test_openapi.py tests/contract/test_openapi_by_scope.py
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest -o timeout=3600 tests/contract/test_openapi.py tests/contract/test_openapi_by_scope.py \
+		tests/monitor_server/api/test_random_requests.py
 
 $(VENV)/.atheris: $(VENV)/.dev
 	@$(PIP) atheris==3.0.0

@@ -3,8 +3,9 @@
 from contextlib import contextmanager
 
 from tests.databases import database_url
+from tests.monitor_server.simulated_collectors import small_parts
 
-__all__ = ["Between", "crashing", "database_url"]
+__all__ = ["Between", "crashing", "database_url", "small_parts"]
 
 
 class Between:

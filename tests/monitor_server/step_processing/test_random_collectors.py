@@ -1,0 +1,170 @@
+"""Random batches that two collectors receive again and again, with crashes, are as those of one that is left alone."""
+
+import random
+import uuid
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from monitor_server.settings import Settings
+from monitor_server.step_processing.ownership import OWNER_SECONDS
+from monitor_server.store.database import Store
+from tests.monitor_server.simulated_collectors import SimulatedCollector, SimulatedTrainer
+from tests.monitor_server.step_processing.conftest import Between, crashing
+from trainer_hooks import wire
+
+DEADLINE = 10_000.0
+# An example takes a second, so that a search for a smaller one would take minutes.
+NOT_SHRINKING = [Phase.explicit, Phase.reuse, Phase.generate]
+SETTINGS = Settings(step_deadline_seconds=DEADLINE, stall_minimum_seconds=1e9, max_waiting_steps=12)
+
+ALERT = ("kind", "severity", "state", "opened_step", "severity_step", "last_step", "resolved_step")
+
+
+class Comparison:
+    """A run that two collectors store and project, and its twin that one collector does without any trouble."""
+
+    def __init__(self, seed, stores, engine, clock):
+        self.draw, self.clock = random.Random(seed), clock  # noqa: S311 - synthetic telemetry
+        self.collectors = [SimulatedCollector(store, engine, clock, SETTINGS) for store in stores]
+        self.whole = SimulatedCollector(stores[0], engine, clock, SETTINGS)
+        self.trainer, self.stored = SimulatedTrainer(self.draw), set()
+        name = uuid.uuid4().hex
+        self.names = f"cut-{name}", f"whole-{name}"
+        self.cut_id, self.whole_id = (wire.run_id("default", each) for each in self.names)
+
+    def run(self, turns):
+        """Do random things, then everything that is left to do."""
+        self.trainer.launch()
+        for _ in range(turns):
+            chance = self.draw.random()
+            if chance < 0.05:
+                self.trainer.launch()
+            elif chance < 0.35 or not self.trainer.records:
+                self.trainer.log_steps()
+            elif chance < 0.75:
+                self.send()
+            elif chance < 0.97:
+                self.project_some()
+            else:
+                self.settle()
+                self.clock.now += DEADLINE
+                self.settle()
+        for (attempt, rank), records in self.trainer.records.items():
+            self.deliver(self.draw.choice(self.collectors), [(attempt, rank, records)])
+        self.settle()
+        self.clock.now += DEADLINE
+        self.settle()
+
+    def send(self):
+        """Send one batch or some in one commit to one of the collectors, which may crash."""
+        draw = self.draw
+        collector, other = draw.sample(self.collectors, 2)
+        parts = [self.trainer.some_batch() for _ in range(draw.choice((1, 1, 2, 4)))]
+        crash = draw.choice((None, None, None, "before the commit", "after the commit"))
+        if collector.store.is_shared and draw.random() < 0.3:
+            between = [self.trainer.some_batch()]
+            self.deliver(collector, parts, crash=crash, before_flush=lambda: self.deliver(other, between))
+        else:
+            self.deliver(collector, parts, crash=crash)
+
+    def deliver(self, collector, parts, **options):
+        """Append batches to the run, and what is new of them to its twin."""
+        parts = [part for part in parts if part[2]]
+        appended = collector.append([self._batch(*part, name=self.names[0]) for part in parts], **options)
+        if appended is None:
+            return
+        for (attempt, rank, records), result in zip(parts, appended, strict=True):
+            new = [record for record in records if (attempt, rank, record["seq"]) not in self.stored]
+            assert (result.accepted, result.duplicates) == (len(new), len(records) - len(new))
+            self.stored.update((attempt, rank, record["seq"]) for record in new)
+            if new:
+                assert self.whole.append([self._batch(attempt, rank, new, name=self.names[1])]) is not None
+                while self.whole.project(self.whole_id):
+                    pass
+
+    def _batch(self, attempt, rank, records, *, name):
+        return self.trainer.batch(attempt, rank, records, run=name, settings=SETTINGS, now=self.clock.now)
+
+    def project_some(self):
+        """Project some slices, small or whole, by either collector; one may crash, or the other one does it first."""
+        draw = self.draw
+        for _ in range(draw.choice((1, 1, 2, 5))):
+            collector, other = draw.sample(self.collectors, 2)
+            chance, store = draw.random(), collector.store
+            if chance < 0.1:
+                store = crashing(store)
+            elif chance < 0.2:
+                store = Between(store, before=lambda other=other: other.project(self.cut_id))
+            elif chance < 0.3:
+                store = Between(store, before=self.send)
+            elif chance < 0.4:
+                collector.restart()
+            collector.project(self.cut_id, store=store, is_smallest=draw.random() < 0.5)
+            self.clock.now += draw.choice((0.0, 0.5, OWNER_SECONDS))
+
+    def settle(self):
+        """Project both runs to their ends."""
+        while self.stored:
+            results = [collector.project(self.cut_id) for collector in self.collectors]
+            if False in results:
+                break
+            self.clock.now += OWNER_SECONDS
+        while self.whole.project(self.whole_id):
+            pass
+
+    def outcome(self, run_id):
+        """Return all that is stored of a run, except when it was done."""
+        with self.collectors[0].store.read() as repositories:
+            steps = repositories.steps.page(run_id, from_step=0, limit=1_000)
+            alerts = repositories.alerts.page(limit=1_000, run_id=run_id)
+            detectors = repositories.detector_states.load(run_id)
+            names = repositories.steps.signals(run_id)
+            series = repositories.series.read(run_id, names)
+            records, _ = repositories.records.after(run_id, 0, limit=10_000, max_bytes=10**9)
+            run = repositories.runs.find(run_id)
+            held = {each.signal: dict(zip(each.steps.tolist(), each.values.tolist(), strict=True)) for each in series}
+            assert held == {
+                name: {step.step: step.signals[name] for step in steps if name in step.signals} for name in names
+            }  # the compacted values are those of the steps
+            first = records[0].position if records else 0
+            return {
+                "records": [
+                    each._replace(position=each.position - first, batch=each.batch - first) for each in records
+                ],
+                "steps": [(step.attempt, step.step, step.time, step.signals) for step in steps],
+                "attempts": [
+                    (each, step.step, step.signals)
+                    for each in repositories.attempts.ordinals(run_id)
+                    for step in repositories.steps.of_attempt(run_id, each, from_step=0, limit=1_000)
+                ],
+                "alerts": [tuple(row[name] for name in ALERT) for row in alerts],
+                "phases": (run.phase, list(repositories.phases.all(run_id))),
+                "last": (run.last_attempt, run.last_step, run.recent, run.world_size, run.attempt),
+                "seen": None if detectors is None else msgspec.msgpack.decode(detectors.state)["seen"],
+                "waiting": list(repositories.waiting.first(run_id, limit=1_000)),
+                "is_projected": run.is_projected,
+            }
+
+
+@pytest.fixture
+def two_stores(store, database_url):
+    """Two collectors' connections to one database."""
+    other = Store.open(database_url)
+    yield store, other
+    other.close()
+
+
+@settings(max_examples=2, phases=NOT_SHRINKING, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32 - 1))
+@pytest.mark.usefixtures("small_parts")
+def test_two_collectors_give_the_same_as_one_that_is_left_alone(two_stores, scripted, clock, seed):
+    """Every record is stored once, and the log, steps, alerts, phases and the order of detection are equal."""
+    compared = Comparison(seed, two_stores, scripted, clock)
+    compared.run(40)
+    cut, whole = compared.outcome(compared.cut_id), compared.outcome(compared.whole_id)
+    assert cut == whole
+    assert len({(each.attempt, each.rank, each.seq) for each in cut["records"]}) == len(cut["records"])
+    assert (cut["waiting"], cut["is_projected"]) == ([], True)
