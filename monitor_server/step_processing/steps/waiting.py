@@ -205,7 +205,7 @@ class WaitingSteps:
         found = stored.first(self._run_id, after=self._read_to, limit=FIRST_STEPS)
         self._is_all_read = len(found) < FIRST_STEPS
         if self._read_to < (0, 0):
-            self._count = len(found) if self._is_all_read else stored.count_of(self._run_id)
+            self._count += len(found) if self._is_all_read else stored.count_of(self._run_id)
         for key, since in found.items():
             self._read_to = key
             self._stored.add(key)
