@@ -63,7 +63,7 @@ class Evidence(Stateful):
         spiral, tail = detectors["death_spiral"], detectors["ratio_tail"]
         assert isinstance(spiral, DeathSpiral)  # noqa: S101 - the registry names them so
         assert isinstance(tail, RatioTail)  # noqa: S101
-        self._ratio_rise = self.ratios.update(spiral.channels["ratio"], tail)
+        self._ratio_rise = self.ratios.update(spiral.channels["ratio"], tail, muted=spiral.muted > 0)
         self.rows = rows = self.rows + 1
         if not (findings or self.opened):
             return

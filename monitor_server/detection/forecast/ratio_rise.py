@@ -1,17 +1,19 @@
 """Ratio rise: how much farther the updates reach than at the beginning of the run."""
 
 import math
+from collections import deque
 
 from monitor_server.detection.detector_parts.surge import Surge
 from monitor_server.detection.detectors.ratio_tail import RatioTail
 from monitor_server.detection.statistics.robust import median
-from monitor_server.detection.statistics.state import Stateful
+from monitor_server.detection.statistics.state import Stateful, take_newest
 from monitor_server.detection.statistics.streaming import Ema
 
 __all__ = ["RatioRise"]
 
 FIRST, LEAST = 20, 8  # the number of values that define the beginning of the run, and the number that a rise needs
 STALE_ROWS = 5
+TRAIL = 64  # the number of values that a rewind can take back; one that takes back more begins the average anew
 PERCENTILE = "ratio/p999"
 LARGEST = math.log(100.0)
 
@@ -22,31 +24,36 @@ class RatioRise(Stateful):
     The `Surge` of the ratios compares with the newest 60 rows, and adapts to a rise over a hundred rows. The reference
     is therefore the beginning of the run, as in `AnchoredDeparture`. The largest ratio does not replace the percentile:
     a single token determines it, and it grows with the number of tokens.
+
+    The first rows of a new attempt have no usable ratio. R stays as it was before them, and they do not count as rows
+    without ratios.
     """
 
     def __init__(self) -> None:
         self.first: list[float] = []
         self.level = Ema(0.2)
+        self.trail: deque[float] = deque(maxlen=TRAIL)  # the average after each of the newest values
         self.seen = 0  # the number of values in the channel's history, which shows whether a row had one
         self.unobserved = 0  # the number of rows since the last value
         self._origin: float | None = None
 
-    def update(self, channel: Surge, tail: RatioTail) -> float:
+    def update(self, channel: Surge, tail: RatioTail, *, muted: bool) -> float:
         """Read a row after the detectors; return R, at least 0 and at most ln 100.
 
         Args:
             channel: The logarithms of the ratios.
             tail: It shows which ratios they are.
+            muted: Whether the channel leaves out the row, because its ratio has no meaning.
         """
         history, seen = channel.history, self.seen
         self.seen = history.seen
         if self.seen in {0, seen} or tail.signal != PERCENTILE:  # 0 after the channel was interrupted
-            self.unobserved += 1
+            self.unobserved += not muted
             if not self.is_observed:
                 return 0.0
         else:
             self.unobserved, value = 0, history.values[-1]
-            self.level.update(value)
+            self.trail.append(self.level.update(value))
             if len(self.first) < FIRST:
                 self.first.append(value)
                 self._origin = None
@@ -60,8 +67,12 @@ class RatioRise(Stateful):
 
     def take_back(self, rows: int, left: int) -> None:
         """Forget the newest values, and those of the first that are among them."""
+        count = self.level.count
         super().take_back(rows, left)
         self.first, self._origin = self.first[:left], None
+        take_newest(self.trail, rows)
+        if self.trail:
+            self.level.value, self.level.count = self.trail[-1], count - rows
 
     @property
     def is_observed(self) -> bool:

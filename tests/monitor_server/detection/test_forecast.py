@@ -3,11 +3,13 @@
 import json
 import math
 import random
+import statistics
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor_server.detection.detectors.death_spiral import MUTED_ROWS
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.forecast.evidence import EVIDENCE
 from monitor_server.detection.forecast.hazard import MODELS, HazardModel, model_for
@@ -125,10 +127,47 @@ def test_ratios_that_rise_since_the_beginning_raise_the_forecast():
 def test_ratios_of_a_new_attempt_are_compared_with_the_beginning_of_the_run():
     """A rewind discards the moving history of the ratios, and not where the run began."""
     run = with_ratios(lambda step: 1.2 if step < 30 else 6.0)
-    again = [Observation(step=row.step, attempt=1, signals=row.signals) for row in run[40:60]]
+    again = [Observation(step=row.step, attempt=2, signals=row.signals) for row in run[40:60]]
     forecast = assess([*run[:50], *again])[-1].forecast
     assert forecast.model == "ratios"
     assert "ratio_rise" in forecast.drivers
+
+
+@pytest.mark.parametrize("replaced", [0, 1, 30])
+def test_a_resume_takes_back_the_rise_of_the_ratios_by_the_replaced_rows_alone(replaced):
+    """In the rows whose ratios have no meaning the forecast is that of the checkpoint, and then it goes on from there.
+
+    A trainer that is preempted often resumes every few rows. Each resume would raise the base rate of the forecast if
+    its first rows counted as rows without ratios, and leave one noisy ratio in place of an average.
+    """
+    draw = random.Random(6)  # noqa: S311 - synthetic telemetry
+    run = with_ratios(lambda step: 1.2 * 1.03 ** max(0, step - 20) * math.exp(draw.gauss(0.0, 0.3)), rows=100)
+    engine = Engine()
+    before = [engine.update(row).forecast for row in run[:80]]
+    begin = 80 - replaced
+    later = [
+        engine.update(Observation(step=row.step, attempt=2, signals=row.signals)).forecast for row in run[begin:100]
+    ]
+    assert {found.model for found in later} == {"ratios"}
+    muted, first = later[: MUTED_ROWS - 1], later[MUTED_ROWS - 1]
+    assert [found.probabilities for found in muted] == [before[begin - 1].probabilities] * len(muted)
+
+    def rise(found):
+        return math.log(found.drivers["ratio_rise"]) / MODELS["ratios"].weights[1]["ratio_rise"]
+
+    origin = statistics.median(math.log(row.signals["ratio/p999"]) for row in run[:20])
+    newest = math.log(run[begin + MUTED_ROWS - 1].signals["ratio/p999"]) - origin
+    assert rise(first) == pytest.approx(0.8 * rise(muted[-1]) + 0.2 * newest)
+
+
+def test_a_run_that_sends_no_ratios_after_a_resume_gets_the_other_model_five_rows_after_the_muted_ones():
+    """What cannot be used is not missing, and what is missing is."""
+    run = with_ratios(lambda step: 1.2 if step < 40 else None)
+    again = [Observation(step=row.step, attempt=1 + (row.step >= 40), signals=row.signals) for row in run]
+    models = [found.forecast.model for found in assess(again)]
+    last = 40 + (MUTED_ROWS - 1) + 5
+    assert models[7:last] == ["ratios"] * (last - 7)
+    assert models[last:] == ["likelihood"] * (60 - last)
 
 
 def test_a_reward_that_is_no_longer_sent_is_no_evidence():
