@@ -20,6 +20,11 @@ __all__ = ["StepRecords", "merge_records"]
 
 log = logging.getLogger(__name__)
 
+RESPONSES = "reward/mean"  # every rank whose responses are in the step's signals sends its share of this mean
+# A rank that sends one of these and no share of the mean has lost its responses: its arrays contradicted each other, or
+# an exception ended the step before them. Other ranks without a share may measure no responses at all.
+LOST = ("hooks/rejected_rollouts", "hooks/partial_step")
+
 
 @dataclass(slots=True)
 class StepRecords:
@@ -76,10 +81,13 @@ def merge_records(
         step: The step.
         attempt: Its attempt.
         now: The time of the step if no rank has sent one, in seconds since the epoch.
-        world_size: The ranks of the attempt. If some are missing, the share that reported is a signal of the step.
+        world_size: The ranks of the attempt. If some are missing, the share that reported is a signal of the step. A
+            rank that has lost its responses is missing where other ranks have theirs.
     """
     shapes: dict[str, Shape] = {}
     ranks: set[int] = set()
+    measured: set[int] = set()
+    lost: set[int] = set()
     time: float | None = None
     policy_version: int | None = None
     data_version: str | None = None
@@ -95,14 +103,19 @@ def merge_records(
                 continue
             shapes.update(new)
             ranks.add(rank)
+            if RESPONSES in record.summaries:
+                measured.add(rank)
+            elif any(name in record.summaries or name in record.scalars for name in LOST):
+                lost.add(rank)
             time = time if record.time is None else record.time
             policy_version = policy_version if record.policy_version is None else record.policy_version
             data_version = data_version if record.data_version is None else record.data_version
             yield record
 
     signals = wire.merge(read())
-    if len(ranks) < world_size:
-        signals[SEEN_SHARE] = len(ranks) / world_size
+    seen = len(ranks - (lost - measured)) if measured else len(ranks)
+    if seen < world_size:
+        signals[SEEN_SHARE] = seen / world_size
     return Step(
         step=step,
         attempt=attempt,

@@ -88,3 +88,35 @@ def test_a_step_that_lacks_ranks_has_the_share_that_was_seen():
     records = _assemble(*((rank, 1, {"scalars": {"a": 1.0}}) for rank in range(3)))
     assert records.merge(step=7, attempt=1, now=0.0, world_size=4).signals == {"a": 1.0, "step/seen_frac": 0.75}
     assert records.merge(step=7, attempt=1, now=0.0, world_size=3).signals == {"a": 1.0}
+
+
+REJECTED = wire.Moments(count=1, sum=1.0, statistic="sum")
+MEAN = wire.Moments(count=4, sum=2.0)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"summaries": {"hooks/rejected_rollouts": REJECTED}}, {"scalars": {"hooks/partial_step": 1.0}}]
+)
+def test_a_rank_that_has_lost_its_responses_does_not_count_as_seen(fields):
+    """Its record is there, and its responses are in none of the means."""
+    records = _assemble((0, 1, {"summaries": {"reward/mean": MEAN}}), (1, 1, fields))
+    assert records.merge(step=7, attempt=1, now=0.0, world_size=2).signals["step/seen_frac"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        # An earlier step was rejected, and the responses of this one are there, perhaps in another record.
+        [(0, {"reward/mean": MEAN}), (1, {"reward/mean": MEAN, "hooks/rejected_rollouts": REJECTED})],
+        [(0, {"reward/mean": MEAN}), (1, {"hooks/rejected_rollouts": REJECTED}), (1, {"reward/mean": MEAN})],
+        [(0, {"reward/mean": MEAN}), (1, {"reward/mean": MEAN}), (1, {"hooks/rejected_rollouts": REJECTED})],
+        # Rank 0 alone measures responses.
+        [(0, {"reward/mean": MEAN}), (1, {"finite/bad_values": REJECTED})],
+        # No rank has responses, so they are not observed.
+        [(0, {"hooks/rejected_rollouts": REJECTED}), (1, {"finite/bad_values": REJECTED})],
+    ],
+)
+def test_a_step_whose_responses_are_those_of_all_ranks_that_measure_them_is_whole(records):
+    """What a rank does not measure is not lost, and what was lost in an earlier step is not missing in this one."""
+    assembled = _assemble(*((rank, seq, {"summaries": summaries}) for seq, (rank, summaries) in enumerate(records)))
+    assert "step/seen_frac" not in assembled.merge(step=7, attempt=1, now=0.0, world_size=2).signals
