@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor_server.commands.logs.paths import log_path, require_no_log
+from monitor_server.commands.logs.same_runs import Fingerprint, KnownRuns
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.calibration import (
@@ -85,21 +86,22 @@ def run(
         error(failure)
         return 2
     scores: dict[str, RunScore] = {}
-    known: dict[str, str] = {}
+    known = KnownRuns()
     try:
         logs = find_logs(runs, passed_over=error)
         require_no_log(write, logs, option="--write")
         for log in logs:
-            report, name, digest = ReadReport(), f"{log.path} {log.name}", hashlib.sha256()
+            report, name, fingerprint = ReadReport(), f"{log.path} {log.name}", Fingerprint()
             score = score_run(
-                _noted(observe(log.read(report), NameMapping(aliases=log.aliases).signals), digest.update)
+                _noted(observe(log.read(report), NameMapping(aliases=log.aliases).signals), fingerprint.update)
             )
             if (unusable := _unusable(report, score)) is not None:
                 error(f"{name} {unusable}")
-            elif (first := known.setdefault(digest.hexdigest(), name)) != name:
-                error(f"{name} has the steps of {first}, so it counts once: a warranty needs other runs")
-            else:
-                scores[name] = score
+                continue
+            scores[name] = score
+            if (same := known.add(name, fingerprint)) is not None:
+                error(f"{same.reason}: a warranty needs other runs")
+                del scores[same.left_out]
     except OSError as failure:
         error(failure)
         return 2
@@ -119,10 +121,10 @@ def run(
     return 0
 
 
-def _noted(steps: Iterable[Observation], note: Callable[[bytes], None]) -> Iterable[Observation]:
-    """Yield steps, and pass each one's content to ``note``, by which a copy of the run is recognised."""
+def _noted(steps: Iterable[Observation], note: Callable[[Observation], None]) -> Iterable[Observation]:
+    """Yield steps, and pass each one to ``note``, by which another log of the run is recognised."""
     for observation in steps:
-        note(repr((observation.step, sorted(observation.signals.items()))).encode())
+        note(observation)
         yield observation
 
 

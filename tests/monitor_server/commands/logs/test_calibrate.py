@@ -118,6 +118,25 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path, capsys):
     assert "2 of about 3 healthy runs, with 80 of 100 steps" in printed.out
 
 
+def test_a_run_in_two_formats_counts_once(tmp_path, capsys):
+    """The trainer's own log and the JSON lines of the hooks are one healthy run; the hooks have more signals."""
+    rewards = [round(0.4 + 0.01 * (step * 7 % 13), 4) for step in range(40)]
+    state = {"log_history": [{"step": step, "reward": reward} for step, reward in enumerate(rewards)]}
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
+    rows = [
+        {"step": step, "reward/mean": reward + 1e-7, "entropy/mean": 0.4 + 0.001 * (step % 5)}
+        for step, reward in enumerate(rewards)
+    ]
+    (tmp_path / "hooks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(tmp_path), "--one-page-in", "10", "--write", str(file)]) == 0
+    assert "so only" in (warned := capsys.readouterr().err)
+    assert "hooks.jsonl hooks counts" in warned
+    warranty = load_calibration(file).warranty
+    assert warranty is not None
+    assert (warranty.runs, warranty.steps) == (1, 40)
+
+
 def test_a_mask_that_a_second_computation_contradicts_is_not_called_infinite(tmp_path, capsys):
     """A mask is right or wrong: the alarm has no degree, although every value is finite."""
     rows = [{"step": step, "reward/mean": 0.5, "instrument/mask_frac": 0.01} for step in range(9)]
