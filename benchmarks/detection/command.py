@@ -13,7 +13,7 @@ from benchmarks.detection.induced.record import RECORDINGS as INDUCED
 from benchmarks.detection.tables import Section, as_text
 from benchmarks.detection.workers import Traces
 
-__all__ = ["BLOCKS", "SUSPECTS", "main"]
+__all__ = ["BLOCKS", "CADENCES", "SUSPECTS", "main"]
 
 PEERS = Path(".venv/peers/bin/python")
 RECORDINGS = Path("docs/experiments")
@@ -22,7 +22,8 @@ UNDRAWN = ("never", "always")
 # Suite A with the peers takes hours. The page therefore keeps it in a separate block beside suite A alone.
 BESIDE_PEERS = "a beside peers"
 SUSPECTS = "suspects"
-BLOCKS = ("a", BESIDE_PEERS, "b", "c", "leave one out", "priors", "fixed bounds", "d", SUSPECTS)
+CADENCES = "cadences"
+BLOCKS = ("a", BESIDE_PEERS, CADENCES, "b", "c", "leave one out", "priors", "fixed bounds", "d", SUSPECTS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
