@@ -36,7 +36,7 @@ def update_collector_alerts(
         if not findings:
             return []
         run = _add_run(repositories, run_id, now)
-    alerts = Lifecycle(repositories.alerts, run_id)
+    alerts = Lifecycle(repositories.alerts.open(run_id), run_id)
     changed = alerts.reconcile(findings, phase=str(Phase.UNKNOWN), step=0, now=now, concerns=concerns)
     alerts.save(repositories, now=now)
     return [(run, alerts.as_saved(alert)) for alert in changed]

@@ -5,7 +5,7 @@ must last before they report a finding; ``pending_steps`` of the settings asks f
 """
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,7 +14,7 @@ from monitor_server.alerts.stages import Change, Stage, advance
 from monitor_server.detection.protocol import RULE_PREFIX, Finding, Severity
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
-from monitor_server.store.repositories.alerts import Alert, Alerts
+from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.silences import Silence
 
@@ -49,11 +49,11 @@ class Lifecycle:
         transitions: The transitions so far, in order; after `save`, with the alerts as they were written.
     """
 
-    def __init__(self, alerts: Alerts, run_id: str, *, pending_steps: int = 0) -> None:
-        """Read the open alerts of a run.
+    def __init__(self, open_alerts: Iterable[Alert], run_id: str, *, pending_steps: int = 0) -> None:
+        """Begin with the open alerts of a run.
 
         Args:
-            alerts: The alerts of a snapshot or of a transaction.
+            open_alerts: The open alerts of the run, of a snapshot or of a transaction; none where the run begins.
             run_id: The run.
             pending_steps: The number of further steps for which a finding must hold before it fires. Critical findings,
                 findings of the clock, and findings of the user's own rules, which have their own duration, fire at
@@ -61,7 +61,7 @@ class Lifecycle:
         """
         self._run_id = run_id
         self._pending_steps = pending_steps
-        self._open_alerts = {alert.kind: alert for alert in alerts.open(run_id)}
+        self._open_alerts = {alert.kind: alert for alert in open_alerts}
         self._unsaved: dict[str, Alert] = {}
         self._opened: dict[str, Alert] = {}
         self._changes: dict[str, list[_UnsavedChange]] = {}
@@ -72,6 +72,11 @@ class Lifecycle:
     def firing(self) -> list[Alert]:
         """The alerts that fire, the oldest first."""
         return [alert for alert in self._open_alerts.values() if alert.state == "firing"]
+
+    @property
+    def unsaved(self) -> list[Alert]:
+        """The alerts that `save` would write, as they are now, in the order in which they changed first."""
+        return list(self._unsaved.values())
 
     def has_other(self, kind: str, alert_id: str) -> bool:
         """Whether another alert of a kind is pending or fires."""

@@ -52,7 +52,7 @@ def quarantine(
     context = RunContext(
         repositories=repositories,
         run=run,
-        alerts=Lifecycle(repositories.alerts, run.id),
+        alerts=Lifecycle(repositories.alerts.open(run.id), run.id),
         positions={},
         now=now,
         is_watched=True,

@@ -159,7 +159,7 @@ class Projection:
             context = RunContext(
                 repositories=repositories,
                 run=run,
-                alerts=Lifecycle(repositories.alerts, run.id, pending_steps=self._settings.pending_steps),
+                alerts=Lifecycle(repositories.alerts.open(run.id), run.id, pending_steps=self._settings.pending_steps),
                 positions=self._positions.of(repositories, run),
                 now=now,
                 is_watched=self._is_watched(),

@@ -17,7 +17,7 @@ def working(store, append):
     @contextmanager
     def open_alerts():
         with store.write() as repositories:
-            alerts = Lifecycle(repositories.alerts, run_id)
+            alerts = Lifecycle(repositories.alerts.open(run_id), run_id)
             yield alerts
             alerts.save(repositories, now=10.0)
 
@@ -126,7 +126,7 @@ def test_an_acknowledgement_is_kept_until_the_alert_becomes_more_severe(working,
     with working() as alerts:
         _reconcile(alerts, [_finding()], step=1)
     with store.read() as repositories:
-        read = Lifecycle(repositories.alerts, alerts.firing[0].run_id)
+        read = Lifecycle(repositories.alerts.open(alerts.firing[0].run_id), alerts.firing[0].run_id)
     with store.write() as repositories:
         known = replace(read.firing[0], acknowledged_at=11.0, acknowledged_by="Ada", note="known")
         repositories.alerts.save(known)
@@ -146,6 +146,6 @@ def test_nothing_is_stored_before_save(store, append):
     """A transaction that does not save leaves no alert."""
     run_id = append(records=[])
     with store.write() as repositories:
-        _reconcile(Lifecycle(repositories.alerts, run_id), [_finding()], step=1)
+        _reconcile(Lifecycle(repositories.alerts.open(run_id), run_id), [_finding()], step=1)
     with store.read() as repositories:
         assert repositories.alerts.firing(run_id) == []

@@ -26,6 +26,7 @@ from monitor_server.commands.collector.reassess.alarm_comparison import (
     measure,
     page_episodes,
 )
+from monitor_server.commands.collector.reassess.replayed_alerts import replay_alarms
 from monitor_server.commands.collector.reassess.saved_alarms import SavedAlarms, SavedRun, load_all, save
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import error, printable, say, table
@@ -38,7 +39,6 @@ from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
-from monitor_server.log_check.backtest import backtest
 
 __all__ = ["run"]
 
@@ -120,7 +120,6 @@ def _replay(
         steps = list(observe(log.read(ReadReport()), NameMapping(aliases=log.aliases).signals))
     except (LogError, ValueError) as failure:
         raise CommandError(f"the export of run {listed['id']} must be readable, got: {failure}") from failure
-    found = backtest(listed["name"], steps, engine=Engine(calibration))
     pages = [alert for alert in reversed(alerts) if alert["severity"] == "critical"]
     critical = [CriticalAlert.of_item(alert) for alert in pages]
     is_right = {judgement["alert_id"]: judgement["is_right"] for judgement in judged}
@@ -134,7 +133,7 @@ def _replay(
         alarms={
             RECORDED: Alarms(pages=page_episodes(critical), is_warned=any(a["severity"] != "info" for a in alerts)),
             **{name: Alarms(pages=run.pages, is_warned=run.is_warned) for name, run in saved.items()},
-            CURRENT: Alarms(pages=found["pages"], is_warned=found["warn_step"] is not None),
+            CURRENT: replay_alarms(steps, Engine(calibration)),
         },
         wrong_spans=find_wrong_spans(critical, [is_right.get(alert["id"]) for alert in pages]),
         times={observation.step: observation.time for observation in steps if observation.time is not None},

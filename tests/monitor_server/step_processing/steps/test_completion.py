@@ -35,7 +35,7 @@ def working(store, clock):
             context = RunContext(
                 repositories=repositories,
                 run=run,
-                alerts=Lifecycle(repositories.alerts, run_id),
+                alerts=Lifecycle(repositories.alerts.open(run_id), run_id),
                 positions=SIGNALS,
                 now=clock.now,
                 is_watched=True,

@@ -20,7 +20,7 @@ def working(store, append, clock):
     def open_run():
         with store.write() as repositories:
             run = repositories.runs.lock(run_id)
-            alerts = Lifecycle(repositories.alerts, run_id)
+            alerts = Lifecycle(repositories.alerts.open(run_id), run_id)
             yield RunContext(
                 repositories=repositories, run=run, alerts=alerts, positions={}, now=clock.now, is_watched=True
             )
