@@ -140,7 +140,7 @@ class _PolicyEntropy(Stateful):
         if delta is not None:
             self.unpaired = 0
             self.entropy += delta
-            self.departure.update(self.entropy)
+            self.departure.append(self.entropy)
 
     def take_back(self, rows: int, left: int) -> None:
         super().take_back(rows, left)

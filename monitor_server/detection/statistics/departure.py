@@ -121,6 +121,10 @@ class Departure(Stateful):
         self.departs = departs = self._compare(looks=not rows_left)
         return departs
 
+    def append(self, x: float) -> None:
+        """Add one finite value whose departure nobody asks for: level, baseline and change are computed when read."""
+        self.values.append(x + 0.0)
+
     def _compare(self, *, looks: bool) -> bool:
         """Compare the level with the baseline, and if it is due, compute a limit for the next rows."""
         values, rows, size, falls = list(self.values), self._rows, self._size, self._falls

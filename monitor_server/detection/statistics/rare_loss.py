@@ -14,6 +14,7 @@ __all__ = ["RareLoss"]
 
 WINDOW = 40  # rows of baseline
 LEAST = 4
+LEAST_ROWS = 2  # one low reward is no loss
 LEAST_SPAN = 0.02  # of the baseline above the floor, in the unit of the reward: a smaller span leaves nothing to lose
 
 
@@ -76,13 +77,15 @@ class RareLoss(Stateful):
 
     def _measure(self, reward: float, ordered: Sequence[float]) -> None:
         """Measure the rarity of the newest rewards, which may be low."""
-        if len(ordered) < LEAST + 2 or reward >= sorted_median(ordered) or not self._may_be_low(ordered):
+        if len(ordered) < LEAST + 2 or reward >= sorted_median(ordered):
             return
         values, floor = list(self.rewards), self.floor
-        most = min(MOST_ROWS, len(values) - LEAST)
+        most = self._count_low(values, ordered)
+        if most < LEAST_ROWS:
+            return
         before = sorted(values[:-most][-WINDOW:])
         # The most rows come first: if chance hardly causes them, fewer rows cannot be rarer, and are not examined.
-        for rows in range(most, 1, -1):
+        for rows in range(most, LEAST_ROWS - 1, -1):
             if rows < most:  # the window moves on by one row, and stays in order
                 if len(values) > rows + WINDOW:
                     del before[bisect_left(before, values[-rows - 1 - WINDOW])]
@@ -101,14 +104,19 @@ class RareLoss(Stateful):
         """The largest value that is kept; minus infinity if there is none."""
         return self._largest
 
-    def _may_be_low(self, ordered: Sequence[float]) -> bool:
-        """Return whether the two newest rewards are under the largest bound that any of the baselines can have.
+    def _count_low(self, values: Sequence[float], ordered: Sequence[float]) -> int:
+        """Count the newest rewards, up to 6, that are under the largest bound that any of the baselines can have.
 
         Of n ordered values, the upper median of any k of them is at most the value at place n - ⌈k / 2⌉, from 0.
         """
         fewest = max(LEAST, min(WINDOW, len(ordered) - MOST_ROWS))
         largest = ordered[len(ordered) - (fewest + 1) // 2]
-        return max(self.rewards[-1], self.rewards[-2]) < self.floor + self._share * (largest - self.floor)
+        bound, count = self.floor + self._share * (largest - self.floor), 0
+        for value in values[: -1 - min(MOST_ROWS, len(values) - LEAST) : -1]:
+            if value >= bound:
+                break
+            count += 1
+        return count
 
     def restart(self) -> None:
         """Discard the rewards, because they changed their meaning."""

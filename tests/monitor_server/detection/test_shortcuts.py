@@ -1,5 +1,6 @@
 """The statistics take shortcuts where a bound decides; here they are compared with their definitions, row by row."""
 
+import json
 import random
 import statistics
 from collections import deque
@@ -107,6 +108,22 @@ class CountingDeque(deque):
     def __iter__(self):
         self.reads += 1
         return super().__iter__()
+
+
+@pytest.mark.parametrize("size", [Size(), Size(factor=0.5, rows=3)])
+def test_a_departure_that_compares_nothing_has_the_levels_of_one_that_compares_every_row(size):
+    """Also after a rewind, and after a state was saved and restored."""
+    noise, kept, compared = random.Random(5), Departure(size), Departure(size)  # noqa: S311 - synthetic telemetry
+    for row in range(120):
+        value = noise.gauss(1.0 if row < 60 else 4.0, 0.2)
+        kept.append(value)
+        compared.update(value)
+        if row == 90:
+            kept.take_back(5, 85)
+            compared.take_back(5, 85)
+            kept.load(json.loads(json.dumps(kept.state())))
+        assert (kept.level, kept.baseline, kept.change) == (compared.level, compared.baseline, compared.change)
+    assert not kept.departs
 
 
 def test_the_departures_of_a_run_look_at_their_baselines_on_different_rows():
