@@ -53,6 +53,12 @@ class Evidence(Stateful):
         self.ratios = RatioRise()
         self._ratio_rise = 0.0
 
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest rows, and the alarms that opened in them: one that is found again opens anew."""
+        super().take_back(rows, left)
+        self.rows = left
+        self.opened = {name: row for name, row in self.opened.items() if row <= left}
+
     def update(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> dict[str, float]:
         """Process a row and read its evidence, after the detectors have processed it."""
         self.follow(detectors, findings)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from monitor_server.detection.detectors.death_spiral import MUTED_ROWS
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.forecast.evidence import EVIDENCE
+from monitor_server.detection.forecast.evidence import EVIDENCE, Evidence
 from monitor_server.detection.forecast.hazard import MODELS, HazardModel, model_for
-from monitor_server.detection.protocol import DriftInput, Observation, Phase
+from monitor_server.detection.protocol import DriftInput, Finding, Observation, Phase, Severity
+from monitor_server.detection.registry import build_detectors
 
 EVIDENCES = st.dictionaries(st.sampled_from(sorted(EVIDENCE)), st.floats(0.0, 50.0))
 
@@ -168,6 +169,19 @@ def test_a_run_that_sends_no_ratios_after_a_resume_gets_the_other_model_five_row
     last = 40 + (MUTED_ROWS - 1) + 5
     assert models[7:last] == ["ratios"] * (last - 7)
     assert models[last:] == ["likelihood"] * (60 - last)
+
+
+@pytest.mark.parametrize(("back_to", "age"), [(50, 19), (65, 24)])
+def test_the_age_of_an_alarm_counts_no_replaced_rows(back_to, age):
+    """A run that goes back below the row of an alarm has it anew, and one that goes back to a later row keeps it."""
+    evidence, detectors = Evidence(), build_detectors()
+    alarm = [Finding("loss_explosion", Severity.WARNING, 60, 2.0, 1.0, "")]
+    for step in range(100):
+        evidence.update(detectors, alarm if step >= 60 else [])
+    evidence.take_back(100 - back_to, back_to)
+    for _ in range(20):
+        read = evidence.update(detectors, alarm)
+    assert read["warnings"] == pytest.approx(0.5 ** (age / 20.0))
 
 
 def test_a_reward_that_is_no_longer_sent_is_no_evidence():
