@@ -103,7 +103,7 @@ PAGE := --write docs/detection-results.md
 bench-detection: $(VENV)/.dev $(VENV)/peers/.installed ## Write docs/detection-results.md, beside the peers too (hours); CORPUS="folder folder" adds suite C
 	$(BIN)/python -m benchmarks.detection --suite a --first 840 --runs 120 --workers 2 --no-peers $(PAGE)
 	$(BIN)/python -m benchmarks.detection --suite a --runs $(RUNS) --workers 2 --peers $(VENV)/peers/bin/python $(PAGE)
-	$(BIN)/python -m benchmarks.detection.cadences --first 960 --runs 60 --workers 2 $(PAGE)
+	$(BIN)/python -m benchmarks.detection.cadences --first 960 --runs 30 --workers 2 $(PAGE)
 	$(BIN)/python -m benchmarks.detection --suite b --peers $(VENV)/peers/bin/python $(PAGE)
 	$(BIN)/python -m benchmarks.detection --suite d --no-peers $(PAGE)
 	$(BIN)/python -m benchmarks.detection.causes --first 720 --runs 30 $(PAGE)

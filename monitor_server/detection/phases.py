@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from monitor_server.detection.detector_parts.coverage import Coverage
 from monitor_server.detection.protocol import DriftInput, Finding, Phase, Severity
 from monitor_server.detection.statistics.state import Stateful
 
 __all__ = ["PhaseMachine"]
 
 # The signals that each drift input needs, the best one first.
+PAIRED = "entropy/paired_delta"
 DRIFT_INPUTS = {
-    DriftInput.PAIRED: ("entropy/paired_delta",),
+    DriftInput.PAIRED: (PAIRED,),
     DriftInput.LIKELIHOOD: ("likelihood/correct", "entropy/mean"),
     DriftInput.ENTROPY: ("entropy/mean",),
 }
@@ -37,10 +39,12 @@ class PhaseMachine(Stateful):
     def __init__(self) -> None:
         self.rows = 0
         self.unheard = dict.fromkeys(LIKELIHOOD_SIDE, STALE_ROWS + 1)  # rows since each was observed
+        self.coverage = Coverage()  # of the paired channel
 
     def update(self, finite: Mapping[str, float], findings: Sequence[Finding]) -> Phase:
         """Process one step's signals and findings, one of each kind, and return the phase."""
         self.rows += 1
+        self.coverage.update(PAIRED in finite)
         unheard, is_stale = self.unheard, True
         for name in LIKELIHOOD_SIDE:
             rows = unheard[name] = 0 if name in finite else unheard[name] + 1
@@ -55,15 +59,18 @@ class PhaseMachine(Stateful):
             return Phase.WARMUP
         return Phase.UNKNOWN if is_stale else Phase.HEALTHY
 
-    def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rows that are left decide
+    def take_back(self, rows: int, left: int) -> None:
         """Count the rows that are left."""
+        super().take_back(rows, left)
         self.rows = min(self.rows, left)
 
     @property
     def drift_input(self) -> DriftInput:
-        """The best drift input whose signals were all observed within the last 5 rows."""
+        """The best drift input whose signals were all observed within the last 5 rows; pairs must be in most rows."""
         unheard = self.unheard
         for drift_input, names in DRIFT_INPUTS.items():
+            if drift_input is DriftInput.PAIRED and not self.coverage.is_dense:
+                continue
             for name in names:
                 if unheard[name] > STALE_ROWS:
                     break

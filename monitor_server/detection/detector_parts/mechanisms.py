@@ -6,6 +6,7 @@ size of a change that matters for each signal. It reports no findings.
 
 from collections.abc import Collection
 
+from monitor_server.detection.detector_parts.coverage import Coverage
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.departure import Departure, Size
 from monitor_server.detection.statistics.state import Stateful
@@ -134,8 +135,10 @@ class _PolicyEntropy(Stateful):
         self.entropy = 0.0
         self.departure = Departure(Size())
         self.unpaired = 0
+        self.coverage = Coverage()
 
     def update(self, delta: float | None) -> None:
+        self.coverage.update(delta is not None)
         self.unpaired += 1
         if delta is not None:
             self.unpaired = 0
@@ -149,7 +152,7 @@ class _PolicyEntropy(Stateful):
 
     def explains(self, change: float) -> bool:
         """Return whether at least half of a change of entropy is the policy's; True where this is not observed."""
-        if self.unpaired > STALE_ROWS or self.departure.level is None:
+        if self.unpaired > STALE_ROWS or self.departure.level is None or not self.coverage.is_dense:
             return True
         own = self.departure.change
         return own >= change / 2 if change > 0.0 else own <= change / 2

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.detector_parts.coverage import Coverage
 from monitor_server.detection.detector_parts.drift_controls import DriftControls
 from monitor_server.detection.detector_parts.excess_loss import ENTROPY, LARGEST_WEIGHT, LIKELIHOOD, Excess
 from monitor_server.detection.detector_parts.warm_up import WarmUp
@@ -69,6 +70,7 @@ class LikelihoodDrift(StreamDetector):
         self.reward_at_onset: float | None = None
         self.pairs = 0  # rows with the paired channel
         self.unpaired = 0  # rows since
+        self.coverage = Coverage()
         self.suspected = False
         self.active = False
         self.excused = False
@@ -80,7 +82,9 @@ class LikelihoodDrift(StreamDetector):
             self.reward.update(reward)
             self.reward_history.append(reward)
         self.unpaired += 1
-        if get(PAIRED) is not None:
+        is_paired = get(PAIRED) is not None
+        self.coverage.update(is_paired)
+        if is_paired:
             self.pairs, self.unpaired = self.pairs + 1, 0
         if self.warm_up.update(observation):
             return ()
@@ -136,8 +140,8 @@ class LikelihoodDrift(StreamDetector):
 
     @property
     def has_pairs(self) -> bool:
-        """Whether the paired channel is observed now, and has been for long enough to count."""
-        return self.pairs >= LEAST_PAIRS and self.unpaired <= STALE_ROWS
+        """Whether the paired channel is observed now and in most rows, and has been for long enough to count."""
+        return self.pairs >= LEAST_PAIRS and self.unpaired <= STALE_ROWS and self.coverage.is_dense
 
     def _bound(self) -> float:
         """Return the bound for D, in nats per token."""

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from monitor_server.detection.base_classes.detector import StreamDetector
+from monitor_server.detection.detector_parts.coverage import Coverage
 from monitor_server.detection.detector_parts.drift_controls import DriftControls
 from monitor_server.detection.detector_parts.excess_loss import ENTROPY, LIKELIHOOD, Excess
 from monitor_server.detection.detector_parts.warm_up import WarmUp
@@ -66,6 +67,7 @@ class PairedDrift(StreamDetector):
         self.excess = Excess(turn=4)
         self.controls = DriftControls()
         self.unpaired = 0  # rows since the channel was observed
+        self.coverage = Coverage()
         self.warm_up = WarmUp()
         self.rise = 0.0
         # Step, S and R of the newest rows, for a rewind: the drift up to that row still counts.
@@ -84,6 +86,7 @@ class PairedDrift(StreamDetector):
         self.excess.update(observation)
         self.controls.update(observation)
         delta = observation.finite.get(SIGNAL)
+        self.coverage.update(delta is not None)
         self.unpaired += 1
         if delta is None:
             return ()
@@ -109,8 +112,8 @@ class PairedDrift(StreamDetector):
 
     @property
     def is_observed(self) -> bool:
-        """Whether the channel is observed now, and has been for long enough to estimate its noise."""
-        return self.history.has_scale and self.unpaired <= STALE_ROWS
+        """Whether the channel is observed now and in most rows, and has been for long enough to estimate its noise."""
+        return self.unpaired <= STALE_ROWS and self.history.has_scale and self.coverage.is_dense
 
     @property
     def statistic(self) -> float:
