@@ -211,7 +211,7 @@ class MaintainedRun:
             by_step.setdefault((attempt, record["step"]), []).append((rank, seq, record))
         for key, records in by_step.items():
             if key in self.thinned and (key in self.frozen or key not in rows):
-                found[key] = rows.get(key)
+                found |= {key: rows[key]} if key in rows else {}
             elif key in self.frozen:
                 found[key] = self.frozen[key] or rows[key]
             else:

@@ -53,7 +53,7 @@ def test_the_files_are_the_same_at_every_call_and_are_mended_where_they_were_cha
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ([], "must be given with --model, a model of your own"),
+        ([], "--preset pretrained must be given with --model"),
         (["--model", "nowhere"], "nowhere must be a folder with a model"),
     ],
 )
