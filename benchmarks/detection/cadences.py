@@ -15,9 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.detection.authored import (
-    DEVELOPMENT_SEEDS,
-    TEST_SEEDS,
     benign_kinds,
+    chosen_seeds,
     displacement_kinds,
     failure_kinds,
     generator_hash,
@@ -25,7 +24,7 @@ from benchmarks.detection.authored import (
 )
 from benchmarks.detection.authored.observe import PAIRED
 from benchmarks.detection.blocks import write_blocks
-from benchmarks.detection.command import BLOCKS, CADENCES
+from benchmarks.detection.command import BLOCKS, CADENCES, add_suite_a_options
 from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD, engines
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.scores import caught_by
@@ -75,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Score the cadences, and print or write the tables."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(given)
-    seeds = (DEVELOPMENT_SEEDS if options.development else TEST_SEEDS)[options.first : options.first + options.runs]
+    seeds = chosen_seeds(runs=options.runs, first=options.first, development=options.development)
     fewer = seeds[: (len(seeds) + 1) // 2]
     jobs = [(kind, seed) for kind in (*benign_kinds(), *displacement_kinds()) for seed in seeds]
     jobs += [(kind, seed) for kind in failure_kinds() for seed in fewer]
@@ -195,10 +194,7 @@ def _caught(traces: Sequence[Trace]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.cadences", description=__doc__)
-    parser.add_argument("--runs", type=int, default=20, help="runs of each kind (default: 20)")
-    parser.add_argument("--first", type=int, default=0, help="number of seeds to skip")
-    parser.add_argument("--development", action="store_true", help="use the development seeds")
-    parser.add_argument("--workers", type=int, default=1, help="processes")
+    add_suite_a_options(parser)
     parser.add_argument("--write", type=Path, help="also write the tables to this Markdown file")
     return parser
 

@@ -13,7 +13,7 @@ from benchmarks.detection.induced.record import RECORDINGS as INDUCED
 from benchmarks.detection.tables import Section, as_text
 from benchmarks.detection.workers import Traces
 
-__all__ = ["BLOCKS", "CADENCES", "SUSPECTS", "main"]
+__all__ = ["BLOCKS", "CADENCES", "SUSPECTS", "add_suite_a_options", "main"]
 
 PEERS = Path(".venv/peers/bin/python")
 RECORDINGS = Path("docs/experiments")
@@ -93,15 +93,20 @@ def _corpora(folders: list[Path] | None) -> list[Path]:
     return folders
 
 
+def add_suite_a_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose the authored runs."""
+    parser.add_argument("--runs", type=int, default=20, help="suite a: runs of each kind (default: 20)")
+    parser.add_argument("--first", type=int, default=0, help="suite a: number of seeds to skip")
+    parser.add_argument("--development", action="store_true", help="suite a: use the development seeds")
+    parser.add_argument("--workers", type=int, default=1, help="suite a: processes")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection", description=__doc__)
     parser.add_argument(
         "--suite", choices=("a", "b", "c", "d"), action="append", help="a suite to run, repeatable; default: a"
     )
-    parser.add_argument("--runs", type=int, default=20, help="suite a: runs of each kind (default: 20)")
-    parser.add_argument("--first", type=int, default=0, help="suite a: number of seeds to skip")
-    parser.add_argument("--development", action="store_true", help="suite a: use the development seeds")
-    parser.add_argument("--workers", type=int, default=1, help="suite a: processes")
+    add_suite_a_options(parser)
     parser.add_argument(
         "--kept", type=Path, help="suite a: folder of finished runs, from which an interrupted suite continues"
     )

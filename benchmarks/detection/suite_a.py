@@ -5,9 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.detection.authored import (
-    DEVELOPMENT_SEEDS,
-    TEST_SEEDS,
     benign_kinds,
+    chosen_seeds,
     displacement_kinds,
     failure_kinds,
     generator_hash,
@@ -61,7 +60,7 @@ def collect(
         peers: Interpreter of the peers' environment; they see the first `PEER_RUNS` seeds. None leaves them out.
         kept: Folder in which the traces of each run are kept, so that an interrupted suite continues where it was.
     """
-    seeds = (DEVELOPMENT_SEEDS if development else TEST_SEEDS)[first : first + runs]
+    seeds = chosen_seeds(runs=runs, first=first, development=development)
     fewer = seeds[: max(1, round(runs * FAILURE_SHARE))]
     traces = authored_traces([*benign_kinds(), *displacement_kinds()], seeds, workers=workers, kept=kept)
     for name, found in authored_traces(failure_kinds(), fewer, workers=workers, kept=kept).items():

@@ -9,7 +9,7 @@ from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.store.repositories.alerts import Alert
 from trainer_hooks.wire import ALERT_KINDS
 
-__all__ = ["NEXT_STAGE", "Change", "Stage", "advance", "is_taken_back", "next_stage"]
+__all__ = ["NEXT_STAGE", "Change", "Stage", "advance", "is_taken_back", "next_stage", "was_taken_back"]
 
 
 class Stage(StrEnum):
@@ -166,3 +166,13 @@ def is_taken_back(*, kind: str, severity_step: int, last_step: int, resolved_ste
     if resolved_step is None or resolved_step > severity_step:
         return False
     return resolved_step < last_step or kind in ALERT_KINDS - {MONITOR_DEGRADED}
+
+
+def was_taken_back(alert: Alert) -> bool:
+    """Return `is_taken_back` of an alert."""
+    return is_taken_back(
+        kind=alert.kind,
+        severity_step=alert.severity_step,
+        last_step=alert.last_step,
+        resolved_step=alert.resolved_step,
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.alerts.stages import is_taken_back
+from monitor_server.alerts.stages import was_taken_back
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
@@ -52,7 +52,7 @@ def read_verdict(run: Run, firing: Sequence[Alert], passed: Sequence[Alert] = ()
     attempt does not use. An alert of the clock means that the trainer was silent, and it has sent something now.
     """
     last_step = run.last_step
-    passed = [alert for alert in passed if not _is_taken_back(alert)]  # by a newer attempt
+    passed = [alert for alert in passed if not was_taken_back(alert)]  # by a newer attempt
     alerts, others = (
         [
             _notice(alert)
@@ -115,12 +115,3 @@ class RecentVerdicts:
 def _notice(alert: Alert) -> wire.AlertNotice:
     fields = {"kind": alert.kind, "severity": alert.severity, "summary": alert.summary}
     return msgspec.convert(fields | {"id": alert.id, "opened_step": alert.opened_step}, wire.AlertNotice)
-
-
-def _is_taken_back(alert: Alert) -> bool:
-    return is_taken_back(
-        kind=alert.kind,
-        severity_step=alert.severity_step,
-        last_step=alert.last_step,
-        resolved_step=alert.resolved_step,
-    )

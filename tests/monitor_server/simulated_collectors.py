@@ -3,21 +3,37 @@
 import random
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
+from hypothesis import Phase
 
 from monitor_server.errors import DeletionUnderWay, ProjectedElsewhere, Unavailable
 from monitor_server.ingest.record_log.log_append import Log, LogMoved
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.step_processing import log_entries
+from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.run_memory import compacted_runs
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps import waiting
 from monitor_server.step_processing.steps.detection import Tracker
+from monitor_server.store.database import Store
 from monitor_server.store.repositories.series import compaction
+from tests.monitor_server.interrupted_stores import Between, crashing
 from trainer_hooks import wire
 
-__all__ = ["SimulatedCollector", "SimulatedTrainer", "small_parts"]
+__all__ = [
+    "NOT_SHRINKING",
+    "SimulatedCollector",
+    "SimulatedTrainer",
+    "project_some",
+    "project_to_end",
+    "small_parts",
+    "two_stores",
+]
+
+# An example takes a second, so that a search for a smaller one would take minutes.
+NOT_SHRINKING = [Phase.explicit, Phase.reuse, Phase.generate]
 
 
 @pytest.fixture
@@ -83,6 +99,38 @@ class SimulatedCollector:
 
 def _crash():
     raise ZeroDivisionError
+
+
+@pytest.fixture
+def two_stores(store, database_url):
+    """Two collectors' connections to one database."""
+    other = Store.open(database_url)
+    yield store, other
+    other.close()
+
+
+def project_to_end(collectors, run_id, clock):
+    """Project a run to its end, by the collector that owns it."""
+    while False not in [collector.project(run_id) for collector in collectors]:
+        clock.now += OWNER_SECONDS
+
+
+def project_some(draw, collectors, run_id, clock, *, interruptions):
+    """Project some slices, small or whole, by any collector, which may crash or begin with nothing in memory.
+
+    Between the snapshot and the commit of a slice the other collector may do it first, or an interruption may happen.
+    """
+    for _ in range(draw.choice((1, 1, 2, 5))):
+        collector, other = draw.sample(collectors, 2)
+        chance, store = draw.random(), collector.store
+        if chance < 0.1:
+            store = crashing(store)
+        elif chance < 0.4:
+            store = Between(store, before=draw.choice([partial(other.project, run_id), *interruptions]))
+        elif chance < 0.5:
+            collector.restart()
+        collector.project(run_id, store=store, is_smallest=draw.random() < 0.5)
+        clock.now += draw.choice((0.0, 0.5, OWNER_SECONDS))
 
 
 @dataclass

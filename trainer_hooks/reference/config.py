@@ -8,13 +8,15 @@ from typing import Any, Literal, Self, get_args
 
 from trainer_hooks.reference.command_line import parser_of
 from trainer_hooks.reference.methods import METHODS, LossMethod, MethodName
-from trainer_hooks.reference.presets import OWN_MODEL_PRESETS, PRESETS
+from trainer_hooks.reference.presets import PRESETS, require_own_model
 
 __all__ = ["Config", "MatmulPrecision", "OldLogprobs", "OnAcceleration", "Precision", "ProbeOptimiser"]
 
 Precision = Literal["float32", "bfloat16"]
-MatmulPrecision = Literal["highest", "high", "medium"]
 """The type of a model's weights; log-probabilities and entropies are float32 either way."""
+
+MatmulPrecision = Literal["highest", "high", "medium"]
+"""The precision of products of float32 matrices, by torch's names."""
 
 OnAcceleration = Literal["none", "stop", "rollback", "rollback+llds", "fork"]
 """The reaction of the trainer when the collector reports phase III or a collapse."""
@@ -320,9 +322,8 @@ class Config:
         given = vars(parser.parse_args(arguments))
         preset = given.pop("preset")
         chosen = PRESETS.get(preset, {})
-        if preset in OWN_MODEL_PRESETS and given["model"] is None:
-            parser.error(f"--preset {preset} must be given with --model: it is for a model of your own")
         try:
+            require_own_model(preset, given["model"])
             return cls(**(chosen | {name: value for name, value in given.items() if value is not None}))
         except ValueError as error:
             parser.error(str(error))

@@ -1,8 +1,9 @@
 """Presets of the reference trainer: the settings of each regime, by name."""
 
+from pathlib import Path
 from typing import Any
 
-__all__ = ["OWN_MODEL_PRESETS", "PRESETS"]
+__all__ = ["OWN_MODEL_PRESETS", "PRESETS", "require_own_model"]
 
 _STUBBORN: dict[str, Any] = {
     "lr": 1e-3,
@@ -135,3 +136,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 OWN_MODEL_PRESETS = frozenset({"search-r1", "pretrained", "pretrained-short", "pretrained-cpu"})
 """The presets for a model of the user's own; the built-in model must not be trained with their settings."""
+
+
+def require_own_model(preset: str | None, model: Path | None) -> None:
+    """Refuse a preset for a model of the user's own that is given without one.
+
+    Raises:
+        ValueError: If it is.
+    """
+    if preset in OWN_MODEL_PRESETS and model is None:
+        raise ValueError(f"--preset {preset} must be given with --model: it is for a model of your own")

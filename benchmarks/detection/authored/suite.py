@@ -24,6 +24,7 @@ __all__ = [
     "DEVELOPMENT_SEEDS",
     "TEST_SEEDS",
     "benign_kinds",
+    "chosen_seeds",
     "displacement_kinds",
     "failure_kinds",
     "fault_kinds",
@@ -46,6 +47,11 @@ FAULTS: dict[str, Fault] = (
     faulty_environment.FAULTS | faulty_grader.FAULTS | faulty_optimiser.FAULTS | faulty_instrument.FAULTS
 )
 _FAULT_KINDS = {f"fault/{name}-{level:g}": (name, level) for name, fault in FAULTS.items() for level in fault.levels}
+
+
+def chosen_seeds(*, runs: int, first: int, development: bool) -> range:
+    """Return the seeds of some runs, after those to pass over; the test seeds are for reported numbers."""
+    return (DEVELOPMENT_SEEDS if development else TEST_SEEDS)[first : first + runs]
 
 
 def benign_kinds() -> list[str]:

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.detection.authored import DEVELOPMENT_SEEDS, TEST_SEEDS, generator_hash
+from benchmarks.detection.authored import chosen_seeds, generator_hash
 from benchmarks.detection.blocks import write_blocks
 from benchmarks.detection.causes.cases import authored_cases, induced_cases, twins
 from benchmarks.detection.causes.tables import alert_kinds, answers, cause_table, confusion, run_kinds, twin_table
 from benchmarks.detection.causes.verdicts import MOST_ROWS
-from benchmarks.detection.command import BLOCKS, SUSPECTS
+from benchmarks.detection.command import BLOCKS, SUSPECTS, add_suite_a_options
 from benchmarks.detection.induced.pairs import CHANNELS, Half
 from benchmarks.detection.induced.record import RECORDINGS
 from benchmarks.detection.suite_d import UNLISTED
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compare suspects with causes, and print or write the tables."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(given)
-    seeds = (DEVELOPMENT_SEEDS if options.development else TEST_SEEDS)[options.first : options.first + options.runs]
+    seeds = chosen_seeds(runs=options.runs, first=options.first, development=options.development)
     sections = [
         Section(title="Suspects against known causes", notes=[_NOTE], tables=[cause_table()]),
         _authored(seeds, options.workers, which="development" if options.development else "test"),
@@ -82,10 +82,7 @@ def _induced(folder: Path) -> Section:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection.causes", description=__doc__)
-    parser.add_argument("--runs", type=int, default=20, help="suite a: runs of each kind (default: 20)")
-    parser.add_argument("--first", type=int, default=0, help="suite a: number of seeds to skip")
-    parser.add_argument("--development", action="store_true", help="suite a: use the development seeds")
-    parser.add_argument("--workers", type=int, default=1, help="suite a: processes")
+    add_suite_a_options(parser)
     parser.add_argument("--induced", type=Path, default=RECORDINGS, help=f"suite d (default: {RECORDINGS})")
     parser.add_argument("--write", type=Path, help="also write the tables to this Markdown file")
     return parser

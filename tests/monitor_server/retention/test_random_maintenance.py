@@ -2,28 +2,30 @@
 
 import random
 import uuid
+from functools import partial
 from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.ingest import reset
 from monitor_server.ingest.reset import reset_run
 from monitor_server.settings import Settings
-from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.steps.completion import step_bounds
 from monitor_server.step_processing.steps.rank_merging import merge_records
-from monitor_server.store.database import Store
 from monitor_server.store.repositories import retention
-from tests.monitor_server.simulated_collectors import SimulatedCollector, SimulatedTrainer
-from tests.monitor_server.step_processing.conftest import Between, crashing
+from tests.monitor_server.simulated_collectors import (
+    NOT_SHRINKING,
+    SimulatedCollector,
+    SimulatedTrainer,
+    project_some,
+    project_to_end,
+)
 from trainer_hooks import wire
 
-# An example takes a second, so that a search for a smaller one would take minutes.
-NOT_SHRINKING = [Phase.explicit, Phase.reuse, Phase.generate]
 SETTINGS = Settings(step_deadline_seconds=60, stall_minimum_seconds=1e9, max_waiting_steps=20)
 MANY = 10_000
 
@@ -68,7 +70,8 @@ class MaintainedRun:
             elif chance < 0.6:
                 self.send()
             elif chance < 0.9:
-                self.project_some()
+                between = [self.send, *[partial(self.maintain, is_between=True)] * 2]
+                project_some(self.draw, self.collectors, self.run_id, self.clock, interruptions=between)
             else:
                 self.maintain()
         self.settle()
@@ -81,11 +84,8 @@ class MaintainedRun:
 
     def settle(self):
         """Project the run to its end."""
-        while self.stored:
-            results = [collector.project(self.run_id) for collector in self.collectors]
-            if False in results:
-                break
-            self.clock.now += OWNER_SECONDS
+        if self.stored:
+            project_to_end(self.collectors, self.run_id, self.clock)
 
     def send(self):
         """Send one batch or some in one commit to one of the collectors, which may crash."""
@@ -104,25 +104,6 @@ class MaintainedRun:
             new = {(attempt, rank, record["seq"]) for record in records} - self.stored
             assert (result.accepted, result.duplicates) == (len(new), len(records) - len(new))
             self.stored |= new
-
-    def project_some(self):
-        """Project some slices; during one of them a collector may crash, or anything else may happen."""
-        draw = self.draw
-        for _ in range(draw.choice((1, 1, 2, 5))):
-            collector, other = draw.sample(self.collectors, 2)
-            chance, store = draw.random(), collector.store
-            if chance < 0.1:
-                store = crashing(store)
-            elif chance < 0.15:
-                store = Between(store, before=lambda other=other: other.project(self.run_id))
-            elif chance < 0.25:
-                store = Between(store, before=self.send)
-            elif chance < 0.4:
-                store = Between(store, before=lambda: self.maintain(is_between=True))
-            elif chance < 0.5:
-                collector.restart()
-            collector.project(self.run_id, store=store, is_smallest=draw.random() < 0.5)
-            self.clock.now += draw.choice((0.0, 0.5, OWNER_SECONDS))
 
     def maintain(self, *, is_between=False):
         """Do what an operator, retention or time does, perhaps between the snapshot and the commit of a slice."""
@@ -257,14 +238,6 @@ class MaintainedRun:
         assert (phases[-1][0], phases[-1][2]) == (phase, None)
         for (_, begin, end), (_, following, _) in pairwise(phases):
             assert begin <= end == following - 1
-
-
-@pytest.fixture
-def two_stores(store, database_url):
-    """Two collectors' connections to one database."""
-    other = Store.open(database_url)
-    yield store, other
-    other.close()
 
 
 @settings(max_examples=2, phases=NOT_SHRINKING, suppress_health_check=[HealthCheck.function_scoped_fixture])

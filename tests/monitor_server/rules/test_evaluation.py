@@ -21,7 +21,7 @@ from monitor_server.rules.known_rules import KnownRules
 from monitor_server.settings import Settings
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
-from tests.monitor_server.step_processing.conftest import crashing
+from tests.monitor_server.interrupted_stores import crashing
 from tests.store_connections import current_connection
 from trainer_hooks import wire
 

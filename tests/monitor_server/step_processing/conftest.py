@@ -1,35 +1,6 @@
 """The tests of the projector run on both databases."""
 
-from contextlib import contextmanager
-
 from tests.databases import database_url
-from tests.monitor_server.simulated_collectors import small_parts
+from tests.monitor_server.simulated_collectors import small_parts, two_stores
 
-__all__ = ["Between", "crashing", "database_url", "small_parts"]
-
-
-class Between:
-    """A store that does something once: before a slice is written, or at the end of its transaction."""
-
-    def __init__(self, store, *, before=lambda: None, at_end=lambda _: None):
-        self.read, self._store = store.read, store
-        self._before, self._at_end = before, at_end
-
-    @contextmanager
-    def write(self):
-        """Write as the store does, with the interruption."""
-        before, at_end = self._before, self._at_end
-        self._before, self._at_end = lambda: None, lambda _: None
-        before()
-        with self._store.write() as repositories:
-            yield repositories
-            at_end(repositories)
-
-
-def crashing(store):
-    """Return a store in which everything is written and nothing is committed."""
-
-    def fail(_repositories):
-        raise ZeroDivisionError
-
-    return Between(store, at_end=fail)
+__all__ = ["database_url", "small_parts", "two_stores"]

@@ -11,7 +11,7 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
-from tests.monitor_server.step_processing.conftest import Between
+from tests.monitor_server.interrupted_stores import Between
 from tests.store_connections import current_connection
 
 

@@ -19,7 +19,7 @@ from monitor_server.step_processing.steps import budget
 from monitor_server.step_processing.steps.detection import Tracker
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
-from tests.monitor_server.step_processing.conftest import Between
+from tests.monitor_server.interrupted_stores import Between
 
 
 class Broken(Tracker):

@@ -5,19 +5,20 @@ import uuid
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor_server.settings import Settings
-from monitor_server.step_processing.ownership import OWNER_SECONDS
-from monitor_server.store.database import Store
-from tests.monitor_server.simulated_collectors import SimulatedCollector, SimulatedTrainer
-from tests.monitor_server.step_processing.conftest import Between, crashing
+from tests.monitor_server.simulated_collectors import (
+    NOT_SHRINKING,
+    SimulatedCollector,
+    SimulatedTrainer,
+    project_some,
+    project_to_end,
+)
 from trainer_hooks import wire
 
 DEADLINE = 10_000.0
-# An example takes a second, so that a search for a smaller one would take minutes.
-NOT_SHRINKING = [Phase.explicit, Phase.reuse, Phase.generate]
 SETTINGS = Settings(step_deadline_seconds=DEADLINE, stall_minimum_seconds=1e9, max_waiting_steps=12)
 
 ALERT = ("kind", "severity", "state", "opened_step", "severity_step", "last_step", "resolved_step")
@@ -47,7 +48,7 @@ class Comparison:
             elif chance < 0.75:
                 self.send()
             elif chance < 0.97:
-                self.project_some()
+                project_some(self.draw, self.collectors, self.cut_id, self.clock, interruptions=[self.send])
             else:
                 self.settle()
                 self.clock.now += DEADLINE
@@ -88,30 +89,10 @@ class Comparison:
     def _batch(self, attempt, rank, records, *, name):
         return self.trainer.batch(attempt, rank, records, run=name, settings=SETTINGS, now=self.clock.now)
 
-    def project_some(self):
-        """Project some slices, small or whole, by either collector; one may crash, or the other one does it first."""
-        draw = self.draw
-        for _ in range(draw.choice((1, 1, 2, 5))):
-            collector, other = draw.sample(self.collectors, 2)
-            chance, store = draw.random(), collector.store
-            if chance < 0.1:
-                store = crashing(store)
-            elif chance < 0.2:
-                store = Between(store, before=lambda other=other: other.project(self.cut_id))
-            elif chance < 0.3:
-                store = Between(store, before=self.send)
-            elif chance < 0.4:
-                collector.restart()
-            collector.project(self.cut_id, store=store, is_smallest=draw.random() < 0.5)
-            self.clock.now += draw.choice((0.0, 0.5, OWNER_SECONDS))
-
     def settle(self):
         """Project both runs to their ends."""
-        while self.stored:
-            results = [collector.project(self.cut_id) for collector in self.collectors]
-            if False in results:
-                break
-            self.clock.now += OWNER_SECONDS
+        if self.stored:
+            project_to_end(self.collectors, self.cut_id, self.clock)
         while self.whole.project(self.whole_id):
             pass
 
@@ -147,14 +128,6 @@ class Comparison:
                 "waiting": list(repositories.waiting.first(run_id, limit=1_000)),
                 "is_projected": run.is_projected,
             }
-
-
-@pytest.fixture
-def two_stores(store, database_url):
-    """Two collectors' connections to one database."""
-    other = Store.open(database_url)
-    yield store, other
-    other.close()
 
 
 @settings(max_examples=2, phases=NOT_SHRINKING, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor_server.api.export.json_lines import export_jsonl
@@ -22,13 +22,16 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.store.database import Store
 from monitor_server.store.operations.backup import back_up
-from tests.monitor_server.simulated_collectors import SimulatedCollector, SimulatedTrainer
-from tests.monitor_server.step_processing.conftest import Between, crashing
+from tests.monitor_server.simulated_collectors import (
+    NOT_SHRINKING,
+    SimulatedCollector,
+    SimulatedTrainer,
+    project_some,
+    project_to_end,
+)
 from tests.postgres import create_database, find_postgres
 from trainer_hooks import wire
 
-# An example takes a second, so that a search for a smaller one would take minutes.
-NOT_SHRINKING = [Phase.explicit, Phase.reuse, Phase.generate]
 SETTINGS = Settings(step_deadline_seconds=1e9, stall_minimum_seconds=1e9)
 
 
@@ -52,13 +55,14 @@ class OrderedRun:
             end = min(len(records), begin + draw.choice((1, 4, 10)))
             crash = draw.choice((None, None, None, "before the commit", "after the commit"))
             self.deliver(draw.choice(collectors), (*key, records[begin:end]), crash=crash)
-            self.project_some(collectors)
+            if self.draw.random() < 2 / 3:
+                project_some(self.draw, collectors, self.run_id, self.clock, interruptions=[])
 
     def send_all(self, collectors):
         """Send what is left of every rank, so that the next attempt finds no step that waits."""
         for key, records in self.trainer.records.items():
             self.deliver(self.draw.choice(collectors), (*key, records))
-        self.settle(collectors)
+        project_to_end(collectors, self.run_id, self.clock)
 
     def deliver(self, collector, part, *, crash=None):
         """Append a batch, and note up to where its rank is stored."""
@@ -70,26 +74,6 @@ class OrderedRun:
     def batch(self, part):
         """Return a batch as ingest reads it."""
         return self.trainer.batch(*part, run=self.name, settings=SETTINGS, now=self.clock.now)
-
-    def project_some(self, collectors):
-        """Project some slices by any collector, which may crash, or find that another one was faster."""
-        for _ in range(self.draw.randint(0, 2)):
-            collector, other = self.draw.sample(collectors, 2)
-            store = self.draw.choice(
-                (
-                    collector.store,
-                    collector.store,
-                    crashing(collector.store),
-                    Between(collector.store, before=lambda other=other: other.project(self.run_id)),
-                )
-            )
-            collector.project(self.run_id, store=store, is_smallest=self.draw.random() < 0.5)
-            self.clock.now += self.draw.choice((0.0, OWNER_SECONDS))
-
-    def settle(self, collectors):
-        """Project the run to its end."""
-        while False not in [collector.project(self.run_id) for collector in collectors]:
-            self.clock.now += OWNER_SECONDS
 
 
 def _findings(store, run_id):
@@ -180,5 +164,5 @@ def test_an_export_and_a_restored_backup_find_what_the_run_has_found(store, crea
         for attempt in run.trainer.world_sizes:
             for key in [key for key in run.trainer.records if key[0] == attempt]:
                 run.deliver(again, (*key, run.trainer.records[key]))
-            run.settle([again])
+            project_to_end([again], run.run_id, clock)
         assert (_findings(restored, run.run_id), _steps(restored, run.run_id)) == (found, steps)

@@ -8,7 +8,7 @@ from monitor_server.step_processing.events import StepCompleted
 from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
-from tests.monitor_server.step_processing.conftest import crashing
+from tests.monitor_server.interrupted_stores import crashing
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ from trainer_hooks.reference.experiments.tables.short_runs import common_steps_t
 from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_table
 from trainer_hooks.reference.experiments.tables.signal_course import course_table
 from trainer_hooks.reference.experiments.tables.step_size_sweep import sweep_table
-from trainer_hooks.reference.presets import OWN_MODEL_PRESETS, PRESETS
+from trainer_hooks.reference.presets import PRESETS, require_own_model
 
 __all__ = ["main"]
 
@@ -138,8 +138,7 @@ def _base(given: argparse.Namespace) -> Config:
     Raises:
         ValueError: If a preset for a model of the user's own is given without one, or the settings cannot work.
     """
-    if given.preset in OWN_MODEL_PRESETS and given.model is None:
-        raise ValueError(f"--preset {given.preset} must be given with --model: it is for a model of your own")
+    require_own_model(given.preset, given.model)
     settings: dict[str, Any] = PRESETS[given.preset] | {"cache": given.cache}
     if given.model is not None:
         corpus, questions = write_corpus_and_questions(given.cache)

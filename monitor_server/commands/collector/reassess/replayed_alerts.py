@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from monitor_server.alerts.lifecycle import Lifecycle
-from monitor_server.alerts.stages import is_taken_back
+from monitor_server.alerts.stages import was_taken_back
 from monitor_server.commands.collector.reassess.alarm_comparison import Alarms, CriticalAlert, page_episodes
 from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.step_processing.steps.detection import DetectionEngine
@@ -45,10 +45,4 @@ def replay_alarms(steps: Iterable[Observation], engine: DetectionEngine) -> Alar
 
 
 def _critical(alert: Alert) -> CriticalAlert:
-    went_back = is_taken_back(
-        kind=alert.kind,
-        severity_step=alert.severity_step,
-        last_step=alert.last_step,
-        resolved_step=alert.resolved_step,
-    )
-    return CriticalAlert.of_item(asdict(alert) | {"is_taken_back": went_back})
+    return CriticalAlert.of_item(asdict(alert) | {"is_taken_back": was_taken_back(alert)})

@@ -45,25 +45,22 @@ def write_picture(figure: "go.Figure", path: Path) -> bool:
         page = Path(folder) / "figure.html"
         figure.write_html(page, include_plotlyjs=True, config={"staticPlot": True})
         taken = Path(folder) / "figure.png"
+        command = [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            f"--user-data-dir={folder}/profile",
+            f"--force-device-scale-factor={SCALE}",
+            f"--window-size={figure.layout.width + 16},{figure.layout.height + 16}",
+            "--virtual-time-budget=10000",
+            f"--screenshot={taken}",
+            page.as_uri(),
+        ]
         try:
             done = subprocess.run(  # noqa: S603 - a browser found on the path, on a page that we wrote
-                [
-                    browser,
-                    "--headless",
-                    "--no-sandbox",
-                    "--disable-gpu",
-                    "--hide-scrollbars",
-                    f"--user-data-dir={folder}/profile",
-                    f"--force-device-scale-factor={SCALE}",
-                    f"--window-size={figure.layout.width + 16},{figure.layout.height + 16}",
-                    "--virtual-time-budget=10000",
-                    f"--screenshot={taken}",
-                    page.as_uri(),
-                ],
-                capture_output=True,
-                text=True,
-                timeout=LIMIT_SECONDS,
-                check=False,
+                command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False
             )
         except subprocess.TimeoutExpired:
             raise PictureError(

@@ -1,0 +1,32 @@
+"""Stores in which something happens while a slice is written, or the process crashes before its commit."""
+
+from contextlib import contextmanager
+
+__all__ = ["Between", "crashing"]
+
+
+class Between:
+    """A store that does something once: before a slice is written, or at the end of its transaction."""
+
+    def __init__(self, store, *, before=lambda: None, at_end=lambda _: None):
+        self.read, self._store = store.read, store
+        self._before, self._at_end = before, at_end
+
+    @contextmanager
+    def write(self):
+        """Write as the store does, with the interruption."""
+        before, at_end = self._before, self._at_end
+        self._before, self._at_end = lambda: None, lambda _: None
+        before()
+        with self._store.write() as repositories:
+            yield repositories
+            at_end(repositories)
+
+
+def crashing(store):
+    """Return a store in which everything is written and nothing is committed."""
+
+    def fail(_repositories):
+        raise ZeroDivisionError
+
+    return Between(store, at_end=fail)
