@@ -156,8 +156,11 @@ def test_an_export_and_a_restored_backup_find_what_the_run_has_found(store, crea
                 restored = restore()
         run.send_all(collectors)
     found, steps = _findings(store, run.run_id), _steps(store, run.run_id)
-    replayed = _replay(b"".join(export_jsonl(store, [run.run_id])), create_collector(), clock)
-    assert _findings(store, replayed) == found
+    if any(steps.values()):
+        replayed = _replay(b"".join(export_jsonl(store, [run.run_id])), create_collector(), clock)
+        assert _findings(store, replayed) == found
+    else:  # each step waits for a rank that has recorded nothing
+        assert found == ([], [])
     if restored is not None:
         clock.now += OWNER_SECONDS
         again = create_collector(restored)
