@@ -85,7 +85,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "multipliers": Experiment(
         "Displacement by question at 1 to 16 times the learning rate, beside GWHES (Fig. 3)",
-        ("grpo-sweep",),
+        ("grpo-sweep", "grpo-sweep-short"),
         {
             "reward": "reward/mean",
             "multiplier at which half of the questions fall, s*": "log probe/half_fall_multiplier",
