@@ -214,7 +214,8 @@ def test_the_runs_with_a_sweep_are_documented_as_they_were():
     """docs/experiments/mechanism.md has the output of `experiments multipliers` for docs/probes."""
     page = (EXPERIMENTS / "mechanism.md").read_text(encoding="utf-8")
     probes = EXPERIMENTS.parent / "probes"
-    whole = [probes / name for name in ("runs-spiral", "runs-constant", "runs-long-thoughts", "runs-release-peak")]
+    names = ("runs-spiral", "runs-constant", "runs-long-thoughts", "runs-release-peak", "runs-release")
+    whole = [probes / name for name in names]
     for swept in (probes / "runs-stubborn", probes / "runs", *whole):
         assert gwhes_action_table(swept, ["grpo-sweep"]) in page
         assert sweep_table(swept, ["grpo-sweep"]) in page
