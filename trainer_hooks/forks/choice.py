@@ -52,7 +52,8 @@ def choose(measurements: Iterable[ForkMeasurement]) -> Choice:
         measurements: One measurement for each fork, the control among them.
 
     Raises:
-        ValueError: If there is no control, two forks have one name, or they were not measured on the same contexts.
+        ValueError: If there is no control, two forks have one name, or forks that did not fail differ in their steps or
+            in the contexts on which they were measured.
     """
     given = list(measurements)
     forks = {fork.name: fork for fork in given}
@@ -60,16 +61,27 @@ def choose(measurements: Iterable[ForkMeasurement]) -> Choice:
         raise ValueError(
             f"forks must have different names, and one must be {CONTROL!r}, got {[fork.name for fork in given]}"
         )
-    for kind in ("rewards", "displacements", "entropy_changes"):
-        counts = {fork.name: len(getattr(fork, kind)) for fork in given if getattr(fork, kind)}
-        if len(set(counts.values())) > 1:
-            raise ValueError(f"forks must be measured on the same contexts, got numbers of {kind} of {counts}")
+    _require_comparable([fork for fork in given if not fork.failure])
     control = forks[CONTROL]
     scores = {fork.name: _score(fork, control) for fork in given}
     rivals = [fork for fork in given if fork is not control and not fork.has_diverged]
     candidates, why = _candidates(rivals, scores, control_failed=control.has_diverged)
     winner = _best(candidates)
     return Choice(winner=(winner or control).name, why=why, scores=tuple(scores.values()))
+
+
+def _require_comparable(forks: Sequence[ForkMeasurement]) -> None:
+    """Raise an error unless forks trained for the same steps and were measured on the same contexts."""
+    steps = {fork.name: fork.steps for fork in forks}
+    if len(set(steps.values())) > 1:
+        raise ValueError(
+            f"forks must train for the same number of steps, got {steps}; give one that did not reach its last step "
+            "the reason as failure"
+        )
+    for kind in ("rewards", "displacements", "entropy_changes"):
+        counts = {fork.name: len(getattr(fork, kind)) for fork in forks}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"forks must be measured on the same contexts, got numbers of {kind} of {counts}")
 
 
 def _candidates(
@@ -110,7 +122,9 @@ def _score(fork: ForkMeasurement, control: ForkMeasurement) -> ForkScore:
 
 def _differences(values: Sequence[float], others: Sequence[float]) -> list[float]:
     """Subtract in pairs; nothing where a fork that failed has no values."""
-    return [value - other for value, other in zip(values, others, strict=True)] if values and others else []
+    if not len(values) or not len(others):
+        return []
+    return [float(value - other) for value, other in zip(values, others, strict=True)]
 
 
 def _or_lowest(value: float) -> float:

@@ -26,18 +26,21 @@ class Estimate:
     @classmethod
     def of(cls, values: Sequence[float]) -> Self:
         """Estimate the mean of values, of any unit."""
-        if not values or not all(map(math.isfinite, values)):
+        numbers = [float(value) for value in values]
+        if not numbers or not all(map(math.isfinite, numbers)):
             return cls(math.nan, -math.inf, math.inf)
-        mean = fmean(values)
-        if len(values) == 1:
+        mean = fmean(numbers)
+        if len(numbers) == 1:
             return cls(mean, -math.inf, math.inf)
-        half = Z_95 * stdev(values) / math.sqrt(len(values))
+        half = Z_95 * stdev(numbers) / math.sqrt(len(numbers))
         return cls(mean, mean - half, mean + half)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkMeasurement:
     """One fork after its steps, measured on contexts that are the same for all forks of a run.
+
+    The numbers may be in lists, or in arrays of NumPy or torch with one dimension.
 
     Attributes:
         name: The treatment.

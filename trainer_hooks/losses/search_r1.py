@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from trainer_hooks.losses.regularisers.llds import LLDS_PRESETS, Gate, llds_loss
+from trainer_hooks.losses.regularisers.llds import LLDS_PRESETS, Gate, llds_loss, require_settings
 from trainer_hooks.losses.verl import last_actions
 from trainer_hooks.signals.loss_sums import of_responses
 
@@ -32,12 +32,9 @@ def with_llds(
             0 is LLDS-MA (eq. 6). The loss sees no token ids, so the answer itself cannot be found.
 
     Raises:
-        ValueError: If λ is negative, or the answer's weight is outside [0, 1].
+        ValueError: If λ is negative, the gate is unknown, or the answer's weight is outside [0, 1].
     """
-    if not coef >= 0:
-        raise ValueError(f"coef must be at least 0, got {coef}")
-    if not 0 <= answer_weight <= 1:
-        raise ValueError(f"answer_weight must be in [0, 1], got {answer_weight}")
+    require_settings(coef=coef, gate=gate, answer_weight=answer_weight)
 
     def compute_policy_loss(
         old_log_prob: Tensor,

@@ -7,7 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
-from trainer_hooks.losses.regularisers.llds import LLDS_PRESETS, Gate, adaptive_answer_weight, llds_loss
+from trainer_hooks.losses.regularisers.llds import (
+    LLDS_PRESETS,
+    Gate,
+    adaptive_answer_weight,
+    llds_loss,
+    require_settings,
+)
 from trainer_hooks.losses.token_arrays import action_index
 from trainer_hooks.signals.loss_sums import NAMES, of_responses, token_sums
 
@@ -58,10 +64,9 @@ def register_llds(
             in each microbatch; the release does this for a whole batch.
 
     Raises:
-        ValueError: If the answer's weight is outside [0, 1].
+        ValueError: If λ is negative, the gate is unknown, or the answer's weight is outside [0, 1].
     """
-    if not 0 <= answer_weight <= 1:
-        raise ValueError(f"answer_weight must be in [0, 1], got {answer_weight}")
+    require_settings(coef=coef, gate=gate, answer_weight=answer_weight)
     from verl.trainer.ppo import core_algos  # noqa: PLC0415 - importing verl early would change what it finds
 
     def policy_loss(  # noqa: PLR0917 - verl's signature

@@ -1,6 +1,7 @@
 # ruff: noqa: RUF009 - `_option` returns a dataclass field, so its call in a default is correct
 """Every setting of the reference trainer with its meaning, and the command line built from them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -198,6 +199,7 @@ class Config:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         self._check_ranges()
+        self._check_finite()
         dealt = self.questions_per_step * (self.group_size if self.split_groups else 1)
         if dealt % self.minibatches:
             what = "questions_per_step times group_size" if self.split_groups else "questions_per_step"
@@ -228,6 +230,11 @@ class Config:
                 raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads, got {self.width} and {self.heads}")
+
+    def _check_finite(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, float) and not math.isfinite(value) and name not in _MAY_BE_INFINITE.split():
+                raise ValueError(f"{name} must be a finite number, got {value}")
 
     def _check_effect(self) -> None:
         """Raise an error where a requested part would silently have no effect."""
@@ -335,6 +342,8 @@ _POSITIVE = (
     "wrong_thought_factor covariance_share fork_steps fork_questions protocol_lr heads entities train_questions "
     "warm_steps warm_lr recompute_responses"
 )
+_MAY_BE_INFINITE = "clip clip_high max_grad_norm"
+"""Limits: without an end they limit nothing."""
 _NOT_NEGATIVE = (
     "lambda_ target_entropy kl entropy_bonus weight_decay held_out max_grad_norm lr_warmup probe_every decompose_every "
     "checkpoint_every max_rollbacks protocol_steps thought_words recompute_every"

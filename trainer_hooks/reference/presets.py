@@ -28,9 +28,8 @@ _RELEASE: dict[str, Any] = {
     "minibatches": 10,
     "epochs": 1,
 }
-"""The settings of the authors' training script that do not depend on the model: 0.285 · 1005 = 286 steps of
-learning-rate
-warm-up, 10 updates a step."""
+"""The settings of the authors' training script that do not depend on the model: a warm-up of the learning rate over
+0.285 · 1005 = 286 steps, and 10 updates a step."""
 
 _SCALED_RELEASE: dict[str, Any] = _RELEASE | {
     "lr": 1e-3,

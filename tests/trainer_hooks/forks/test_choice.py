@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import pytest
+import torch
 
 from trainer_hooks.forks import CONTROL, Estimate, ForkMeasurement, choose
 
@@ -91,3 +93,37 @@ def test_forks_that_were_measured_on_other_contexts_are_refused():
     with pytest.raises(ValueError, match=r"same contexts, got numbers of rewards of {'unchanged': 40, 'kl': 30}"):
         choose([UNCHANGED, fewer])
     assert choose([UNCHANGED, ForkMeasurement(name="nthr", steps=3, failure="lost")]).winner == CONTROL
+
+
+@pytest.mark.parametrize(
+    ("rewards", "displacements", "missing"), [([], [0.1] * 40, "rewards"), ([1.0] * 40, [], "displacements")]
+)
+def test_a_fork_without_numbers_that_others_have_is_refused(rewards, displacements, missing):
+    """It did not fail, so it was not measured: its likelihood alone must not let it win."""
+    with pytest.raises(ValueError, match=f"got numbers of {missing} of {{'unchanged': 40, 'kl': 0}}"):
+        choose([UNCHANGED, fork("kl", rewards, displacements)])
+    lost = ForkMeasurement(name=CONTROL, steps=3, failure="lost")
+    with pytest.raises(ValueError, match=f"got numbers of {missing} of"):
+        choose([lost, fork("kl", rewards, displacements), fork("nthr", LEVEL, FALLING)])
+
+
+def test_forks_of_different_lengths_are_refused():
+    """A fork of three steps has moved less than a control of thirty, whatever its treatment is."""
+    short = ForkMeasurement(
+        name="kl", steps=3, rewards=LEVEL, displacements=[0.0] * 40, entropy_changes=UNCHANGED.entropy_changes
+    )
+    with pytest.raises(ValueError, match=r"same number of steps, got {'unchanged': 30, 'kl': 3}; .* as failure"):
+        choose([UNCHANGED, short])
+
+
+@pytest.mark.parametrize("array", [np.array, torch.tensor])
+def test_numbers_may_be_arrays(array):
+    """The choice and its estimates are those of lists; a NaN in an array is found as well."""
+    forks = [UNCHANGED, fork("kl", LEVEL, [-0.01, -0.02] * 20), fork("nthr", LEVEL, [math.nan] * 40)]
+    arrays = [fork(each.name, array(each.rewards), array(each.displacements)) for each in forks]
+    chosen, expected = choose(arrays), choose(forks)
+    assert (chosen.winner, chosen.why) == (expected.winner, expected.why) == ("kl", expected.why)
+    assert [score.has_diverged for score in chosen.scores] == [False, False, True]
+    for score, other in zip(chosen.scores[:2], expected.scores[:2], strict=True):
+        assert score.reward == other.reward
+        assert score.displacement_gain.mean == pytest.approx(other.displacement_gain.mean, abs=1e-6)

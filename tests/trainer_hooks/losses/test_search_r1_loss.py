@@ -68,10 +68,12 @@ def test_the_answer_may_be_left_out(core, arrays):
 
 def test_settings_outside_their_range_are_refused(core, arrays, caplog):
     """The message names the setting; where a process is prepared it is a warning, and the loss stays."""
-    with pytest.raises(ValueError, match="coef must be at least 0, got -1"):
+    with pytest.raises(ValueError, match="coef must be a finite number of at least 0, got -1"):
         with_llds(core.compute_policy_loss, coef=-1)
     before, *_ = core.compute_policy_loss(*arrays, 0.2)
     add_llds(answer_weight=2)
     assert "answer_weight must be in [0, 1], got 2" in caplog.text
+    add_llds(gate="token")
+    assert 'gate must be "response", "action" or "none", got \'token\'' in caplog.text
     after, *_ = core.compute_policy_loss(*arrays, 0.2)
     assert torch.equal(after, before)

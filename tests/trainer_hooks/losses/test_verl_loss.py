@@ -80,7 +80,17 @@ def test_the_weight_of_the_answer_adapts_to_the_tool_calls(registry, tokens):
     assert registry["adaptive"](**tokens)[0].item() == pytest.approx(wanted)
 
 
-def test_a_weight_outside_its_range_is_refused():
-    """The error is raised before the loss is registered."""
-    with pytest.raises(ValueError, match=r"answer_weight must be in \[0, 1\], got 2.0"):
-        register_llds("wrong", answer_weight=2.0)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"answer_weight": 2.0}, r"answer_weight must be in \[0, 1\], got 2.0"),
+        ({"coef": -0.1}, "coef must be a finite number of at least 0, got -0.1"),
+        ({"coef": float("inf")}, "coef must be a finite number of at least 0, got inf"),
+        ({"gate": "token"}, 'gate must be "response", "action" or "none", got \'token\''),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(wrong, message, registry):
+    """The error is raised before the loss is registered, and not at the first update of a training."""
+    with pytest.raises(ValueError, match=message):
+        register_llds("wrong", **wrong)
+    assert "wrong" not in registry

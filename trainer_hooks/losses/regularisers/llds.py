@@ -14,8 +14,9 @@ Note:
     terms therefore do nothing; they act from the second minibatch or epoch on the same rollouts.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ __all__ = [
     "lld_loss",
     "llds_loss",
     "llds_ma_loss",
+    "require_settings",
 ]
 
 Gate = Literal["response", "action", "none"]
@@ -61,6 +63,20 @@ LLDS_PRESETS = {
 }
 """Eq. 5 with the paper's λ, and the settings of the authors' training script. They differ: with a share s of the tokens
 preserved, the release's penalty has the weight 0.2 s by the normaliser of eq. 5, such as 0.1 at s = 1/2."""
+
+
+def require_settings(*, coef: float, gate: str, answer_weight: float) -> None:
+    """Refuse settings of a trainer's LLDS that cannot work, before the trainer uses them.
+
+    Raises:
+        ValueError: If λ is negative or not finite, the gate is unknown, or the answer's weight is outside [0, 1].
+    """
+    if not (coef >= 0 and math.isfinite(coef)):
+        raise ValueError(f"coef must be a finite number of at least 0, got {coef}")
+    if gate not in get_args(Gate):
+        raise ValueError(f'gate must be "response", "action" or "none", got {gate!r}')
+    if not 0 <= answer_weight <= 1:
+        raise ValueError(f"answer_weight must be in [0, 1], got {answer_weight}")
 
 
 def lld_loss(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:

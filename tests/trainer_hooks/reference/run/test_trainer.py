@@ -363,12 +363,20 @@ def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
         ({"lr": float("nan")}, "lr must be above 0, got nan"),
         ({"heads": 3}, "width must be a multiple of heads, got 64 and 3"),
         ({"heads": 0}, "heads must be above 0, got 0"),
+        ({"lr": float("inf")}, "lr must be a finite number, got inf"),
+        ({"kl": float("inf")}, "kl must be a finite number, got inf"),
+        ({"lld_epsilon": float("nan")}, "lld_epsilon must be a finite number, got nan"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(wrong, message):
     """The message has the condition and the given value."""
     with pytest.raises(ValueError, match=message):
         Config(**wrong)
+
+
+def test_a_limit_may_have_no_end():
+    """An infinite bound of the ratio clips nothing, and an infinite norm scales no gradient."""
+    assert Config(clip_high=float("inf"), max_grad_norm=float("inf")).clip_range == (0.2, float("inf"))
 
 
 def test_a_step_that_asks_more_questions_than_there_are_is_refused(tiny):
