@@ -57,6 +57,8 @@ __all__ = ["main"]
 DEMO = "demo"
 _NOT_TRAINED = ("evidence", "overlap", "pilot", REGIMES)
 """Names that print tables and train nothing."""
+_OF_ONE_REGIME = (*EXPERIMENTS, "fair", "pilot", "rescue")
+"""Names whose tables are empty where nothing is recorded for the preset; `evidence` has no table then."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except ValueError as error:  # settings or files that cannot work
                 parser.error(str(error))
         print(_tables(name, given))  # noqa: T201 - the table is what was asked for
+        if name in _OF_ONE_REGIME and not any(_runs(given, _kind(name)).glob("*.jsonl.gz")):
+            print(_nothing_recorded(_runs(given, _kind(name))), file=sys.stderr)  # noqa: T201
         if name in (*EXPERIMENTS, REGIMES):
             _draw(name, given)
     if not given.names:
@@ -167,6 +171,15 @@ def _run(jobs: Sequence[Job]) -> None:
             record(job.config, job.path, after_collapse=job.after_collapse, fixed=job.fixed, report=show)
     if missing:
         print(file=sys.stderr)  # noqa: T201 - ends the line of progress
+
+
+def _kind(name: str) -> str:
+    """Return the kind of the recordings that a name shows."""
+    return "rescue" if name == "rescue" else "runs"
+
+
+def _nothing_recorded(folder: Path) -> str:
+    return f"nothing is recorded in {folder}; --out is the folder above the recordings"
 
 
 def _tables(name: str, given: argparse.Namespace) -> str:

@@ -250,6 +250,20 @@ def test_evidence_without_recordings_names_the_folder(tmp_path, capsys):
     assert f"is recorded in {tmp_path / 'runs-spiral'}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("fair", "runs-spiral"), ("pilot", "runs-spiral"), ("decomposition", "runs-spiral"), ("rescue", "rescue-spiral")],
+)
+def test_tables_without_rows_come_with_the_folder_that_was_read(name, folder, tmp_path, capsys):
+    """The recordings of some experiments are in another folder than the default."""
+    assert main([name, "--preset", "spiral", "--draw-only", "--out", str(tmp_path)]) == 0
+    assert f"nothing is recorded in {tmp_path / folder}; --out is the folder above" in capsys.readouterr().err
+    (tmp_path / folder).mkdir()
+    write([{"step": 1, "reward/mean": 0.5, "lr": 1e-3}], tmp_path / folder / "grpo-seed0.jsonl.gz")
+    assert main([name, "--preset", "spiral", "--draw-only", "--out", str(tmp_path)]) == 0
+    assert "nothing is recorded in" not in capsys.readouterr().err
+
+
 def test_an_empty_folder_gives_a_table_without_rows(tmp_path):
     """Two lines of header and no arm."""
     assert len(table(tmp_path).splitlines()) == 2
