@@ -1,4 +1,4 @@
-"""Reward on questions that are not trained on, as a Markdown table; a run without it is left out."""
+"""Reward of held-out responses, as a Markdown table; a run without it is left out."""
 
 import math
 from collections.abc import Iterable, Sequence
