@@ -48,7 +48,8 @@ ARMS: dict[str, dict[str, Any]] = {
 PROBE_ARMS: dict[str, dict[str, Any]] = {
     # This arm trains exactly as grpo, and measures more.
     "grpo-sweep": {"probe_every": 20, "probe_sweep": True, "decompose_every": 20},
-    # The sweep at every second step, for the short runs of a pretrained model, whose decomposition takes too much memory.
+    # The sweep at every second step, for the short runs of a pretrained model: their decomposition needs too much
+    # memory.
     "grpo-sweep-short": {"probe_every": 2, "probe_sweep": True},
     # This arm trains as grpo as well: the causes of the change of held-out responses, at every tenth step.
     "grpo-decompose": {"decompose_every": 10},
