@@ -191,6 +191,8 @@ class Lifecycle:
         if silenced is not None:
             current, entry = silenced
             entries.append((current, entry))
+            if entry.change == Change.SILENCED:
+                repositories.notification_events.remove_waiting(current.run_id, current.id)
         if known is None:
             repositories.alerts.add(current)
         else:

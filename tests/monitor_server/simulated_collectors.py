@@ -51,8 +51,9 @@ def small_parts(monkeypatch):
 class SimulatedCollector:
     """What one process does, without its threads; a crash loses what it has in memory."""
 
-    def __init__(self, store, engine, clock, settings):
+    def __init__(self, store, engine, clock, settings, **options):
         self.store, self._engine, self._clock, self._settings = store, engine, clock, settings
+        self._options = options  # further ones of a projection
         self.restart()
 
     def restart(self):
@@ -63,6 +64,7 @@ class SimulatedCollector:
             settings=self._settings,
             clock=self._clock,
             owner=uuid.uuid4().hex if self.store.is_shared else None,
+            **self._options,
         )
 
     def append(self, batches, *, crash=None, before_flush=lambda: None):
