@@ -127,7 +127,7 @@ class NotifiedTeam:
     def silence(self):
         """Silence what a person names, from now on or later, for some time or until the alert is resolved."""
         draw, now = self.draw, self.clock.now
-        run = draw.choice(self.runs)
+        run = draw.choice([run for run in self.runs if run.step])
         open_alerts = self._alerts("pending", "firing")
         named = draw.choice(({"run_id": run.id}, {"project": run.project}, {"alert_id": None}))
         severity = draw.choice(("warning", "critical"))
