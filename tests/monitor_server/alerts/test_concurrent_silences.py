@@ -1,4 +1,4 @@
-"""Silences on PostgreSQL while another collector changes the same alerts: each change is made once, and none is lost."""
+"""Silences on PostgreSQL while another collector changes the same alerts: each change is made once, none is lost."""
 
 import threading
 from contextlib import contextmanager
