@@ -194,7 +194,7 @@ class NotificationWorker:
             removed, changed = 0, []
             if self._is_newest():
                 known = [*file.channels, *former]
-                removed = repositories.notification_messages.remove_unknown_channels(known, now=now)
+                removed = repositories.notification_messages.remove_unknown_channels(known)
                 changed = resolve_removed_channels(repositories, file.channels, now=now)
         self._taken_up, self._is_changed, self._former = file, False, former
         self._on_alerts(changed)

@@ -37,7 +37,11 @@ class Notified:
 
     def step(self, collector, number, **signals):
         """Record a step and project it; return the run's id."""
-        run_id = self.append(records=[{"step": number, "scalars": signals}])
+        return self.steps(collector, {number: signals})
+
+    def steps(self, collector, signals):
+        """Record some steps and project them in one slice; return the run's id."""
+        run_id = self.append(records=[{"step": number, "scalars": scalars} for number, scalars in signals.items()])
         while collector.simulated.project(run_id):
             pass
         return run_id
@@ -165,3 +169,48 @@ def test_who_was_told_before_a_silence_is_not_told_again_of_an_alert_that_was_pe
     collector.silencing.tick()
     collector.look()
     assert notified.told() == [("hook", "opened")]
+
+
+def test_an_alert_that_opens_and_ends_in_one_slice_is_silenced_all_the_same(notified):
+    """A trainer sends several steps at once, or the collector was away."""
+    collector = notified.collector()
+    notified.silence()
+    run_id = notified.steps(collector, {1: {"page": 1.0}, 2: {}})
+    collector.look()
+    assert notified.told() == []
+    with notified.store.read() as repositories:
+        history = repositories.alert_history.page(run_id, "scripted", limit=10)
+    assert [entry["change"] for entry in reversed(history)] == ["opened", "silenced", "resolved"]
+
+
+def test_an_alert_that_outgrows_its_silence_and_ends_in_one_slice_is_told(notified):
+    """The silence covers warnings only."""
+    collector = notified.collector()
+    notified.silence(severity="warning")
+    notified.step(collector, 1, warn=1.0)
+    notified.steps(collector, {2: {"page": 1.0}, 3: {}})
+    collector.look()
+    assert notified.told() == [("hook", "raised"), ("hook", "resolved")]
+
+
+def test_an_alert_that_is_raised_in_the_slice_that_opens_it_is_told_once(notified):
+    """It opens with the severity that it has when the slice is written."""
+    collector = notified.collector()
+    notified.steps(collector, {1: {"warn": 1.0}, 2: {"page": 1.0}})
+    collector.look()
+    assert notified.told() == [("hook", "opened")]
+
+
+def test_a_channel_that_is_set_up_again_does_not_fail_because_of_what_it_refused_before(notified):
+    """The message that it had refused was dropped when it was removed."""
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    collector.look()
+    collector.finish(error="it refuses")
+    notified.save(routes=[{"channels": ["spare"]}], channels=["spare"])
+    collector.look()
+    notified.save()
+    collector.look()
+    with notified.store.read() as repositories:
+        assert repositories.channel_statuses.failing(["hook"]) == set()
+        assert "hook" not in repositories.channel_statuses.statuses(now=notified.clock.now)

@@ -223,13 +223,14 @@ class NotificationMessages:
         self._update(message.id, {"fallback_at": now})
         return events.count(to) - before
 
-    def remove_unknown_channels(self, known: Collection[str], *, now: float) -> int:
-        """Remove the events of channels that the file no longer has; return their number."""
+    def remove_unknown_channels(self, known: Collection[str]) -> int:
+        """Remove the open messages and the events of channels that the file no longer has; return how many events."""
         gone = IS_OPEN & MESSAGE.channel.not_in(known)
-        values = {"given_up_at": now, "body": b"", "error": "the channel is no longer set up"}
-        self._connection.execute(update(notification_messages).where(gone), values)
-        waiting = IN_NO_MESSAGE & EVENT.channel.not_in(known)
-        return self._connection.execute(delete(notification_events).where(waiting)).rowcount
+        is_unsent = IN_NO_MESSAGE | EVENT.message_id.in_(select(MESSAGE.id).where(gone))
+        here = is_unsent & EVENT.channel.not_in(known)
+        removed = self._connection.execute(delete(notification_events).where(here)).rowcount
+        self._connection.execute(delete(notification_messages).where(gone))
+        return removed
 
     def remove_old(self, *, before: float) -> int:
         """Remove some messages that were sent or given up before a time, with their events; return their number.
