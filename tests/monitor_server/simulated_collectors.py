@@ -1,5 +1,6 @@
 """Trainers that send random batches, and collectors without threads, for tests in which a seed decides what happens."""
 
+import os
 import random
 import uuid
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ __all__ = [
     "NOT_SHRINKING",
     "SimulatedCollector",
     "SimulatedTrainer",
+    "number_of_examples",
     "project_some",
     "project_to_end",
     "small_parts",
@@ -34,6 +36,11 @@ __all__ = [
 
 # An example takes a second, so that a search for a smaller one would take minutes.
 NOT_SHRINKING = [Phase.explicit, Phase.reuse, Phase.generate]
+
+
+def number_of_examples(few):
+    """Return how many examples a random test tries: a few, or as many as `RANDOM_EXAMPLES` says."""
+    return int(os.environ.get("RANDOM_EXAMPLES", few))
 
 
 @pytest.fixture

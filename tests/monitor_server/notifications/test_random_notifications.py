@@ -1,6 +1,5 @@
 """Whatever happens to alerts, people, receivers and collectors, each change reaches each of its channels once."""
 
-import os
 import random
 import uuid
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from monitor_server.store.repositories.silences import Silence
 from tests.monitor_server.interrupted_stores import Between, crashing
 from tests.monitor_server.notifications.expected_notifications import ExpectedNotifications
 from tests.monitor_server.notifications.notifying_collectors import NotifyingCollector, document_of, save
-from tests.monitor_server.simulated_collectors import NOT_SHRINKING
+from tests.monitor_server.simulated_collectors import NOT_SHRINKING, number_of_examples
 from trainer_hooks import wire
 
-EXAMPLES = int(os.environ.get("RLVITALS_RANDOM_EXAMPLES", "2"))
 CHANNELS = ("a", "b", "c")
 LONGEST_DELIVERY = 65.0  # seconds, well below the claim
 
@@ -279,7 +277,11 @@ class NotifiedTeam:
         self.expected.use(document)
 
 
-@settings(max_examples=EXAMPLES, phases=NOT_SHRINKING, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=number_of_examples(2),
+    phases=NOT_SHRINKING,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_each_change_of_an_alert_reaches_each_channel_once(two_stores, scripted, clock, seed):
     """This holds for any silences, acknowledgements, deletions, settings, refusals, crashes and collectors."""

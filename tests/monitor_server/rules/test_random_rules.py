@@ -1,7 +1,6 @@
 """Rules that are made, changed, switched off and deleted at random have the alerts of a plain evaluation."""
 
 import math
-import os
 import random
 import uuid
 from dataclasses import dataclass, field
@@ -16,10 +15,9 @@ from monitor_server.rules.administration.single_rules import create_rule, delete
 from monitor_server.rules.definition import read_rule
 from monitor_server.settings import Settings
 from tests.monitor_server.interrupted_stores import crashing
-from tests.monitor_server.simulated_collectors import NOT_SHRINKING, SimulatedCollector
+from tests.monitor_server.simulated_collectors import NOT_SHRINKING, SimulatedCollector, number_of_examples
 from trainer_hooks import wire
 
-EXAMPLES = int(os.environ.get("RLVITALS_RANDOM_EXAMPLES", "1"))
 SETTINGS = Settings(stall_minimum_seconds=1e9)
 VALUES = (None, 0.0, 0.0, 2.0, 2.0, 4.0, math.nan)
 
@@ -206,7 +204,11 @@ class RuledRuns:
                 assert len(rows) == run.opened + sum(rule.opened for rule in run.rules.values())
 
 
-@settings(max_examples=EXAMPLES, phases=NOT_SHRINKING, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=number_of_examples(1),
+    phases=NOT_SHRINKING,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_rules_that_change_at_random_have_the_alerts_of_a_plain_evaluation(two_stores, scripted, clock, seed):
     """This holds for any values, attempts, slices, crashes, collectors and changes of rules."""
