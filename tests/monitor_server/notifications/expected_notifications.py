@@ -55,7 +55,10 @@ class ExpectedNotifications:
         before, self.alerts[row["id"]] = self.alerts.get(row["id"]), row
         was_firing = before is not None and before["state"] == "firing"
         if row["state"] == "resolved":
-            if was_firing:
+            # An alert may open, become more severe and end in one slice.
+            if row["silence_id"] is None and (before is None or (was_firing and before["severity"] != row["severity"])):
+                self._expect_all(row, now)
+            if was_firing or before is None:
                 self._see_end(row, now)
         elif row["silence_id"] is not None:
             self._drop(lambda key: key[1] == row["id"])
@@ -79,8 +82,9 @@ class ExpectedNotifications:
 
     def _see_end(self, row, now):
         """Expect that the channels that were told of an alert are told of its end, unless their routes leave it out."""
-        self._drop(lambda key: key[1] == row["id"] and key[4] == UNANSWERED)
-        if row["silence_id"] is not None:
+        is_silenced = row["silence_id"] is not None
+        self._drop(lambda key: key[1] == row["id"] and (is_silenced or key[4] == UNANSWERED))
+        if is_silenced:
             return
         concerned = [route for route in self.document["routes"] if _concerns(route, row)]
         wanted = {name for route in concerned if route["resolved"] for name in _all_channels(route)}

@@ -90,7 +90,7 @@ class NotifiedTeam:
             if not is_silent and not self.expected.missing(self.delivered):
                 break
             self.clock.now += 400.0
-        assert self.expected.missing(self.delivered) == set()
+        assert not self.expected.missing(self.delivered), self.expected.missing(self.delivered)
 
     # What happens
 
@@ -101,11 +101,13 @@ class NotifiedTeam:
             return
         if draw.random() < 0.1:
             run.attempt, run.step = run.attempt + 1, max(0, run.step - draw.choice((0, 1, 3)))
-        run.step += 1
-        signals = {"warn": float(draw.random() < 0.4), "page": float(draw.random() < 0.2)}
-        record = {"step": run.step, "seq": uuid.uuid4().int % 2**40, "time": self.clock.now, "scalars": signals}
+        records = []
+        for _ in range(1 if self.settings.pending_steps else draw.choice((1, 1, 1, 3))):
+            run.step += 1
+            signals = {"warn": float(draw.random() < 0.4), "page": float(draw.random() < 0.2)}
+            records.append({"step": run.step, "seq": run.attempt * 1_000 + run.step, "time": 1e6, "scalars": signals})
         body = {"schema_version": wire.SCHEMA_VERSION, "run": run.name, "project": run.project}
-        body = wire.encode(body | {"attempt": run.attempt, "records": [record]})
+        body = wire.encode(body | {"attempt": run.attempt, "records": records})
         valid = read_batch(body, media_type=wire.MSGPACK, encoding="", settings=self.settings, now=self.clock.now)
         assert draw.choice(self.collectors).simulated.append([valid]) is not None
         for _ in range(50):
@@ -115,7 +117,7 @@ class NotifiedTeam:
                 store = crashing(store)
             elif chance < 0.3 and self.store.is_shared:
                 store = Between(store, before=draw.choice((self.silence, self.acknowledge, self.tick, self.look)))
-            has_more = collector.simulated.project(run.id, store=store, is_smallest=True)
+            has_more = collector.simulated.project(run.id, store=store, is_smallest=draw.random() < 0.5)
             self.observe()
             if has_more is False:
                 return
