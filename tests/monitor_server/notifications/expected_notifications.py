@@ -95,18 +95,20 @@ class ExpectedNotifications:
             if any(key in self.excused for key in told if key[3] == name):
                 self.excused.add(_key(row, name, RESOLVED))
 
-    def see_failure(self, message, *, now):
-        """Expect of the fallback what a channel has refused for too long."""
-        fallback = self.document.get("fallback")
-        if fallback is None or fallback["channel"] == message.channel:
+    def see_failure(self, message, fallback, *, now):
+        """Expect of the fallback of a collector what a channel has refused for too long."""
+        if fallback is None or fallback.channel == message.channel:
             return
-        if now - message.created_at < 60.0 * fallback["after_minutes"]:
+        if now - message.created_at < 60.0 * fallback.after_minutes:
             return
         due = [key for key, at in self.pending.items() if key[3] == message.channel and at <= now]
         due += [key for key, id_ in self.formed.items() if id_ == message.id]
         for run_id, alert_id, severity, _, subject in due:
             if alert_id in self.alerts and self.alerts[alert_id]["silence_id"] is None:
-                self._expect((run_id, alert_id, severity, fallback["channel"], subject), now)
+                key = run_id, alert_id, severity, fallback.channel, subject
+                self._expect(key, now)
+                if fallback.channel not in self.document["channels"]:  # the collector has not read the newest document
+                    self.excused.add(key)
 
     def see_messages(self, run_ids, *, now):
         """Compare what the messages about some runs contain, in an open transaction, with what must be told now."""

@@ -220,7 +220,7 @@ class NotifiedTeam:
             return
         collector.finish(channel, error=None if is_accepted else "it refuses")
         if not is_accepted:
-            self.expected.see_failure(message, now=self.clock.now)
+            self.expected.see_failure(message, collector.documents.file.fallback, now=self.clock.now)
 
     def pass_time(self):
         """Let time pass; a delivery that takes too long has ended by then."""
