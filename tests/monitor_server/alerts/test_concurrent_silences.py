@@ -1,21 +1,14 @@
 """Silences on PostgreSQL while another collector changes the same alerts: each change is made once, none is lost."""
 
-import threading
-from contextlib import contextmanager
-
 import pytest
-import sqlalchemy
 
 from monitor_server.alerts.silencing import Silencing
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.silences import Silence
-from tests.live import eventually
-from tests.monitor_server.interrupted_stores import Between
+from tests.monitor_server.interrupted_stores import Between, waiting_for_a_lock
 from tests.monitor_server.simulated_collectors import SimulatedCollector
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 @pytest.fixture
@@ -36,18 +29,6 @@ def step(append, collector):
         return run_id
 
     return make_step
-
-
-@contextmanager
-def ticking(silencing, database_url):
-    """Let another collector look for due silences, and continue once it waits for the run; then wait for its end."""
-    thread = threading.Thread(target=silencing.tick)
-    thread.start()
-    engine = sqlalchemy.create_engine(database_url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as watching:
-        eventually(lambda: watching.execute(sqlalchemy.text(WAITING)).scalar_one())
-    engine.dispose()
-    yield thread
 
 
 def add_silence(store, clock, **fields):
@@ -77,8 +58,8 @@ def test_two_collectors_that_release_an_alert_at_the_same_moment_release_it_once
         repositories.silences.end("known", by="ann", now=clock.now)
     with store.write() as repositories:
         repositories.runs.lock(run_id)
-        with ticking(silencing, database_url) as thread:
-            silencing.apply(repositories)
+        thread = waiting_for_a_lock(silencing.tick, database_url)
+        silencing.apply(repositories)
     thread.join()
     assert seen(store, run_id) == ("critical", "firing", ["opened", "silenced", "silence_ended"])
 
@@ -91,8 +72,8 @@ def test_two_collectors_that_silence_an_alert_at_the_same_moment_silence_it_once
     add_silence(store, clock)
     with store.write() as repositories:
         repositories.runs.lock(run_id)
-        with ticking(silencing, database_url) as thread:
-            silencing.apply(repositories)
+        thread = waiting_for_a_lock(silencing.tick, database_url)
+        silencing.apply(repositories)
     thread.join()
     assert seen(store, run_id) == ("critical", "silenced", ["opened", "silenced"])
 
@@ -105,8 +86,7 @@ def test_a_silence_of_warnings_does_not_cover_an_alert_that_is_raised_at_the_sam
     add_silence(store, clock, severity="warning")
 
     def begin_silence(_):
-        with ticking(silencing, database_url) as thread:
-            threads.append(thread)
+        threads.append(waiting_for_a_lock(silencing.tick, database_url))
 
     step(2, store=Between(store, at_end=begin_silence), page=1.0)
     threads[0].join()
