@@ -95,6 +95,8 @@ class SteadyClock:
                 repositories.runs.limit_times(steady())
                 repositories.notification_messages.limit_times(steady())
                 repositories.silences.limit_times(steady())
+                repositories.action_links.limit_times(steady())
+                repositories.action_requests.limit_times(steady())
         return steady
 
     def __call__(self) -> float:

@@ -86,8 +86,9 @@ def request_action(
         RequestNotPossible: If the alert is resolved, if the run has ended, if the same request waits for its answer, or
             if the run has a request to stop and this one is a rollback.
     """
-    alert = repositories.alerts.find(alert_id)
-    run = None if alert is None else repositories.runs.lock(alert.run_id)
+    found = repositories.alerts.find(alert_id)
+    run = None if found is None else repositories.runs.lock(found.run_id)
+    alert = repositories.alerts.find(alert_id)  # read again, because a step may have resolved it before the lock
     if alert is None or run is None:
         raise UnknownAlert.by_id(alert_id)
     if alert.state == "resolved":

@@ -166,7 +166,8 @@ class Lifecycle:
         self, repositories: Repositories, alert: Alert, known: Alert | None, silences: Sequence[Silence], now: float
     ) -> Alert:
         """Apply the changes of an alert to its row in the store, and write it with its history."""
-        steps, entries = self._changes.get(alert.id, []), []
+        steps = self._changes.get(alert.id, [])
+        entries: list[tuple[Alert, HistoryEntry]] = []
         if known is None:
             opened = self._opened[alert.id]
             before = repositories.alerts.newest_resolved(self._run_id, alert.kind)
@@ -182,15 +183,17 @@ class Lifecycle:
             if known.severity_step == alert.severity_step:
                 at, by, note = known.acknowledged_at, known.acknowledged_by, known.note
                 current = replace(current, acknowledged_at=at, acknowledged_by=by, note=note)
+        # The silences decide whether people are told of the changes, also of an alert that has ended meanwhile.
+        is_over = alert.state == "resolved"
+        if is_over:
+            current = _apply_silences(repositories, current, silences, entries, now=now)
         for step in steps:
             following = advance(current, step.change)
             if following.stage != current.stage or step.change not in (Change.DATA_LOST, Change.DATA_RETURNED):
                 entries.append((following, step.entry))
             current = following
-        silenced = _apply_silences(current, silences, now=now)
-        if silenced is not None:
-            current, entry = silenced
-            entries.append((current, entry))
+        if not is_over:
+            current = _apply_silences(repositories, current, silences, entries, now=now)
         if known is None:
             repositories.alerts.add(current)
         else:
@@ -261,24 +264,30 @@ def _is_found_in_silence(alert: Alert) -> bool:
     )
 
 
-def _apply_silences(alert: Alert, silences: Sequence[Silence], *, now: float) -> tuple[Alert, HistoryEntry] | None:
-    """Return an alert after the silences of its run, with the entry for its history; None if they change nothing.
+def _apply_silences(
+    repositories: Repositories,
+    alert: Alert,
+    silences: Sequence[Silence],
+    entries: list[tuple[Alert, HistoryEntry]],
+    *,
+    now: float,
+) -> Alert:
+    """Return an alert after the silences of its run, and add what they change to the entries for its history.
 
     `alerts.silencing` ends a silence whose time is over, and notifies people of the alerts that still fire.
     """
-    if alert.state == "resolved":
-        return None
     covering = next((silence for silence in silences if silence.covers(alert)), None)
     if covering is not None and alert.silence_id is None:
+        repositories.notification_events.remove_waiting(alert.run_id, alert.id)
         fields = {"silence_id": covering.id, "silenced_until": covering.ends_at}
+        alert = advance(alert, Change.SILENCED, **fields)
         entry = HistoryEntry(at=now, change=Change.SILENCED, by=covering.created_by, why=covering.reason)
-        return advance(alert, Change.SILENCED, **fields), entry
-    is_in_force = any(silence.id == alert.silence_id for silence in silences)
-    if covering is None and is_in_force:
-        ended = advance(alert, Change.SILENCE_ENDED, silence_id=None, silenced_until=None)
+        entries.append((alert, entry))
+    elif covering is None and any(silence.id == alert.silence_id for silence in silences):
+        alert = advance(alert, Change.SILENCE_ENDED, silence_id=None, silenced_until=None)
         why = f"the silence does not cover alerts that are {alert.severity}"
-        return ended, HistoryEntry(at=now, change=Change.SILENCE_ENDED, why=why)
-    return None
+        entries.append((alert, HistoryEntry(at=now, change=Change.SILENCE_ENDED, why=why)))
+    return alert
 
 
 def _update(alert: Alert, found: Finding | None, step: int) -> Alert:

@@ -82,12 +82,16 @@ class Silencing:
         changed: list[tuple[Run, Alert]] = []
         released = silences.released_alerts(limit=ALERTS_PER_SLICE)
         has_more = len(released) == ALERTS_PER_SLICE
+        # Each alert is checked again once its run is locked: meanwhile a step may have raised it, and another collector
+        # may have done the same.
         for run, alerts in _lock_runs(repositories, released):
-            changed += [(run, self._release(repositories, run, alert, now)) for alert in alerts]
+            still = [alert for alert in alerts if _is_released(repositories, alert)]
+            changed += [(run, self._release(repositories, run, alert, now)) for alert in still]
         for silence in silences.unapplied(now=now):
             covered = silences.covered_alerts(silence, limit=ALERTS_PER_SLICE)
             for run, alerts in _lock_runs(repositories, covered):
-                changed += [(run, _silence(repositories, silence, alert, now)) for alert in alerts]
+                still = [alert for alert in alerts if alert.silence_id is None and silence.covers(alert)]
+                changed += [(run, _silence(repositories, silence, alert, now)) for alert in still]
             if len(covered) == ALERTS_PER_SLICE:
                 has_more = True
                 break
@@ -112,6 +116,14 @@ class Silencing:
             transition = AlertTransition(change="raised" if is_raised else "opened", alert=fires, at=now)
             self._record_transitions(repositories, run, [transition])
         return fires
+
+
+def _is_released(repositories: Repositories, alert: Alert) -> bool:
+    """Whether the silence of an alert has ended, or was deleted."""
+    if alert.silence_id is None:
+        return False
+    silence = repositories.silences.find(alert.silence_id)
+    return silence is None or silence.ended_at is not None
 
 
 def _silence(repositories: Repositories, silence: Silence, alert: Alert, now: float) -> Alert:

@@ -39,9 +39,10 @@ class Router:
                 "kind": alert.kind, "at": now,
             }  # fmt: skip
             if transition.change == "resolved":
+                # A channel that is only waiting for its escalation was never notified of the alert.
+                queue.remove_escalations(run.id, alert.id)
                 silent = _without_resolved(file, run.project, alert.kind)
-                informed = queue.informed_channels(run.id, alert.id, now=now) - silent
-                queue.remove_escalations(run.id, alert.id, now=now)
+                informed = (queue.informed_channels(run.id, alert.id) - silent) & file.channels.keys()
                 if alert.silence_id is not None:
                     continue
                 queue.add([NotificationEvent(**fields, channel=name, due_at=now) for name in sorted(informed)])
@@ -49,7 +50,9 @@ class Router:
             if alert.silence_id is not None:
                 continue
             routes = matching_routes(file, project=run.project, kind=alert.kind, severity=alert.severity, now=now)
-            channels = dict.fromkeys(name for route in routes for name in route.channels)
+            # An alert is also recorded when its silence ends, and then some channels know of it.
+            informed = queue.informed_channels(run.id, alert.id, severity=alert.severity) if routes else set()
+            channels = dict.fromkeys(name for route in routes for name in route.channels if name not in informed)
             events = [NotificationEvent(**fields, channel=name, due_at=now) for name in channels]
             later = fields | {"change": "unacknowledged"}
             for name, minutes in _escalations(routes).items():

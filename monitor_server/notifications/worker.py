@@ -129,6 +129,16 @@ class NotificationWorker:
         """Look for messages to send at once. Any thread may call this."""
         self._wake.set()
 
+    def follow_file(self) -> None:
+        """Read the file if it has changed; process what an earlier file, or an earlier process, has left.
+
+        Raises:
+            Unavailable: If the database cannot be written; the file is then processed later.
+        """
+        self._is_changed = self._refresh() or self._is_changed
+        if self._file is not self._taken_up:
+            self._take_up()
+
     def plan(self, repositories: Repositories) -> float:
         """Form the messages that are due, and return the latest time of the next look."""
         now = self._clock()
@@ -159,9 +169,7 @@ class NotificationWorker:
             self._wake.clear()
             look_again = self._clock() + LOOK_SECONDS
             try:
-                self._is_changed = self._refresh() or self._is_changed
-                if self._file is not self._taken_up:
-                    self._take_up()
+                self.follow_file()
                 look_again = self._advance()
             except Exception as error:  # noqa: BLE001 - it is logged, and tried again
                 self._failures.note_failure(error)
@@ -170,11 +178,7 @@ class NotificationWorker:
             self._wake.wait(min(LOOK_SECONDS, max(0.0, look_again - self._clock())))
 
     def _take_up(self) -> None:
-        """Process the rest of an earlier process, or of an earlier file; record a file that has changed.
-
-        Raises:
-            Unavailable: If the database cannot be written; the file is then processed later.
-        """
+        """Process the rest of an earlier process, or of an earlier file; record a file that has changed."""
         with self._store.write() as repositories:
             # Messages for a channel that is saved meanwhile must not be treated as left over.
             repositories.notification_documents.lock()
@@ -190,7 +194,7 @@ class NotificationWorker:
             removed, changed = 0, []
             if self._is_newest():
                 known = [*file.channels, *former]
-                removed = repositories.notification_messages.remove_unknown_channels(known, now=now)
+                removed = repositories.notification_messages.remove_unknown_channels(known)
                 changed = resolve_removed_channels(repositories, file.channels, now=now)
         self._taken_up, self._is_changed, self._former = file, False, former
         self._on_alerts(changed)

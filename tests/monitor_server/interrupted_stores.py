@@ -1,8 +1,15 @@
 """Stores in which something happens while a slice is written, or the process crashes before its commit."""
 
+import threading
 from contextlib import contextmanager
 
-__all__ = ["Between", "crashing"]
+import sqlalchemy
+
+from tests.live import eventually
+
+__all__ = ["Between", "crashing", "waiting_for_a_lock"]
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 class Between:
@@ -30,3 +37,14 @@ def crashing(store):
         raise ZeroDivisionError
 
     return Between(store, at_end=fail)
+
+
+def waiting_for_a_lock(work, database_url):
+    """Begin some work in a thread, and return it once it waits for a lock of PostgreSQL that this thread holds."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    engine = sqlalchemy.create_engine(database_url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as watching:
+        eventually(lambda: watching.execute(sqlalchemy.text(WAITING)).scalar_one())
+    engine.dispose()
+    return thread

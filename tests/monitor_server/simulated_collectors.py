@@ -1,5 +1,6 @@
 """Trainers that send random batches, and collectors without threads, for tests in which a seed decides what happens."""
 
+import os
 import random
 import uuid
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ __all__ = [
     "NOT_SHRINKING",
     "SimulatedCollector",
     "SimulatedTrainer",
+    "number_of_examples",
     "project_some",
     "project_to_end",
     "small_parts",
@@ -34,6 +36,11 @@ __all__ = [
 
 # An example takes a second, so that a search for a smaller one would take minutes.
 NOT_SHRINKING = [Phase.explicit, Phase.reuse, Phase.generate]
+
+
+def number_of_examples(few):
+    """Return how many examples a random test tries: a few, or as many as `RANDOM_EXAMPLES` says."""
+    return int(os.environ.get("RANDOM_EXAMPLES", few))
 
 
 @pytest.fixture
@@ -51,8 +58,9 @@ def small_parts(monkeypatch):
 class SimulatedCollector:
     """What one process does, without its threads; a crash loses what it has in memory."""
 
-    def __init__(self, store, engine, clock, settings):
+    def __init__(self, store, engine, clock, settings, **options):
         self.store, self._engine, self._clock, self._settings = store, engine, clock, settings
+        self._options = options  # further ones of a projection
         self.restart()
 
     def restart(self):
@@ -63,6 +71,7 @@ class SimulatedCollector:
             settings=self._settings,
             clock=self._clock,
             owner=uuid.uuid4().hex if self.store.is_shared else None,
+            **self._options,
         )
 
     def append(self, batches, *, crash=None, before_flush=lambda: None):

@@ -105,6 +105,11 @@ class ActionLinks:
         here = _LINK.used_at.is_(None) & (_LINK.expires_at > now)
         return self._connection.execute(update(action_links).where(here), {"expires_at": now}).rowcount
 
+    def limit_times(self, now: float) -> None:
+        """End the valid links that were made after ``now``: their end is part of the signed text and cannot move."""
+        here = _LINK.used_at.is_(None) & (_LINK.created_at > now)
+        self._connection.execute(update(action_links).where(here), {"expires_at": now})
+
 
 def _link(row: Mapping[Any, Any]) -> StoredLink:
     return StoredLink(**{name: row[name] for name in StoredLink.__slots__})

@@ -106,6 +106,13 @@ class ActionRequests:
         here = (_REQUEST.id == request_id) & _REQUEST.followed_at.is_(None)
         return self._connection.execute(update(action_requests).where(here), {"followed_at": now}).rowcount == 1
 
+    def limit_times(self, now: float) -> None:
+        """Move requests that were made after ``now`` to ``now``, without a change of their duration."""
+        ahead = _REQUEST.requested_at - now
+        moved = {"expires_at": _REQUEST.expires_at - ahead, "requested_at": now}
+        self._connection.execute(update(action_requests).where(_REQUEST.requested_at > now).values(moved))
+        self._connection.execute(update(action_requests).where(_REQUEST.changed_at > now), {"changed_at": now})
+
     def _read(self, condition: Any) -> list[StoredRequest]:  # noqa: ANN401 - a condition of SQLAlchemy
         query = select(action_requests).where(condition).order_by(_REQUEST.requested_at, _REQUEST.id)
         return [_request(row) for row in self._connection.execute(query).mappings()]

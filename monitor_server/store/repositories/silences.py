@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Float, and_, bindparam, delete, insert, or_, select, update
 
 from monitor_server.detection.protocol import Severity
 from monitor_server.store.repositories.alerts import Alert, alert_of
@@ -14,25 +14,23 @@ from monitor_server.store.tables import alerts, runs, silences
 __all__ = ["Silence", "Silences"]
 
 _SILENCE = silences.c
+# A silence is applied once more this many seconds after its beginning. A step that is committed at the moment at which
+# it is applied does not see it, and its alert is not seen; no such transaction takes longer.
+SETTLING_SECONDS: Final = 5.0
 _IS_OPEN_ALERT = alerts.c.state.in_(["pending", "firing"])
 _IN_FORCE = _SILENCE.ended_at.is_(None)
+_NOW = bindparam("now", type_=Float)
+_IS_UNAPPLIED = or_(
+    _SILENCE.applied_at.is_(None) & (_SILENCE.starts_at <= _NOW),
+    (_SILENCE.applied_at < _SILENCE.starts_at + SETTLING_SECONDS) & (_SILENCE.starts_at + SETTLING_SECONDS <= _NOW),
+)
 _IS_RELEASED = and_(
     _IS_OPEN_ALERT,
     alerts.c.silence_id.is_not(None),
     alerts.c.silence_id.not_in(select(_SILENCE.id).where(_IN_FORCE)),
 )
 # Built once: building these takes SQLAlchemy longer than SQLite takes to answer them, and each tick uses them.
-_DUE = (
-    select(_SILENCE.id)
-    .where(
-        _IN_FORCE,
-        or_(
-            _SILENCE.applied_at.is_(None) & (_SILENCE.starts_at <= bindparam("now")),
-            _SILENCE.ends_at <= bindparam("now"),
-        ),
-    )
-    .limit(1)
-)
+_DUE = select(_SILENCE.id).where(_IN_FORCE, or_(_IS_UNAPPLIED, _SILENCE.ends_at <= _NOW)).limit(1)
 _RELEASED = (
     select(alerts.c.id)
     .join(runs, runs.c.id == alerts.c.run_id)
@@ -49,7 +47,7 @@ class Silence:
         severity: The highest severity that it covers.
         starts_at: In seconds since the epoch.
         ends_at: None for a silence of one alert that ends when the alert is resolved.
-        applied_at: The time at which every alert that it covered at its start was silenced.
+        applied_at: The time at which every alert that it covered was silenced for the last time.
         ended_by: The person who ended it; None if its time ended, or its alert.
     """
 
@@ -177,9 +175,9 @@ class Silences:
         self._connection.execute(update(silences).where(here), {"ended_at": now})
 
     def unapplied(self, *, now: float) -> list[Silence]:
-        """Return the silences that have begun and are not yet applied to every alert."""
-        query = select(silences).where(_IN_FORCE, _SILENCE.applied_at.is_(None), _SILENCE.starts_at <= now)
-        return [_silence(row) for row in self._connection.execute(query.order_by(_SILENCE.number)).mappings()]
+        """Return the silences that have begun and are not yet applied to every alert, or are applied once more."""
+        query = select(silences).where(_IN_FORCE, _IS_UNAPPLIED).order_by(_SILENCE.number)
+        return [_silence(row) for row in self._connection.execute(query, {"now": now}).mappings()]
 
     def mark_applied(self, silence_id: str, *, now: float) -> None:
         """Record that every alert that a silence covers is silenced."""

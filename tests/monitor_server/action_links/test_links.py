@@ -3,6 +3,7 @@
 import io
 import itertools
 import logging
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -11,6 +12,7 @@ import sqlalchemy
 from monitor_server.action_links.signing import hash_token
 from monitor_server.app import create_app
 from monitor_server.commands.main import main
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import StartupError, Unavailable
 from monitor_server.instrumentation.collector_log import line_handler
 from monitor_server.settings import Settings
@@ -460,3 +462,17 @@ def test_a_link_works_without_a_key_where_keys_are_in_use(reader):
     assert pool.request("GET", f"{url}/api/v1/alerts").status == 401
     assert reader.press(tokens["acknowledge"]).status == 200
     assert pool.request("POST", f"{url}/api/v1/notifications/links/end").status == 401
+
+
+def test_a_link_that_was_made_by_a_clock_days_ahead_ends_once_the_clock_is_right(
+    reading, clock, start_collector, scripted
+):
+    """Its end is signed and cannot be moved; it would be valid for days."""
+    clock.now = time.time() + 3 * DAY_SECONDS
+    reader = reading(clock=clock)
+    reader.live.send(run="r", project="p", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    token = reader.links()["stop"]
+    assert reader.open(token).status == 200
+    reader.live.stop()
+    again = Reader(start_collector(engine=scripted), reader.receiver)
+    assert again.open(token).status == 404

@@ -9,8 +9,9 @@ import pytest
 import trainer_hooks
 from tests.databases import database_url
 from tests.live import LiveCollector, eventually
+from tests.monitor_server.simulated_collectors import two_stores
 
-__all__ = ["database_url"]
+__all__ = ["database_url", "two_stores"]
 
 
 @dataclass

@@ -1,12 +1,14 @@
 """Requests of people to trainers: each reaches the trainer once, is answered, and has its outcome recorded."""
 
 import itertools
+import time
 from dataclasses import replace
 
 import pytest
 
 from monitor_server.action_requests.outcomes import RequestOutcomes
 from monitor_server.action_requests.requesting import ANSWER_SECONDS, REQUEST_SECONDS
+from monitor_server.durations import DAY_SECONDS
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.action_requests.conftest import Asked
@@ -335,3 +337,16 @@ def test_a_request_outlives_the_collector(asked, start_collector, scripted):
     again = Asked(start_collector(engine=scripted), found.alert_id)
     (request,) = eventually(lambda: again.step(1))
     assert request["by"] == "anna"
+
+
+def test_a_request_that_was_made_by_a_clock_days_ahead_lasts_no_longer(asked, start_collector, scripted, clock):
+    """Ten minutes stay ten minutes once the clock is right and the collector was started again."""
+    clock.now = time.time() + 3 * DAY_SECONDS
+    found = asked(clock=clock)
+    found.ask("stop")
+    found.live.stop()
+    again = Asked(start_collector(engine=scripted), found.alert_id)
+    with again.live.app.state.collector.store.read() as repositories:
+        (stored,) = repositories.action_requests.of_alert(found.alert_id, limit=1)
+    assert stored.expires_at - stored.requested_at == REQUEST_SECONDS
+    assert stored.expires_at <= time.time() + REQUEST_SECONDS

@@ -11,8 +11,9 @@ from monitor_server.notifications.planning import retry_delay
 from tests.databases import database_url
 from tests.live import LiveCollector
 from tests.monitor_server.notifications.receivers import Receiver, receiving, webhook, written
+from tests.monitor_server.simulated_collectors import two_stores
 
-__all__ = ["database_url"]
+__all__ = ["database_url", "two_stores"]
 
 ROUTE = '[[routes]]\nchannels = ["hook"]\n'
 QUICKER = 20.0  # tests repeat refused messages faster than the collectors of users

@@ -53,15 +53,24 @@ class NotificationEvents:
             rows = [asdict(event) for event in events]
             self._connection.execute(dialect.insert(notification_events).on_conflict_do_nothing(), rows)
 
-    def informed_channels(self, run_id: str, alert_id: str, *, now: float) -> set[str]:
-        """Return the channels that were notified of an alert, or will be."""
-        here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & (EVENT.change != "resolved")
-        return set(self._connection.execute(select(EVENT.channel).where(here, EVENT.due_at <= now)).scalars())
+    def informed_channels(self, run_id: str, alert_id: str, *, severity: str | None = None) -> set[str]:
+        """Return the channels that were notified of an alert, or will be.
 
-    def remove_escalations(self, run_id: str, alert_id: str, *, now: float) -> None:
-        """Remove the escalations of an alert that are not due yet."""
-        here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & IN_NO_MESSAGE & (EVENT.due_at > now)
-        self._connection.execute(delete(notification_events).where(here))
+        Args:
+            run_id: The run of the alert.
+            alert_id: The alert.
+            severity: Only channels that were notified that the alert has this severity, whether it opened with it or
+                was raised to it.
+        """
+        here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & (EVENT.change != "resolved")
+        if severity is not None:
+            here &= (EVENT.severity == severity) & EVENT.change.in_(["opened", "raised"])
+        return set(self._connection.execute(select(EVENT.channel).where(here)).scalars())
+
+    def remove_escalations(self, run_id: str, alert_id: str) -> None:
+        """Remove the escalations of an alert that no message contains yet, due or not, because the alert has ended."""
+        here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & (EVENT.change == "unacknowledged")
+        self._connection.execute(delete(notification_events).where(here & IN_NO_MESSAGE))
 
     def remove_waiting(self, run_id: str, alert_id: str) -> None:
         """Remove the events of a silenced alert that no message contains yet, including escalations."""

@@ -33,6 +33,8 @@ FORMER = "@"
 MESSAGE: Final = notification_messages.c
 IS_OPEN: Final = MESSAGE.sent_at.is_(None) & MESSAGE.given_up_at.is_(None)
 _RANK = case({str(severity): severity.rank for severity in Severity}, value=EVENT.severity, else_=0)
+# The rows of a run whose deletion has begun are removed a little later.
+_IS_OF_KEPT_RUN = ~exists().where(runs.c.id == EVENT.run_id, runs.c.deleted_at.is_not(None))
 # An alert that only ends does not make a message urgent, unless the message is about nothing else.
 _URGENCY = func.coalesce(func.max(case((EVENT.change != "resolved", _RANK))), func.max(_RANK))
 
@@ -76,7 +78,7 @@ class NotificationMessages:
         busy = select(MESSAGE.channel).where(IS_OPEN)
         query = (
             select(EVENT.channel, func.min(EVENT.due_at), _URGENCY, func.count())
-            .where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.not_in(busy))
+            .where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.not_in(busy), _IS_OF_KEPT_RUN)
             .group_by(EVENT.channel)
         )
         return [
@@ -86,7 +88,8 @@ class NotificationMessages:
 
     def has_due(self, channels: Collection[str], *, now: float) -> bool:
         """Return whether a message could be formed or delivered for any of some channels."""
-        events = select(EVENT.alert_id).where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.in_(channels)).limit(1)
+        is_waiting = IN_NO_MESSAGE & (EVENT.due_at <= now) & EVENT.channel.in_(channels) & _IS_OF_KEPT_RUN
+        events = select(EVENT.alert_id).where(is_waiting).limit(1)
         is_due = IS_OPEN & (MESSAGE.next_attempt_at <= now) & MESSAGE.channel.in_(channels)
         messages = select(MESSAGE.id).where(is_due).limit(1)
         return any(self._connection.execute(query).first() is not None for query in (events, messages))
@@ -104,7 +107,7 @@ class NotificationMessages:
         `set_body` writes its body in the same transaction.
         """
         self._insert(message_id, channel, b"", severity=severity, now=now)
-        due = IN_NO_MESSAGE & (EVENT.channel == channel) & (EVENT.due_at <= now)
+        due = IN_NO_MESSAGE & (EVENT.channel == channel) & (EVENT.due_at <= now) & _IS_OF_KEPT_RUN
         number = self._connection.execute(update(notification_events).where(due), {"message_id": message_id}).rowcount
         if not number:  # another transaction has removed the waiting events meanwhile
             self._connection.execute(delete(notification_messages).where(MESSAGE.id == message_id))
@@ -201,12 +204,17 @@ class NotificationMessages:
     def pass_on(self, message: OpenMessage, *, to: str, now: float) -> int:
         """Write the events of a message, and the events that wait after it, for another channel as well.
 
+        Events about alerts that were silenced since, or whose runs were deleted, are left out.
+
         Returns:
             The number of events that are new to the other channel.
         """
         own = (EVENT.message_id == message.id) | (IN_NO_MESSAGE & (EVENT.due_at <= now))
+        silenced = exists().where(
+            alerts.c.run_id == EVENT.run_id, alerts.c.id == EVENT.alert_id, alerts.c.silence_id.is_not(None)
+        )
         columns = [column for column in notification_events.c if column.name != "message_id"]
-        query = select(*columns).where(EVENT.channel == message.channel, own)
+        query = select(*columns).where(EVENT.channel == message.channel, own, ~silenced, _IS_OF_KEPT_RUN)
         moved = {"channel": to, "due_at": now, "instead_of": message.channel}
         events = NotificationEvents(self._connection)
         before = events.count(to)
@@ -215,13 +223,14 @@ class NotificationMessages:
         self._update(message.id, {"fallback_at": now})
         return events.count(to) - before
 
-    def remove_unknown_channels(self, known: Collection[str], *, now: float) -> int:
-        """Remove the events of channels that the file no longer has; return their number."""
+    def remove_unknown_channels(self, known: Collection[str]) -> int:
+        """Remove the open messages and the events of channels that the file no longer has; return how many events."""
         gone = IS_OPEN & MESSAGE.channel.not_in(known)
-        values = {"given_up_at": now, "body": b"", "error": "the channel is no longer set up"}
-        self._connection.execute(update(notification_messages).where(gone), values)
-        waiting = IN_NO_MESSAGE & EVENT.channel.not_in(known)
-        return self._connection.execute(delete(notification_events).where(waiting)).rowcount
+        is_unsent = IN_NO_MESSAGE | EVENT.message_id.in_(select(MESSAGE.id).where(gone))
+        here = is_unsent & EVENT.channel.not_in(known)
+        removed = self._connection.execute(delete(notification_events).where(here)).rowcount
+        self._connection.execute(delete(notification_messages).where(gone))
+        return removed
 
     def remove_old(self, *, before: float) -> int:
         """Remove some messages that were sent or given up before a time, with their events; return their number.

@@ -1,0 +1,216 @@
+"""What waits to be told while alerts, silences, runs and channels change: nothing is told that no longer holds."""
+
+from itertools import count
+
+import pytest
+from sqlalchemy import select
+
+from monitor_server.settings import Settings
+from monitor_server.store.repositories.silences import Silence
+from monitor_server.store.tables import notification_events
+from tests.monitor_server.conftest import StepClock
+from tests.monitor_server.notifications.notifying_collectors import NotifyingCollector, document_of, save
+from tests.store_connections import current_connection
+
+AT_ONCE = {"wait_seconds": 0, "window_seconds": 0}
+ESCALATED = {"channels": ["hook"], "escalate": [{"after_minutes": 5, "channels": ["oncall"]}]}
+NUMBERS = count()
+
+
+class Notified:
+    """A collector without threads, a run, and what the messages of its channels contain."""
+
+    def __init__(self, store, append, engine, clock):
+        self.store, self.append, self.engine, self.clock = store, append, engine, clock
+        self.save()
+
+    def collector(self, clock=None, **settings):
+        """Return a collector, perhaps with a clock of its own."""
+        settings = Settings(stall_minimum_seconds=1e9, **settings)
+        return NotifyingCollector(self.store, self.engine, clock or self.clock, settings)
+
+    def save(self, *, routes=(ESCALATED,), channels=("hook", "oncall", "spare"), **tables):
+        """Save channels and routes."""
+        document = document_of(channels, **{"routes": list(routes), "grouping": AT_ONCE} | tables)
+        with self.store.write() as repositories:
+            save(repositories, document, now=self.clock.now)
+
+    def step(self, collector, number, **signals):
+        """Record a step and project it; return the run's id."""
+        return self.steps(collector, {number: signals})
+
+    def steps(self, collector, signals):
+        """Record some steps and project them in one slice; return the run's id."""
+        run_id = self.append(records=[{"step": number, "scalars": scalars} for number, scalars in signals.items()])
+        while collector.simulated.project(run_id):
+            pass
+        return run_id
+
+    def silence(self, **fields):
+        """Write a silence of the project, without applying it."""
+        now = self.clock.now
+        named = dict.fromkeys(("run_id", "kind", "alert_id")) | {"project": "default", "severity": "critical"}
+        times = {"starts_at": now, "ends_at": now + 600, "created_at": now}
+        id_ = f"silence{next(NUMBERS)}"
+        with self.store.write() as repositories:
+            repositories.silences.add(Silence(id=id_, reason="", created_by="ann", **named | times | fields))
+        return id_
+
+    def told(self):
+        """Return channel and change of each event that a message contains, in order."""
+        event = notification_events.c
+        query = select(event.channel, event.change).where(event.message_id.is_not(None))
+        with self.store.read():
+            return sorted(tuple(row) for row in current_connection().execute(query))
+
+
+@pytest.fixture
+def notified(store, append, scripted, clock):
+    return Notified(store, append, scripted, clock)
+
+
+def test_a_step_that_finds_a_silence_first_removes_what_waits(notified, clock):
+    """The silence begins later, and a step is projected before the next tick."""
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    notified.silence(starts_at=clock.now + 10)
+    clock.now += 10
+    notified.step(collector, 2, page=1.0)
+    clock.now += 301
+    collector.look()
+    assert notified.told() == []
+
+
+def test_who_only_waited_for_an_escalation_is_not_told_of_the_end(notified, clock):
+    """The escalation was due, and its channel was busy until the alert was resolved."""
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    collector.look()
+    clock.now += 301
+    notified.step(collector, 2)
+    collector.finish()
+    collector.look()
+    assert notified.told() == [("hook", "opened"), ("hook", "resolved")]
+
+
+def test_an_end_is_told_where_the_clock_of_another_collector_is_some_seconds_ahead(notified, clock):
+    """Neither the opening, which is due in the future, nor the end is lost."""
+    ahead = notified.collector(StepClock(clock.now + 3))
+    notified.step(ahead, 1, page=1.0)
+    with notified.store.write() as repositories:  # as it stops
+        ahead.simulated.projection.release(repositories)
+    collector = notified.collector()
+    notified.step(collector, 2)
+    clock.now += 4
+    collector.look()
+    assert notified.told() == [("hook", "opened"), ("hook", "resolved")]
+
+
+def test_a_channel_that_was_removed_is_not_told_of_an_end_when_it_is_back(notified):
+    """The end of an alert is for the channels that were set up when it ended."""
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    collector.look()
+    collector.finish()
+    notified.save(routes=[{"channels": ["spare"]}], channels=["spare"])
+    collector.look()
+    notified.step(collector, 2)
+    notified.save()
+    collector.look()
+    assert notified.told() == [("hook", "opened")]
+
+
+def test_nothing_is_told_of_a_run_whose_deletion_has_begun(notified, clock):
+    """Its rows are removed some time later."""
+    collector = notified.collector()
+    run_id = notified.step(collector, 1, page=1.0)
+    with notified.store.write() as repositories:
+        repositories.retention.begin_deletion([run_id], now=clock.now)
+    collector.look()
+    assert notified.told() == []
+    with notified.store.read() as repositories:
+        assert not repositories.notification_messages.has_due(["hook"], now=clock.now)
+
+
+def test_a_fallback_is_not_told_of_what_was_silenced_after_the_message_was_formed(notified, clock):
+    """It is told when the silence ends, if its channel fails still."""
+    notified.save(routes=[{"channels": ["hook"]}], fallback={"channel": "spare", "after_minutes": 1})
+    collector = notified.collector()
+    run_id = notified.step(collector, 1, page=1.0)
+    collector.look()
+    silence = notified.silence()
+    collector.silencing.tick()
+    for _ in range(2):
+        clock.now += 100
+        collector.finish(error="it refuses")
+        collector.look()
+    assert notified.told() == [("hook", "opened")]
+    with notified.store.write() as repositories:
+        repositories.silences.end(silence, by="ann", now=clock.now)
+    collector.silencing.tick()
+    collector.finish(error="it refuses")
+    collector.look()
+    assert notified.told() == [("hook", "opened"), ("spare", "opened")]
+    with notified.store.read() as repositories:
+        assert [alert.stage for alert in repositories.alerts.firing(run_id)] == ["firing"]
+
+
+def test_who_was_told_before_a_silence_is_not_told_again_of_an_alert_that_was_pending(notified):
+    """It fired because it became more severe, so that it opened for its readers at a later step."""
+    collector = notified.collector(pending_steps=5)
+    notified.step(collector, 1, warn=1.0)
+    notified.step(collector, 2, page=1.0)
+    collector.look()
+    collector.finish()
+    silence = notified.silence()
+    collector.silencing.tick()
+    with notified.store.write() as repositories:
+        repositories.silences.end(silence, by="ann", now=notified.clock.now)
+    collector.silencing.tick()
+    collector.look()
+    assert notified.told() == [("hook", "opened")]
+
+
+def test_an_alert_that_opens_and_ends_in_one_slice_is_silenced_all_the_same(notified):
+    """A trainer sends several steps at once, or the collector was away."""
+    collector = notified.collector()
+    notified.silence()
+    run_id = notified.steps(collector, {1: {"page": 1.0}, 2: {}})
+    collector.look()
+    assert notified.told() == []
+    with notified.store.read() as repositories:
+        history = repositories.alert_history.page(run_id, "scripted", limit=10)
+    assert [entry["change"] for entry in reversed(history)] == ["opened", "silenced", "resolved"]
+
+
+def test_an_alert_that_outgrows_its_silence_and_ends_in_one_slice_is_told(notified):
+    """The silence covers warnings only."""
+    collector = notified.collector()
+    notified.silence(severity="warning")
+    notified.step(collector, 1, warn=1.0)
+    notified.steps(collector, {2: {"page": 1.0}, 3: {}})
+    collector.look()
+    assert notified.told() == [("hook", "raised"), ("hook", "resolved")]
+
+
+def test_an_alert_that_is_raised_in_the_slice_that_opens_it_is_told_once(notified):
+    """It opens with the severity that it has when the slice is written."""
+    collector = notified.collector()
+    notified.steps(collector, {1: {"warn": 1.0}, 2: {"page": 1.0}})
+    collector.look()
+    assert notified.told() == [("hook", "opened")]
+
+
+def test_a_channel_that_is_set_up_again_does_not_fail_because_of_what_it_refused_before(notified):
+    """The message that it had refused was dropped when it was removed."""
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    collector.look()
+    collector.finish(error="it refuses")
+    notified.save(routes=[{"channels": ["spare"]}], channels=["spare"])
+    collector.look()
+    notified.save()
+    collector.look()
+    with notified.store.read() as repositories:
+        assert repositories.channel_statuses.failing(["hook"]) == set()
+        assert "hook" not in repositories.channel_statuses.statuses(now=notified.clock.now)
