@@ -71,10 +71,16 @@ def matching_routes(file: NotificationFile, *, project: str, kind: str, severity
 
 
 def _without_resolved(file: NotificationFile, project: str, kind: str) -> set[str]:
-    """Return the channels that no route of such alerts notifies when one of them resolves."""
+    """Return the channels that no route of such alerts notifies when one of them resolves.
+
+    The fallback is among them if this holds for every channel that it may have replaced.
+    """
     routes = [route for route in file.routes if _concerns(route, project, kind)]
     wanted = {name for route in routes if route.resolved for name in _all_channels(route)}
-    return {name for route in routes for name in _all_channels(route)} - wanted
+    silent = {name for route in routes for name in _all_channels(route)} - wanted
+    if silent and not wanted and file.fallback is not None:
+        silent.add(file.fallback.channel)
+    return silent
 
 
 def is_open(route: Route, now: float) -> bool:

@@ -89,6 +89,8 @@ class ExpectedNotifications:
         concerned = [route for route in self.document["routes"] if _concerns(route, row)]
         wanted = {name for route in concerned if route["resolved"] for name in _all_channels(route)}
         silent = {name for route in concerned for name in _all_channels(route)} - wanted
+        if concerned and not wanted and self.document.get("fallback"):
+            silent.add(self.document["fallback"]["channel"])
         told = [key for key in (*self.pending, *self.formed) if key[1] == row["id"] and key[4] != RESOLVED]
         for name in ({key[3] for key in told} - silent) & self.document["channels"].keys():
             self._expect(_key(row, name, RESOLVED), now)

@@ -155,6 +155,24 @@ def test_a_fallback_is_not_told_of_what_was_silenced_after_the_message_was_forme
         assert [alert.stage for alert in repositories.alerts.firing(run_id)] == ["firing"]
 
 
+@pytest.mark.parametrize("resolved", [True, False])
+def test_a_fallback_is_told_of_the_end_of_an_alert_if_the_route_wants_that(notified, clock, resolved):
+    """No route names the fallback; it stands in for a channel of one."""
+    route = {"channels": ["hook"], "resolved": resolved}
+    notified.save(routes=[route], fallback={"channel": "spare", "after_minutes": 1})
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    collector.look()
+    clock.now += 100
+    collector.finish(error="it refuses")
+    collector.look()
+    collector.finish()
+    notified.step(collector, 2, page=0.0)
+    collector.look()
+    assert ("spare", "opened") in notified.told()
+    assert (("spare", "resolved") in notified.told()) is resolved
+
+
 def test_who_was_told_before_a_silence_is_not_told_again_of_an_alert_that_was_pending(notified):
     """It fired because it became more severe, so that it opened for its readers at a later step."""
     collector = notified.collector(pending_steps=5)

@@ -187,6 +187,8 @@ def test_the_page_on_the_mechanism_is_what_the_command_prints():
     assert common_steps_table(on_two_cores, PROBE_ARMS) in page
     assert sweep_table(on_two_cores, ["grpo-sweep-short"]) in page
     assert gwhes_action_table(on_two_cores, ["grpo-sweep-short"]) in page
+    unbiased = EXPERIMENTS.parent / "probes" / "runs-release-peak"
+    assert table(unbiased, CATALOGUE["unbiased"].arms) in page
     assert gwhes_action_table(pilot, ["grpo"]) in page
     assert paper_table(STUBBORN) in page
     assert eval_table(STUBBORN, ARMS) in page
