@@ -129,7 +129,7 @@ class Exporter:
                 self._drops.warn("unavailable", str(error))
             self._flushes.extendleft(flushes)
             return False
-        except Exception as error:  # noqa: BLE001 - nothing may end this thread
+        except BaseException as error:  # noqa: BLE001 - nothing may end this thread
             self._drops.count_error(error)
             if self._queue.peek() is not None:
                 self._flushes.extendleft(flushes)

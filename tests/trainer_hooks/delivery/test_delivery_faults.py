@@ -1,5 +1,6 @@
 """Training continues through every fault of the collector, and records arrive in order."""
 
+import asyncio
 import gzip
 import logging
 import os
@@ -389,11 +390,12 @@ def test_threads_and_signal_handlers_may_log_at_once(collector, connect, monkeyp
     assert [queue.nbytes for queue in queues] == [0]
 
 
-def test_an_error_in_on_alert_ends_nothing(collector, connect):
-    """An error in the user's callback is counted, and the next steps are sent."""
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit, asyncio.CancelledError])
+def test_an_error_in_on_alert_ends_nothing(collector, connect, kind):
+    """An error in the user's callback, or its `sys.exit()`, is counted, and the next steps are sent."""
 
     def explode(alert):
-        raise RuntimeError(alert.id)
+        raise kind(alert.id)
 
     alert = trainer_hooks.AlertNotice(id="a", kind="k", severity="info", opened_step=1, summary="s")
     collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=[alert])
@@ -412,6 +414,30 @@ def test_on_alert_may_close_the_monitor(collector, connect):
     monitors = queue.SimpleQueue()  # the first answer may come before connect does
     monitors.put(connect(on_alert=lambda _: monitors.get().close("stopped")))
     collector.wait_for(lambda seen: bool(seen.batches) and seen.batches[-1].end == "stopped")
+
+
+def test_a_monitor_that_on_alert_has_closed_is_delivered_before_the_script_ends(collector):
+    """The script ends while the callback still runs; the exit waits for the thread that has to deliver the end."""
+    alert = trainer_hooks.AlertNotice(id="a", kind="k", severity="critical", opened_step=1, summary="s")
+    collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=[alert])
+    script = """
+        import atexit, threading
+        is_closed, is_at_exit, monitors = threading.Event(), threading.Event(), []
+        is_connected = threading.Event()
+
+        def stop(alert):
+            is_connected.wait()
+            monitors[0].close("stopped")
+            is_closed.set()
+            is_at_exit.wait()
+
+        monitors.append(trainer_hooks.connect(on_alert=stop))
+        is_connected.set()
+        atexit.register(is_at_exit.set)  # called before the exit handler of the monitor
+        is_closed.wait()
+        """
+    run_script(collector, script, check=True)
+    assert [batch.end for batch in collector.batches if batch.end] == ["stopped"]
 
 
 def test_an_internal_error_does_not_reach_training(collector, connect, monkeypatch, swallowed):
