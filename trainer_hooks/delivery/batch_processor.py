@@ -123,18 +123,20 @@ class BatchProcessor(Generic[Item]):
         self._thread.start()
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until everything queued so far is answered for, or on disk where nothing is sent.
+        """Wait until everything queued so far is answered for, or on disk where nothing is sent, or delivery has ended.
 
         Returns:
             Whether that happened within the timeout.
         """
+        done = threading.Event()
         if not self._is_closing:
-            done = threading.Event()
             self._flushes.append(done)
+        # The last round of the thread passes on the flushes that were there when `close` began.
+        if not self._is_closing:
             self._wake.set()
             if not done.wait(timeout_seconds):
                 return False
-            if self._exporter:
+            if self._exporter and not self._is_closing:
                 return True
         waiting = self._sending_queue.peek() if self._exporter else self._sending_queue.records_in_memory
         return not len(self._queue) and not waiting

@@ -113,6 +113,8 @@ class Exporter:
             self._wake.wait(RETRY_SECONDS)
             self._wake.clear()
         self._queue.close()
+        for flush in self._flushes:  # nobody else would end these waits
+            flush.set()
 
     def _export(self) -> bool:
         """Send until nothing waits or the collector is away; return whether nothing waits."""

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import logging
+import math
 import os
 import queue
 import resource
@@ -20,7 +21,7 @@ import trainer_hooks
 import trainer_hooks.recording.records as records_module
 from tests.bad_collectors import connect_impatiently, nobody_answers, nobody_listens
 from tests.live import PATIENCE_SECONDS, eventually
-from trainer_hooks.delivery import RecordQueue, SendingQueue
+from trainer_hooks.delivery import BatchProcessor, RecordQueue, SendingQueue
 from trainer_hooks.delivery import exporter as exporter_module
 from trainer_hooks.wire import Batch, Receipt, Record, Rejection, encode, run_id
 
@@ -295,6 +296,21 @@ def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
 
 
 @pytest.mark.usefixtures("no_spool")
+def test_closing_ends_the_wait_of_a_flush_in_another_thread(monkeypatch):
+    """The collector is away, and the flush would wait without an end; it reports that nothing was delivered."""
+    begun = threading.Event()
+    with nobody_listens() as url:
+        monitor = connect_impatiently(url, close_timeout_seconds=0.1)
+        flush = BatchProcessor.flush
+        monkeypatch.setattr(BatchProcessor, "flush", lambda *given: begun.set() or flush(*given))
+        monitor.log_step(1, {"x": 1.0})
+        found = queue.SimpleQueue()
+        threading.Thread(target=lambda: found.put(monitor.flush(math.inf)), daemon=True).start()
+        assert begun.wait(PATIENCE_SECONDS)
+        monitor.close()
+        assert found.get(timeout=PATIENCE_SECONDS) is False
+
+
 def test_a_collector_that_never_answers_delays_no_step():
     """The collector accepts connections; steps return meanwhile, and close ends its wait in time."""
     with nobody_answers() as url:
