@@ -52,6 +52,7 @@ VALUES = [
     (np.float64(1e308), 1e308),
     (np.array(2), 2.0),
     (np.array([]), None),
+    (np.array([[4.0]]), 4.0),
     (np.arange(6.0)[::-2], None),
     (torch.tensor([[2.5]], requires_grad=True), 2.5),
     (torch.tensor(0.5, dtype=torch.bfloat16), 0.5),
