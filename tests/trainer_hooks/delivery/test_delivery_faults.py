@@ -311,6 +311,7 @@ def test_closing_ends_the_wait_of_a_flush_in_another_thread(monkeypatch):
         assert found.get(timeout=PATIENCE_SECONDS) is False
 
 
+@pytest.mark.usefixtures("no_spool")
 def test_a_collector_that_never_answers_delays_no_step():
     """The collector accepts connections; steps return meanwhile, and close ends its wait in time."""
     with nobody_answers() as url:
