@@ -112,6 +112,7 @@ class BatchProcessor(Generic[Item]):
         self._is_over = False
         self._deadline = math.inf
         self._flushes: deque[threading.Event] = deque()
+        self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rlvitals-batch-processor", daemon=True)
 
     def start(self) -> None:
@@ -159,8 +160,9 @@ class BatchProcessor(Generic[Item]):
             self._wake.set()
         if self._thread is threading.current_thread():
             return False
-        if self._thread.is_alive():
-            self._thread.join(max(0.0, self._deadline - self._clock()))
+        if self._thread.ident is not None:
+            # Not `join`: after a Ctrl-C in it, Python before 3.13 takes the thread for ended.
+            self._has_ended.wait(max(0.0, self._deadline - self._clock()))
         if self._exporter:
             if self._exporter.is_current_thread:
                 return False
@@ -186,6 +188,12 @@ class BatchProcessor(Generic[Item]):
             )
 
     def _run(self) -> None:
+        try:
+            self._process_until_closed()
+        finally:
+            self._has_ended.set()
+
+    def _process_until_closed(self) -> None:
         if self._exporter:
             self._sending_queue.open()
         while not self._is_closing:

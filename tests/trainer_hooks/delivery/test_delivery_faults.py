@@ -496,6 +496,25 @@ def test_a_script_that_raises_is_reported_as_stopped(collector):
     assert collector.batches[-1].end == "stopped"
 
 
+def test_an_interrupt_of_close_does_not_keep_the_exit_from_delivering(collector):
+    """Ctrl-C comes while the collector answers; the exit handler waits for the rest, which is the end of the run."""
+
+    def receipt(batch):
+        if batch.records:
+            os.kill(batch.config["pid"], signal.SIGINT)
+        return Receipt(run_id="r", accepted=len(batch.records))
+
+    collector.receipt = receipt
+    script = """
+        m = trainer_hooks.connect(config={"pid": os.getpid()})
+        m.log_step(1, {"x": 1.0})
+        m.close()
+        """
+    assert b"KeyboardInterrupt" in run_script(collector, script, check=False).stderr
+    assert [record.step for record in collector.records] == [1]
+    assert collector.batches[-1].end == "finished"
+
+
 def test_a_forked_child_is_silent(collector):
     """A data loader's worker has a monitor that does nothing, and says so; the parent goes on, and neither hangs."""
     script = """
