@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -213,6 +214,7 @@ class Monitor:
             return
         try:
             started = time.perf_counter()
+            number = int(step)
             given: dict[str, Any] = {**scalars} if scalars else {}
             if grad_norm is not None:
                 given["grad/norm"] = grad_norm
@@ -221,7 +223,7 @@ class Monitor:
             seconds = self._blocking_seconds
             reports = self._requests.take_reports(actions)
             self._queue.put(
-                Measurement(int(step), now, numbers, tokens, changes, seconds, policy_version, data_version, reports),
+                Measurement(number, now, numbers, tokens, changes, seconds, policy_version, data_version, reports),
                 NUMBER_BYTES * len(numbers) + (tokens.nbytes if tokens else 0),
             )
             self._blocking_seconds = time.perf_counter() - started
@@ -249,19 +251,30 @@ class Monitor:
         Returns:
             Whether that happened within the timeout.
         """
-        return self._is_silent or self._processor.flush(timeout_seconds)
+        if self._is_silent:
+            return True
+        try:
+            return self._processor.flush(min(timeout_seconds, threading.TIMEOUT_MAX))
+        except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
+            self.drops.count_error(error)
+            return False
 
     def close(self, end: RunEnd = "finished") -> None:
-        """Send the remaining records, for a few seconds at most, and report how the run ended; safe to call twice."""
-        if self._is_silent or self._is_closed:
+        """Send the remaining records, for a few seconds at most, and report how the run ended; safe to call twice.
+
+        Where ``on_alert`` or ``redact`` calls this, their thread goes on to send the records, and another call, or the
+        exit of the interpreter, waits for it.
+        """
+        if self._is_silent:
             return
-        self._is_closed = True
-        atexit.unregister(self._close_at_exit)
+        is_first, self._is_closed = not self._is_closed, True
         try:
-            self._batches.end = end
-            if self._transport:
-                self._transport.end_delay()
-            self._processor.close(self._close_timeout_seconds)
+            if is_first:
+                self._batches.end = end
+                if self._transport:
+                    self._transport.end_delay()
+            if self._processor.close(self._close_timeout_seconds):
+                atexit.unregister(self._close_at_exit)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.drops.count_error(error)
 

@@ -1,7 +1,8 @@
 """The token arrays of one step, validated when the user makes them. Computes no signal."""
 
 from collections.abc import Callable, Sequence
-from math import inf
+from contextlib import suppress
+from math import inf, nan
 from typing import Literal
 
 from numpy.typing import ArrayLike
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 from trainer_hooks.arrays import HOST, LENT, Array, ArrayLibrary, library_of
 from trainer_hooks.arrays.checks import read_booleans, read_floats, read_integers
 from trainer_hooks.errors import RolloutsError
+from trainer_hooks.text_safety import describe_object
 
 __all__ = ["Rollouts"]
 
@@ -258,7 +260,11 @@ class Rollouts:
 def _clip_range(value: float | tuple[float, float] | None) -> tuple[float, float] | None:
     if value is None:
         return None
-    low, high = value if isinstance(value, tuple) else (value, value)
+    low = high = nan
+    with suppress(TypeError, ValueError, OverflowError):
+        low, high = map(float, value if isinstance(value, tuple) else (value, value))
     if not (0 < low < 1 and high > 0):
-        raise RolloutsError(f"clip_range must be ε or (ε_low, ε_high) with 0 < ε_low < 1 and ε_high > 0, got {value}")
-    return float(low), float(high)
+        raise RolloutsError(
+            f"clip_range must be ε or (ε_low, ε_high) with 0 < ε_low < 1 and ε_high > 0, got {describe_object(value)}"
+        )
+    return low, high

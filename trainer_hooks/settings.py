@@ -182,16 +182,17 @@ def spool_dir(environ: Mapping[str, str] | None = None) -> Path | None:
         environ: The environment to read; the process's own unless given.
 
     Returns:
-        The folder, which need not exist; None for a user without a home directory.
+        The folder, which need not exist; None for a user without a home directory. The path is absolute, because the
+        script may change its working directory.
     """
     environ = os.environ if environ is None else environ
     if environ.get("RLVITALS_SPOOL_DIR"):
-        return Path(environ["RLVITALS_SPOOL_DIR"]).absolute()  # the script may change its working directory
+        return Path(environ["RLVITALS_SPOOL_DIR"]).absolute()
     try:
         cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
         return None
-    return cache / "rlvitals" / "spool"
+    return (cache / "rlvitals" / "spool").absolute()
 
 
 def _check_url(url: str) -> str:

@@ -16,7 +16,7 @@ def describe_object(given: object) -> str:
         return f"a {type(given).__name__} that cannot be shown"
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the text of an error; a class of the user's may raise instead of having one."""
     try:
         return str(error)[:LONGEST_TEXT_CHARS]

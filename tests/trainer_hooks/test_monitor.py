@@ -5,7 +5,7 @@ import pytest
 
 import trainer_hooks
 from tests.live import PATIENCE_SECONDS
-from trainer_hooks.wire import AlertNotice, Receipt, decode_record
+from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt, decode_record
 
 
 def test_what_is_logged_arrives_to_the_last_bit(collector, connect):
@@ -288,6 +288,30 @@ def test_rollouts_take_precedence_over_a_scalar_of_the_same_name(collector, conn
     (record,) = collector.records
     assert record.scalars == {"x": 2.0}
     assert record.summaries["reward/mean"].value() == 1
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 10**400, math.nan, -1.0])
+def test_any_timeout_of_flush_is_accepted(collector, connect, seconds):
+    """Python's own waits refuse infinity and NaN; one is waited for without an end, and the other not at all."""
+    monitor = connect()
+    monitor.log_step(1, {"x": 1.0})
+    assert monitor.flush(seconds) is (seconds > 0)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert len(collector.records) == 1
+
+
+def test_an_answer_to_a_request_outlives_a_step_that_is_no_number(collector, connect, swallowed):
+    """The collector asks once, and the answer goes with the next step that can be sent."""
+    alert = AlertNotice(id="a", kind="k", severity="critical", opened_step=1, summary="s")
+    request = ActionRequest(id="q", action="stop", by="ann", alert=alert)
+    collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), requests=[request])
+    monitor = connect()
+    assert monitor.flush(PATIENCE_SECONDS)
+    monitor.log_step("no number")
+    monitor.log_step(1)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert [report.request_id for record in collector.records for report in record.actions] == ["q"]
+    swallowed.clear()
 
 
 class Unreadable:

@@ -70,6 +70,13 @@ def test_non_finite_values_are_counted_and_not_refused():
     assert signals["reward/mean"].value() == 1.0
 
 
+def test_a_ratio_beyond_every_float_is_infinite_and_no_warning():
+    """exp(800) is no float64; where a training makes warnings errors, all signals of the step would be lost."""
+    signals = summarise(rollouts(old_logprobs=LOGPROBS - 800))
+    assert signals["ratio/max"].value() == np.inf
+    assert signals["likelihood/correct"].value() == -2.0
+
+
 def test_the_trainer_may_overwrite_its_arrays():
     """Arrays are copied when the rollouts are made, and the copies are read-only."""
     logprobs = LOGPROBS.copy()

@@ -4,7 +4,7 @@ import pytest
 
 import trainer_hooks
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.settings import ConnectionSettings, spool_dir
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4", "RLVITALS_RUN": "r"}
 
@@ -127,6 +127,13 @@ def test_a_spool_that_cannot_be_made_is_refused_if_it_is_the_only_place_for_reco
         trainer_hooks.connect(run="r")
     (tmp_path / "spool").unlink()
     trainer_hooks.connect(run="r").close()
+
+
+@pytest.mark.parametrize("name", ["RLVITALS_SPOOL_DIR", "XDG_CACHE_HOME"])
+def test_the_spool_stays_where_it_is_when_the_script_changes_its_folder(tmp_path, monkeypatch, name):
+    """Batches would be sought in another folder, and counted as lost."""
+    monkeypatch.chdir(tmp_path)
+    assert spool_dir({name: "cache"}).is_relative_to(tmp_path / "cache")
 
 
 def test_actions_must_be_a_policy():

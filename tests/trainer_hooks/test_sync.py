@@ -1,8 +1,10 @@
+import threading
 from pathlib import Path
 
 import pytest
 
 from trainer_hooks.delivery import Spool
+from trainer_hooks.delivery.spool import SpoolFolder
 from trainer_hooks.errors import RefusedError, UnavailableError
 from trainer_hooks.sync import BUSY_SECONDS, PatientTransport, main, sync
 from trainer_hooks.wire import Receipt, Rejection, encode
@@ -80,6 +82,25 @@ def test_a_refused_record_is_printed_and_removed_with_its_batch(left, capsys):
     assert (synced.sent, synced.refused) == (3, 1)
     assert "step must be ≥ 0" in capsys.readouterr().err
     assert on_disk(left) == 0
+
+
+def test_trainers_that_end_meanwhile_do_not_keep_others_from_being_sent(left):
+    """Each removes its folder and that of its run, which may just have been found."""
+    is_over = threading.Event()
+
+    def come_and_go():
+        while not is_over.is_set():
+            for number in range(20):
+                SpoolFolder.create(left / f"other {number}", "1-1-00000000").release()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        found = [SpoolFolder.find(left) for _ in range(300)]
+    finally:
+        is_over.set()
+        thread.join()
+    assert [len(each) for each in found] == [1] * 300
 
 
 def test_foreign_files_are_neither_sent_nor_removed_nor_locked(left):

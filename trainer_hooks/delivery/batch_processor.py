@@ -4,6 +4,7 @@ It wakes every 0.85 s. The `Exporter` sends in another thread, so that a slow co
 reaching the disk. The encoders define the form of records and batches.
 """
 
+import math
 import threading
 import time
 from collections import deque
@@ -108,7 +109,10 @@ class BatchProcessor(Generic[Item]):
         self._in_progress = 0
         self._wake = threading.Event()
         self._is_closing = False
+        self._is_over = False
+        self._deadline = math.inf
         self._flushes: deque[threading.Event] = deque()
+        self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rlvitals-batch-processor", daemon=True)
 
     def start(self) -> None:
@@ -120,39 +124,52 @@ class BatchProcessor(Generic[Item]):
         self._thread.start()
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until everything queued so far is answered for, or on disk where nothing is sent.
+        """Wait until everything queued so far is answered for, or on disk where nothing is sent, or delivery has ended.
 
         Returns:
             Whether that happened within the timeout.
         """
+        done = threading.Event()
         if not self._is_closing:
-            done = threading.Event()
             self._flushes.append(done)
+        # The last round of the thread passes on the flushes that were there when `close` began.
+        if not self._is_closing:
             self._wake.set()
             if not done.wait(timeout_seconds):
                 return False
-            if self._exporter:
+            if self._exporter and not self._is_closing:
                 return True
         waiting = self._sending_queue.peek() if self._exporter else self._sending_queue.records_in_memory
         return not len(self._queue) and not waiting
 
-    def close(self, timeout_seconds: float) -> None:
-        """Send the remaining records, for at most this long, and end the threads."""
-        if self._is_closing:
-            return
-        deadline = self._clock() + timeout_seconds
-        if self._exporter:
-            self._exporter.set_deadline(deadline)
-        self._queue.close()
-        self._is_closing = True
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_seconds)
+    def close(self, timeout_seconds: float) -> bool:
+        """Send the remaining records, for at most this long, and end the threads; a later call waits no longer.
+
+        Returns:
+            Whether that is over. It is not where a function of the user calls this in one of the threads, which then
+            goes on to deliver what is left.
+        """
+        if self._is_over:
+            return True
+        if not self._is_closing:
+            self._deadline = self._clock() + timeout_seconds
+            if self._exporter:
+                self._exporter.set_deadline(self._deadline)
+            self._queue.close()
+            self._is_closing = True
+            self._wake.set()
+        if self._thread is threading.current_thread():
+            return False
+        if self._thread.ident is not None:
+            # Not `join`: after a Ctrl-C in it, Python before 3.13 takes the thread for ended.
+            self._has_ended.wait(max(0.0, self._deadline - self._clock()))
         if self._exporter:
             if self._exporter.is_current_thread:
-                return  # on_alert has closed the monitor; this very thread goes on to deliver what is left
-            self._exporter.join(max(0.0, deadline - self._clock()))
+                return False
+            self._exporter.join(max(0.0, self._deadline - self._clock()))
+        self._is_over = True
         self._count_undelivered()
+        return True
 
     def detach_after_fork(self) -> None:
         """Release the spool in a forked child."""
@@ -171,6 +188,12 @@ class BatchProcessor(Generic[Item]):
             )
 
     def _run(self) -> None:
+        try:
+            self._process_until_closed()
+        finally:
+            self._has_ended.set()
+
+    def _process_until_closed(self) -> None:
         if self._exporter:
             self._sending_queue.open()
         while not self._is_closing:
@@ -213,7 +236,7 @@ class BatchProcessor(Generic[Item]):
             count += 1
             try:
                 record = self._records.encode(item)
-            except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
+            except BaseException as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
                 self._in_progress -= 1
                 self._drops.count_error(error, lost="unpacked")
                 continue
@@ -233,6 +256,6 @@ class BatchProcessor(Generic[Item]):
     def _store(self, records: Sequence[EncodedRecord], *, is_last: bool = False) -> None:
         try:
             self._sending_queue.append(self._batches.encode(records, is_last=is_last), len(records))
-        except Exception as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
+        except BaseException as error:  # noqa: BLE001 - nothing may end this thread, and the loss is counted
             self._drops.count_error(error, lost="unpacked", by=len(records))
         self._in_progress -= len(records)

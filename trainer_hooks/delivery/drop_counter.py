@@ -76,7 +76,7 @@ class DropCounter:
         else:
             self.warn(reason, f"{detail} ({reason}: {self._counts[reason]} so far)")
 
-    def count_error(self, error: Exception, *, lost: Reason | None = None, by: int = 1) -> None:
+    def count_error(self, error: BaseException, *, lost: Reason | None = None, by: int = 1) -> None:
         """Count an error of ours, which must not reach the training, and the records that it cost."""
         detail = f"{type(error).__name__}: {describe_error(error)}"
         if lost and by:

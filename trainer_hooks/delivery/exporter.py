@@ -65,6 +65,7 @@ class Exporter:
         self._answered_at = -math.inf
         self._is_introduced = False
         self._deadline = math.inf
+        self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rlvitals-exporter", daemon=True)
 
     def start(self) -> None:
@@ -100,10 +101,17 @@ class Exporter:
 
     def join(self, timeout_seconds: float) -> None:
         """Wait for the end of the thread, for at most this long."""
-        if self._thread.is_alive():
-            self._thread.join(timeout_seconds)
+        if self._thread.ident is not None:
+            # Not `join`: after a Ctrl-C in it, Python before 3.13 takes the thread for ended.
+            self._has_ended.wait(timeout_seconds)
 
     def _run(self) -> None:
+        try:
+            self._export_until_finished()
+        finally:
+            self._has_ended.set()
+
+    def _export_until_finished(self) -> None:
         while not self._is_finishing.is_set():
             is_done = self._export() and self._queue.peek() is None
             # A needless wake-up would take the interpreter lock from the training thread.
@@ -113,6 +121,8 @@ class Exporter:
             self._wake.wait(RETRY_SECONDS)
             self._wake.clear()
         self._queue.close()
+        for flush in self._flushes:  # nobody else would end these waits
+            flush.set()
 
     def _export(self) -> bool:
         """Send until nothing waits or the collector is away; return whether nothing waits."""
@@ -129,7 +139,7 @@ class Exporter:
                 self._drops.warn("unavailable", str(error))
             self._flushes.extendleft(flushes)
             return False
-        except Exception as error:  # noqa: BLE001 - nothing may end this thread
+        except BaseException as error:  # noqa: BLE001 - nothing may end this thread
             self._drops.count_error(error)
             if self._queue.peek() is not None:
                 self._flushes.extendleft(flushes)

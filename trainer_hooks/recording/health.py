@@ -117,7 +117,7 @@ class RunHealth:
     def _call(self, listener: Callable[[Notice], object], notice: Notice) -> None:
         try:
             listener(notice)
-        except Exception as error:  # noqa: BLE001 - the user's callback must not end delivery
+        except BaseException as error:  # noqa: BLE001 - the user's callback, or its sys.exit(), must not end delivery
             self._drops.count("internal_errors", f"on_alert raised {type(error).__name__}: {describe_error(error)}")
 
     def _is_about_this_process(self, receipt: Receipt) -> bool:

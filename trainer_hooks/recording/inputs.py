@@ -138,6 +138,8 @@ class InputReader:
             try:
                 if hasattr(value, "full_tensor"):
                     value = _own_copy(value)  # noqa: PLW2901
+                elif isinstance(value, ndarray) and value.size == 1:
+                    value = value.reshape(())  # noqa: PLW2901
                 if not library_of(value).is_host and value.numel() == 1:  # type: ignore[attr-defined]
                     waiting[name] = value
                 else:

@@ -159,7 +159,9 @@ class RecordBuilder:
             return Rollouts(**{**copies.arguments, "copy": False, "check": False})
         except (RolloutsError, TypeError) as error:
             self._count_bad_rollouts(error)
-            return None
+        except Exception as error:  # noqa: BLE001 - the scalars still go out
+            self._drops.count_error(error)
+        return None
 
     def _count_bad_rollouts(self, error: Exception) -> None:
         self._drops.count("rollouts", f"rollouts were left out: {error}")

@@ -135,8 +135,9 @@ def finish_summaries(pending: Iterable[tuple[str, PendingSummary]]) -> dict[str,
     """
     parts = tuple(pending)
     numbers = iter(HOST.fetch([number for _, part in parts for number in part.numbers]))
-    finished = ((name, part.finish(*islice(numbers, len(part.numbers)))) for name, part in parts)
-    return merge_summaries((name, summary) for name, summary in finished if summary is not None)
+    with np.errstate(all="ignore"):  # a ratio may be larger than any float64, and numpy would warn of it
+        finished = [(name, part.finish(*islice(numbers, len(part.numbers)))) for name, part in parts]
+        return merge_summaries((name, summary) for name, summary in finished if summary is not None)
 
 
 def summarise(rollouts: Rollouts, *, familiar: FamiliarTokens | None = None) -> dict[str, Summary]:

@@ -1,7 +1,9 @@
 """Training continues through every fault of the collector, and records arrive in order."""
 
+import asyncio
 import gzip
 import logging
+import math
 import os
 import queue
 import resource
@@ -19,7 +21,7 @@ import trainer_hooks
 import trainer_hooks.recording.records as records_module
 from tests.bad_collectors import connect_impatiently, nobody_answers, nobody_listens
 from tests.live import PATIENCE_SECONDS, eventually
-from trainer_hooks.delivery import RecordQueue, SendingQueue
+from trainer_hooks.delivery import BatchProcessor, RecordQueue, SendingQueue
 from trainer_hooks.delivery import exporter as exporter_module
 from trainer_hooks.wire import Batch, Receipt, Record, Rejection, encode, run_id
 
@@ -294,6 +296,22 @@ def test_a_dead_collector_costs_training_nothing_but_the_wait_at_the_end():
 
 
 @pytest.mark.usefixtures("no_spool")
+def test_closing_ends_the_wait_of_a_flush_in_another_thread(monkeypatch):
+    """The collector is away, and the flush would wait without an end; it reports that nothing was delivered."""
+    begun = threading.Event()
+    with nobody_listens() as url:
+        monitor = connect_impatiently(url, close_timeout_seconds=0.1)
+        flush = BatchProcessor.flush
+        monkeypatch.setattr(BatchProcessor, "flush", lambda *given: begun.set() or flush(*given))
+        monitor.log_step(1, {"x": 1.0})
+        found = queue.SimpleQueue()
+        threading.Thread(target=lambda: found.put(monitor.flush(math.inf)), daemon=True).start()
+        assert begun.wait(PATIENCE_SECONDS)
+        monitor.close()
+        assert found.get(timeout=PATIENCE_SECONDS) is False
+
+
+@pytest.mark.usefixtures("no_spool")
 def test_a_collector_that_never_answers_delays_no_step():
     """The collector accepts connections; steps return meanwhile, and close ends its wait in time."""
     with nobody_answers() as url:
@@ -389,11 +407,12 @@ def test_threads_and_signal_handlers_may_log_at_once(collector, connect, monkeyp
     assert [queue.nbytes for queue in queues] == [0]
 
 
-def test_an_error_in_on_alert_ends_nothing(collector, connect):
-    """An error in the user's callback is counted, and the next steps are sent."""
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit, asyncio.CancelledError])
+def test_an_error_in_on_alert_ends_nothing(collector, connect, kind):
+    """An error in the user's callback, or its `sys.exit()`, is counted, and the next steps are sent."""
 
     def explode(alert):
-        raise RuntimeError(alert.id)
+        raise kind(alert.id)
 
     alert = trainer_hooks.AlertNotice(id="a", kind="k", severity="info", opened_step=1, summary="s")
     collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=[alert])
@@ -412,6 +431,30 @@ def test_on_alert_may_close_the_monitor(collector, connect):
     monitors = queue.SimpleQueue()  # the first answer may come before connect does
     monitors.put(connect(on_alert=lambda _: monitors.get().close("stopped")))
     collector.wait_for(lambda seen: bool(seen.batches) and seen.batches[-1].end == "stopped")
+
+
+def test_a_monitor_that_on_alert_has_closed_is_delivered_before_the_script_ends(collector):
+    """The script ends while the callback still runs; the exit waits for the thread that has to deliver the end."""
+    alert = trainer_hooks.AlertNotice(id="a", kind="k", severity="critical", opened_step=1, summary="s")
+    collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=[alert])
+    script = """
+        import atexit, threading
+        is_closed, is_at_exit, monitors = threading.Event(), threading.Event(), []
+        is_connected = threading.Event()
+
+        def stop(alert):
+            is_connected.wait()
+            monitors[0].close("stopped")
+            is_closed.set()
+            is_at_exit.wait()
+
+        monitors.append(trainer_hooks.connect(on_alert=stop))
+        is_connected.set()
+        atexit.register(is_at_exit.set)  # called before the exit handler of the monitor
+        is_closed.wait()
+        """
+    run_script(collector, script, check=True)
+    assert [batch.end for batch in collector.batches if batch.end] == ["stopped"]
 
 
 def test_an_internal_error_does_not_reach_training(collector, connect, monkeypatch, swallowed):
@@ -451,6 +494,25 @@ def test_a_script_that_raises_is_reported_as_stopped(collector):
     assert b"ZeroDivisionError" in done.stderr
     assert len(collector.records) == 1
     assert collector.batches[-1].end == "stopped"
+
+
+def test_an_interrupt_of_close_does_not_keep_the_exit_from_delivering(collector):
+    """Ctrl-C comes while the collector answers; the exit handler waits for the rest, which is the end of the run."""
+
+    def receipt(batch):
+        if batch.records:
+            os.kill(batch.config["pid"], signal.SIGINT)
+        return Receipt(run_id="r", accepted=len(batch.records))
+
+    collector.receipt = receipt
+    script = """
+        m = trainer_hooks.connect(config={"pid": os.getpid()})
+        m.log_step(1, {"x": 1.0})
+        m.close()
+        """
+    assert b"KeyboardInterrupt" in run_script(collector, script, check=False).stderr
+    assert [record.step for record in collector.records] == [1]
+    assert collector.batches[-1].end == "finished"
 
 
 def test_a_forked_child_is_silent(collector):

@@ -180,6 +180,36 @@ def test_many_dead_folders_are_claimed_a_few_at_a_time(tmp_path, monkeypatch):
     assert list((tmp_path / "run").glob("[1267]*")) == []
 
 
+def test_more_than_the_spool_may_hold_is_taken_over_in_parts_and_nothing_is_dropped(tmp_path):
+    """Each of four dead ranks had room of its own; one process claims as many of their folders as it has room for."""
+    for name in "1234":
+        dead = SendingQueue(DropCounter(), spool=spool(tmp_path, name, capacity_bytes=2 * BLOCK_BYTES))
+        dead.append(f"{name}a".encode(), 1)
+        dead.append(f"{name}b".encode(), 1)
+        dead.close()
+    drops = DropCounter()
+    queue = SendingQueue(drops, spool=spool(tmp_path, "5", capacity_bytes=5 * BLOCK_BYTES))
+    queue.open()
+    assert queue.spool_bytes == 4 * BLOCK_BYTES
+    assert drained(queue) == [b"1a", b"1b", b"2a", b"2b", b"3a", b"3b", b"4a", b"4b"]
+    assert drops.dropped_records == 0
+    queue.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dead_folder_with_more_than_the_spool_may_hold_is_taken_over_all_the_same(tmp_path):
+    """The limit was lowered since: the oldest batches are dropped and counted, and the newest is sent."""
+    dead = SendingQueue(DropCounter(), spool=spool(tmp_path, "1"))
+    for body in (b"a", b"b"):
+        dead.append(body, 1)
+    dead.close()
+    drops = DropCounter()
+    queue = SendingQueue(drops, spool=spool(tmp_path, "2", capacity_bytes=BLOCK_BYTES))
+    queue.open()
+    assert drained(queue) == [b"b"]
+    assert drops["outbox_full"] == 1
+
+
 def test_processes_that_start_and_end_at_once_get_a_folder_each(tmp_path):
     """Each makes the run's folder and removes it when it is empty, between two operations of another process."""
     failed = []

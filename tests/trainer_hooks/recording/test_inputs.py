@@ -118,6 +118,15 @@ def test_values_and_names_that_cannot_be_read_cost_themselves_alone(caplog):
     assert max(map(len, caplog.messages)) < 2_200
 
 
+def test_an_array_of_one_element_is_a_number_as_a_tensor_is():
+    """Old versions of numpy make it a float with a warning, and new ones refuse to."""
+    drops = DropCounter()
+    given = {"a": np.array([1.5]), "b": np.array([[2]]), "c": np.array(3.0), "d": torch.tensor([[4.0]])}
+    assert InputReader(drops).read_numbers(given) == {"a": 1.5, "b": 2.0, "c": 3.0, "d": 4.0}
+    assert InputReader(drops).read_numbers({"e": np.array([]), "f": np.ones(2)}) == {}
+    assert drops["scalars"] == 2
+
+
 @pytest.fixture
 def alone():
     """Make a process group of this process alone, and return its mesh."""

@@ -220,8 +220,11 @@ def test_a_scalar_of_the_name_of_a_signal_is_left_out():
         ARRAYS | {"logprobs": [[1.0, -2.0], [-3.0, -1.0]]},
         ARRAYS | {"mask": [[1, 1, 1], [1, 0, 0]]},
         ARRAYS | {"nonsense": [1.0]},
+        ARRAYS | {"clip_range": (0.1, 0.2, 0.3)},
+        ARRAYS | {"clip_range": np.array([0.1, 0.2])},
+        ARRAYS | {"clip_range": "wide"},
     ],
-    ids=["value", "shape", "name"],
+    ids=["value", "shape", "name", "three bounds", "bounds in an array", "text"],
 )
 def test_arrays_that_contradict_each_other_cost_only_themselves(arrays):
     """The scalars are encoded, and the record counts the arrays that were left out."""
@@ -232,6 +235,15 @@ def test_arrays_that_contradict_each_other_cost_only_themselves(arrays):
     assert record.scalars == {"lr": 0.5}
     assert record.summaries["hooks/rejected_rollouts"].value() == drops["rollouts"] == 1
     assert "reward/mean" not in record.summaries
+
+
+def test_an_error_of_another_kind_in_the_arrays_costs_only_them(swallowed):
+    """A library that is none, or a conversion that warns where warnings are errors, does not cost the scalars."""
+    records, drops = builder()
+    record = decode_record(records.encode(measurement(tokens=CopyPool().copy(ARRAYS | {"library": 5}))).body)
+    assert record.scalars == {"lr": 0.5}
+    assert drops["internal_errors"] == len(swallowed) == 1
+    swallowed.clear()
 
 
 def test_copied_arrays_give_their_memory_back():
@@ -307,11 +319,12 @@ def test_responses_are_sampled_after_the_interval_only():
     assert all("reward/mean" in record.summaries for record in found)
 
 
-def test_a_redaction_that_raises_is_counted_and_the_record_is_sent():
-    """The record has the response without its text."""
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
+def test_a_redaction_that_raises_is_counted_and_the_record_is_sent(kind):
+    """The record has the response without its text; not even `sys.exit()` ends the thread that encodes."""
 
     def fail(_text):
-        raise RuntimeError("no")
+        raise kind("no")
 
     records, drops = builder(settings=replace(SETTINGS, texts=True), redact=fail)
     record = decode_record(records.encode(measurement(tokens=Rollouts(**ARRAYS, texts=["a", "b"]))).body)

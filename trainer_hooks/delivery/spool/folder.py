@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -88,8 +89,12 @@ class SpoolFolder:
     @staticmethod
     def find(path: Path) -> list[Path]:
         """Return the folders at and below a path that hold batches, oldest first."""
-        batches = (batch for batch in path.absolute().rglob("*.msgpack") if BATCH.fullmatch(batch.name))
-        return sorted({batch.parent for batch in batches if FOLDER.fullmatch(batch.parent.name)})
+        # Unlike `Path.rglob`, this goes on where a trainer that ends removes a folder meanwhile.
+        return sorted(
+            Path(folder)
+            for folder, *names in os.walk(path.absolute())
+            if FOLDER.fullmatch(Path(folder).name) and any(map(BATCH.fullmatch, chain(*names)))
+        )
 
     @classmethod
     def claim(cls, path: Path) -> Self | None:

@@ -38,6 +38,8 @@ class Spool:
     def claim(self, on_error: Callable[[OSError], object]) -> list[BatchOnDisk]:
         """Claim some folders of dead processes of the run, and return their batches, oldest first.
 
+        Batches of several folders take at most ``capacity_bytes`` together; those of one folder may take more.
+
         The next call, after `release_claims`, goes on with the folders after these.
 
         Args:
@@ -48,6 +50,7 @@ class Spool:
             ImportError: If the platform has no file locks.
         """
         batches: list[BatchOnDisk] = []
+        nbytes = 0
         self.has_more = False
         for path in sorted(self._run_folder.glob("*/")):
             if path.name <= self._looked_at:
@@ -57,17 +60,30 @@ class Spool:
                     self.has_more = True
                     break
                 self.release_claims()
-            self._looked_at = path.name
+            looked_before, self._looked_at = self._looked_at, path.name
             try:
-                folder = SpoolFolder.claim(path) if FOLDER.fullmatch(path.name) else None
-                if folder is not None:
-                    self._claimed.append(folder)
-                    batches += list(folder.batches())
+                found = self._claim_folder(path)
             except OSError as error:
                 on_error(error)
+                continue
+            nbytes += sum(batch.nbytes for batch in found)
+            if batches and found and nbytes > self.capacity_bytes:
+                # Each process had room of its own. What this one has no room for yet must not be dropped.
+                self._claimed.pop().release()
+                self._looked_at, self.has_more = looked_before, True
+                break
+            batches += found
         if not batches:
             self.release_claims()
         return batches
+
+    def _claim_folder(self, path: Path) -> list[BatchOnDisk]:
+        """Claim a folder and return its batches; none where it is no folder of the spool, or its process lives."""
+        folder = SpoolFolder.claim(path) if FOLDER.fullmatch(path.name) else None
+        if folder is None:
+            return []
+        self._claimed.append(folder)
+        return list(folder.batches())
 
     def write(self, body: bytes, records: int) -> BatchOnDisk:
         """Write a batch to a file of the own folder.

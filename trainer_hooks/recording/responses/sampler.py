@@ -17,6 +17,7 @@ from trainer_hooks.recording.responses.wire_form import TokenNumbers, build_resp
 from trainer_hooks.recording.schema_versions import FIRST_VERSION, version_of_responses
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.action_tokens.tokens import ActionTokens
+from trainer_hooks.text_safety import describe_error
 from trainer_hooks.wire import Response, ResponseKind, encode
 
 __all__ = ["NO_RESPONSES", "ResponseSampler", "SampledResponses"]
@@ -135,8 +136,8 @@ class ResponseSampler:
         """Call a function of the user; where it raises, count the loss and return None."""
         try:
             return str(function(argument))
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            self.on_loss(f"{name} raised {type(error).__name__}: {error}; the text was left out")
+        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, and call sys.exit()
+            self.on_loss(f"{name} raised {type(error).__name__}: {describe_error(error)}; the text was left out")
             return None
 
 
