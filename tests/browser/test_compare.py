@@ -76,10 +76,12 @@ def test_a_zoom_in_one_chart_is_that_of_all_and_reads_every_step(collector, visi
     page.goto(f"{collector.url}{address}")
 
     def charts(condition):
+        # Dash listens to a chart only after it is drawn, and does not see a zoom before that.
         page.wait_for_function(
             f"""() => {{
                 const graphs = [...document.querySelectorAll('.compare-chart .js-plotly-plot')];
-                return graphs.length === 2 && graphs.every((graph) => graph.data?.[0] && {condition});
+                const isHeard = (graph) => graph._ev?.listenerCount('plotly_relayout') > 0;
+                return graphs.length === 2 && graphs.every((graph) => graph.data?.[0] && isHeard(graph) && {condition});
             }}"""
         )
 
