@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
-from hypothesis import Phase
+from hypothesis import HealthCheck, Phase, settings
 
 from monitor_server.errors import DeletionUnderWay, ProjectedElsewhere, Unavailable
 from monitor_server.ingest.record_log.log_append import Log, LogMoved
@@ -24,12 +24,11 @@ from tests.monitor_server.interrupted_stores import Between, crashing
 from trainer_hooks import wire
 
 __all__ = [
-    "NOT_SHRINKING",
     "SimulatedCollector",
     "SimulatedTrainer",
-    "number_of_examples",
     "project_some",
     "project_to_end",
+    "random_examples",
     "small_parts",
     "two_stores",
 ]
@@ -38,9 +37,13 @@ __all__ = [
 NOT_SHRINKING = [Phase.explicit, Phase.reuse, Phase.generate]
 
 
-def number_of_examples(few):
-    """Return how many examples a random test tries: a few, or as many as `RANDOM_EXAMPLES` says."""
-    return int(os.environ.get("RANDOM_EXAMPLES", few))
+def random_examples(few):
+    """Return the settings of a random test that tries a few examples, or as many as `RANDOM_EXAMPLES` says."""
+    return settings(
+        max_examples=int(os.environ.get("RANDOM_EXAMPLES", few)),
+        phases=NOT_SHRINKING,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.action_requests.due_requests import RequestDelivery
@@ -16,7 +16,7 @@ from monitor_server.errors import RequestNotPossible
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from tests.monitor_server.interrupted_stores import crashing
-from tests.monitor_server.simulated_collectors import NOT_SHRINKING, SimulatedCollector, number_of_examples
+from tests.monitor_server.simulated_collectors import SimulatedCollector, random_examples
 from trainer_hooks import wire
 
 SETTINGS = Settings(stall_minimum_seconds=1e9)
@@ -176,11 +176,7 @@ class AskedRun:
         assert changes.count("action_refused") == ended.count("refused")
 
 
-@settings(
-    max_examples=number_of_examples(2),
-    phases=NOT_SHRINKING,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@random_examples(2)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_each_request_ends_as_its_trainer_has_answered(two_stores, scripted, clock, seed):
     """This holds for any receipts, repeats, late reports, restarts, crashes and collectors."""

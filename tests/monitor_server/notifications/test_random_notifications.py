@@ -4,7 +4,7 @@ import random
 import uuid
 from dataclasses import dataclass
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
@@ -15,7 +15,7 @@ from monitor_server.store.repositories.silences import Silence
 from tests.monitor_server.interrupted_stores import Between, crashing
 from tests.monitor_server.notifications.expected_notifications import ExpectedNotifications
 from tests.monitor_server.notifications.notifying_collectors import NotifyingCollector, document_of, save
-from tests.monitor_server.simulated_collectors import NOT_SHRINKING, number_of_examples
+from tests.monitor_server.simulated_collectors import random_examples
 from trainer_hooks import wire
 
 CHANNELS = ("a", "b", "c")
@@ -279,11 +279,7 @@ class NotifiedTeam:
         self.expected.use(document)
 
 
-@settings(
-    max_examples=number_of_examples(2),
-    phases=NOT_SHRINKING,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@random_examples(2)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_each_change_of_an_alert_reaches_each_channel_once(two_stores, scripted, clock, seed):
     """This holds for any silences, acknowledgements, deletions, settings, refusals, crashes and collectors."""

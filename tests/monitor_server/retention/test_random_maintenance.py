@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.detection.protocol import SEEN_SHARE
@@ -18,11 +18,11 @@ from monitor_server.step_processing.steps.completion import step_bounds
 from monitor_server.step_processing.steps.rank_merging import merge_records
 from monitor_server.store.repositories import retention
 from tests.monitor_server.simulated_collectors import (
-    NOT_SHRINKING,
     SimulatedCollector,
     SimulatedTrainer,
     project_some,
     project_to_end,
+    random_examples,
 )
 from trainer_hooks import wire
 
@@ -240,7 +240,7 @@ class MaintainedRun:
             assert begin <= end == following - 1
 
 
-@settings(max_examples=2, phases=NOT_SHRINKING, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@random_examples(2)
 @given(seed=st.integers(0, 2**32 - 1))
 @pytest.mark.usefixtures("small_parts", "small_removals")
 def test_maintenance_at_random_moments_leaves_every_step_as_the_log_has_it(two_stores, scripted, clock, seed):

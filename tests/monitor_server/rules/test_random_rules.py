@@ -5,7 +5,7 @@ import random
 import uuid
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.access.callers import ANYBODY
@@ -15,7 +15,7 @@ from monitor_server.rules.administration.single_rules import create_rule, delete
 from monitor_server.rules.definition import read_rule
 from monitor_server.settings import Settings
 from tests.monitor_server.interrupted_stores import crashing
-from tests.monitor_server.simulated_collectors import NOT_SHRINKING, SimulatedCollector, number_of_examples
+from tests.monitor_server.simulated_collectors import SimulatedCollector, random_examples
 from trainer_hooks import wire
 
 SETTINGS = Settings(stall_minimum_seconds=1e9)
@@ -204,11 +204,7 @@ class RuledRuns:
                 assert len(rows) == run.opened + sum(rule.opened for rule in run.rules.values())
 
 
-@settings(
-    max_examples=number_of_examples(1),
-    phases=NOT_SHRINKING,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@random_examples(1)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_rules_that_change_at_random_have_the_alerts_of_a_plain_evaluation(two_stores, scripted, clock, seed):
     """This holds for any values, attempts, slices, crashes, collectors and changes of rules."""

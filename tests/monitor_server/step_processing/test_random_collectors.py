@@ -5,16 +5,16 @@ import uuid
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.settings import Settings
 from tests.monitor_server.simulated_collectors import (
-    NOT_SHRINKING,
     SimulatedCollector,
     SimulatedTrainer,
     project_some,
     project_to_end,
+    random_examples,
 )
 from trainer_hooks import wire
 
@@ -130,7 +130,7 @@ class Comparison:
             }
 
 
-@settings(max_examples=2, phases=NOT_SHRINKING, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@random_examples(2)
 @given(seed=st.integers(0, 2**32 - 1))
 @pytest.mark.usefixtures("small_parts")
 def test_two_collectors_give_the_same_as_one_that_is_left_alone(two_stores, scripted, clock, seed):

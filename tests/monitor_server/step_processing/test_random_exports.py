@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor_server.api.export.json_lines import export_jsonl
@@ -23,11 +23,11 @@ from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.store.database import Store
 from monitor_server.store.operations.backup import back_up
 from tests.monitor_server.simulated_collectors import (
-    NOT_SHRINKING,
     SimulatedCollector,
     SimulatedTrainer,
     project_some,
     project_to_end,
+    random_examples,
 )
 from tests.postgres import create_database, find_postgres
 from trainer_hooks import wire
@@ -139,7 +139,7 @@ def restore(request, database_url, tmp_path):
         each.close()
 
 
-@settings(max_examples=2, phases=NOT_SHRINKING, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@random_examples(2)
 @given(seed=st.integers(0, 2**32 - 1))
 @pytest.mark.usefixtures("small_parts")
 def test_an_export_and_a_restored_backup_find_what_the_run_has_found(store, create_collector, clock, restore, seed):

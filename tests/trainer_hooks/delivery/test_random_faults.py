@@ -1,4 +1,4 @@
-"""Random lives of a run: odd arguments, a collector in every mood, kills, and a small disk.
+"""Random lives of a run: odd arguments, a collector with every kind of answer, kills, and a small disk.
 
 RLVITALS_TEST_SEEDS is the number of runs, and RLVITALS_TEST_FIRST_SEED the seed of the first.
 """
@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tests.live import PATIENCE_SECONDS
-from tests.trainer_hooks.delivery.moody_collector import moody_collector
+from tests.trainer_hooks.delivery.unreliable_collector import unreliable_collector
 from trainer_hooks.delivery.http import HttpTransport
 from trainer_hooks.delivery.spool.folder import BLOCK_BYTES
 from trainer_hooks.monitor import Monitor
@@ -180,7 +180,7 @@ def test_every_record_arrives_with_its_content_or_is_counted_whatever_happens(se
     before = surroundings()
     expected, certain, losses = {}, set(), 0
 
-    with moody_collector(seed) as collector:
+    with unreliable_collector(seed) as collector:
 
         def connect(*, is_offline=False):
             """Start the next process of the run; its clock may have jumped."""

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from trainer_hooks.wire import MSGPACK, Receipt, Record, Rejection, decode_batch, decode_record, encode
 
-# Each mood is a method of `Handler`.
-BAD_MOODS = (
+# Each answer is a method of `Handler`.
+ANSWERS = (
     "busy",
     "broken",
     "cut",
@@ -25,8 +25,8 @@ BAD_MOODS = (
 )
 
 
-class MoodyCollector:
-    """Answers as its mood is; a calm collector stores everything.
+class UnreliableCollector:
+    """Answers in ways drawn at random; a calm collector stores everything.
 
     Attributes:
         url: Its address.
@@ -44,9 +44,9 @@ class MoodyCollector:
         self._lock = threading.Lock()
 
     def draw(self) -> str:
-        """Draw the mood of the next answer."""
+        """Draw the kind of the next answer."""
         with self._lock:
-            return "receipt" if self.is_calm else self._random.choice(BAD_MOODS)
+            return "receipt" if self.is_calm else self._random.choice(ANSWERS)
 
     def store(self, body: bytes, *, but: int = 0) -> Receipt:
         """Store the records of a batch without the first few, and return the receipt that refuses these."""
@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
     """One connection of a trainer."""
 
     protocol_version = "HTTP/1.1"
-    collector: MoodyCollector
+    collector: UnreliableCollector
 
     def do_POST(self) -> None:
         """Read a batch and answer it."""
@@ -134,9 +134,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def moody_collector(seed: int) -> Iterator[MoodyCollector]:
+def unreliable_collector(seed: int) -> Iterator[UnreliableCollector]:
     """Yield a collector that listens."""
-    collector = MoodyCollector(seed)
+    collector = UnreliableCollector(seed)
     with ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"collector": collector})) as server:
         server.daemon_threads = True
         server.block_on_close = False
