@@ -38,16 +38,16 @@ class Router:
                 "run_id": run.id, "alert_id": alert.id, "change": transition.change, "severity": alert.severity,
                 "kind": alert.kind, "at": now,
             }  # fmt: skip
-            if transition.change == "resolved":
+            is_end = transition.change == "resolved"
+            if is_end:
                 # A channel that is only waiting for its escalation was never notified of the alert.
                 queue.remove_escalations(run.id, alert.id)
+            if alert.silence_id is not None:
+                continue
+            if is_end:
                 silent = _without_resolved(file, run.project, alert.kind)
                 informed = (queue.informed_channels(run.id, alert.id) - silent) & file.channels.keys()
-                if alert.silence_id is not None:
-                    continue
                 queue.add([NotificationEvent(**fields, channel=name, due_at=now) for name in sorted(informed)])
-                continue
-            if alert.silence_id is not None:
                 continue
             routes = matching_routes(file, project=run.project, kind=alert.kind, severity=alert.severity, now=now)
             # An alert is also recorded when its silence ends, and then some channels know of it.

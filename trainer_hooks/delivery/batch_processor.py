@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from trainer_hooks.delivery.background_thread import BackgroundThread
 from trainer_hooks.delivery.drop_counter import DropCounter
 from trainer_hooks.delivery.exporter import Exporter
 from trainer_hooks.delivery.record_queue import RecordQueue
@@ -112,8 +113,7 @@ class BatchProcessor(Generic[Item]):
         self._is_over = False
         self._deadline = math.inf
         self._flushes: deque[threading.Event] = deque()
-        self._has_ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rlvitals-batch-processor", daemon=True)
+        self._thread = BackgroundThread(self._run, name="rlvitals-batch-processor")
 
     def start(self) -> None:
         """Start the threads.
@@ -158,15 +158,13 @@ class BatchProcessor(Generic[Item]):
             self._queue.close()
             self._is_closing = True
             self._wake.set()
-        if self._thread is threading.current_thread():
+        if self._thread.is_current:
             return False
-        if self._thread.ident is not None:
-            # Not `join`: after a Ctrl-C in it, Python before 3.13 takes the thread for ended.
-            self._has_ended.wait(max(0.0, self._deadline - self._clock()))
+        self._thread.wait_for_end(max(0.0, self._deadline - self._clock()))
         if self._exporter:
             if self._exporter.is_current_thread:
                 return False
-            self._exporter.join(max(0.0, self._deadline - self._clock()))
+            self._exporter.wait_for_end(max(0.0, self._deadline - self._clock()))
         self._is_over = True
         self._count_undelivered()
         return True
@@ -188,12 +186,6 @@ class BatchProcessor(Generic[Item]):
             )
 
     def _run(self) -> None:
-        try:
-            self._process_until_closed()
-        finally:
-            self._has_ended.set()
-
-    def _process_until_closed(self) -> None:
         if self._exporter:
             self._sending_queue.open()
         while not self._is_closing:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from trainer_hooks.delivery.background_thread import BackgroundThread
 from trainer_hooks.delivery.drop_counter import DropCounter
 from trainer_hooks.delivery.sending_queue import SendingQueue, WaitingBatch
 from trainer_hooks.delivery.transport import Transport
@@ -65,8 +66,7 @@ class Exporter:
         self._answered_at = -math.inf
         self._is_introduced = False
         self._deadline = math.inf
-        self._has_ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rlvitals-exporter", daemon=True)
+        self._thread = BackgroundThread(self._run, name="rlvitals-exporter")
 
     def start(self) -> None:
         """Start the thread, which sends a heartbeat at once unless a batch waits; do nothing where it has started.
@@ -97,21 +97,13 @@ class Exporter:
     @property
     def is_current_thread(self) -> bool:
         """Whether the caller runs in this exporter's thread."""
-        return self._thread is threading.current_thread()
+        return self._thread.is_current
 
-    def join(self, timeout_seconds: float) -> None:
+    def wait_for_end(self, timeout_seconds: float) -> None:
         """Wait for the end of the thread, for at most this long."""
-        if self._thread.ident is not None:
-            # Not `join`: after a Ctrl-C in it, Python before 3.13 takes the thread for ended.
-            self._has_ended.wait(timeout_seconds)
+        self._thread.wait_for_end(timeout_seconds)
 
     def _run(self) -> None:
-        try:
-            self._export_until_finished()
-        finally:
-            self._has_ended.set()
-
-    def _export_until_finished(self) -> None:
         while not self._is_finishing.is_set():
             is_done = self._export() and self._queue.peek() is None
             # A needless wake-up would take the interpreter lock from the training thread.

@@ -65,8 +65,8 @@ LLDS_PRESETS = {
 preserved, the release's penalty has the weight 0.2 s by the normaliser of eq. 5, such as 0.1 at s = 1/2."""
 
 
-def require_settings(*, coef: float, gate: str, answer_weight: float) -> None:
-    """Refuse settings of a trainer's LLDS that cannot work, before the trainer uses them.
+def require_settings(*, gate: str, answer_weight: float, coef: float = 0.0) -> None:
+    """Refuse settings of LLDS that cannot work.
 
     Raises:
         ValueError: If λ is negative or not finite, the gate is unknown, or the answer's weight is outside [0, 1].
@@ -120,8 +120,7 @@ def llds_loss(
         ValueError: If shapes do not belong together, the gate or the normaliser is unknown, or the answer's weight is
             outside [0, 1].
     """
-    if not 0 <= answer_weight <= 1:
-        raise ValueError(f"answer_weight must be in [0, 1], got {answer_weight}")
+    require_settings(gate=gate, answer_weight=answer_weight)
     require_shapes(logprobs, advantages, old_logprobs=old_logprobs, mask=mask, answer_mask=answer_mask)
     kept = mask & (advantages >= 0)[:, None]
     lost = torch.where(kept, upcast(old_logprobs).detach() - upcast(logprobs), 0.0)
@@ -183,9 +182,7 @@ def _open_gate(lost: Tensor, mask: Tensor, gate: Gate) -> Tensor:
         return torch.ones_like(mask)
     if gate == "response":
         return lost.sum(dim=1, keepdim=True) > 0
-    if gate == "action":
-        # One further column takes the tokens outside actions (index −1 wraps to the last column).
-        columns = action_index(mask) % (mask.shape[1] + 1)
-        sums = lost.new_zeros(mask.shape[0], mask.shape[1] + 1).scatter_add_(1, columns, lost)
-        return sums.gather(1, columns) > 0
-    raise ValueError(f'gate must be "response", "action" or "none", got {gate!r}')
+    # One further column takes the tokens outside actions (index −1 wraps to the last column).
+    columns = action_index(mask) % (mask.shape[1] + 1)
+    sums = lost.new_zeros(mask.shape[0], mask.shape[1] + 1).scatter_add_(1, columns, lost)
+    return sums.gather(1, columns) > 0
