@@ -296,7 +296,9 @@ class Monitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close("finished" if kind is None else "stopped")
+        """Close; the run is `stopped` after an exception, unless it is `sys.exit()` of a program that succeeded."""
+        is_success = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
+        self.close("finished" if is_success else "stopped")
 
     def _close_at_exit(self) -> None:
         # Set by the interpreter when an exception ends the script.

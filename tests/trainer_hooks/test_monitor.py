@@ -1,4 +1,5 @@
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -91,6 +92,16 @@ def test_an_exception_in_the_with_block_ends_the_run_as_stopped(collector, conne
     with pytest.raises(ZeroDivisionError), connect():
         _ = 1 / 0
     assert collector.batches[-1].end == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("code", "end"), [(None, "finished"), (0, "finished"), (1, "stopped"), ("a reason", "stopped")]
+)
+def test_a_program_that_ends_itself_in_the_with_block_ends_the_run_as_it_ends(collector, connect, code, end):
+    """`sys.exit()` is a success without a code or with 0; with another number or a text it is a failure."""
+    with pytest.raises(SystemExit), connect():
+        sys.exit(code)
+    assert collector.batches[-1].end == end
 
 
 def test_a_rewind_starts_a_new_attempt(collector, connect):

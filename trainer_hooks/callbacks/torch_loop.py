@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
 import torch
@@ -178,11 +179,13 @@ class LoopWatch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if kind is not None and self._handles:
             self._log_partial_step()
         self._detach()
-        self._monitor.close("finished" if kind is None else "stopped")
+        self._monitor.__exit__(kind, error, traceback)
 
     def _detach(self) -> None:
         for handle in self._handles:
