@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.detection.by_repository import SHORT_ROWS, repository, share_by_repository
-from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.corpus_command import corpus_parser, write_block
-from benchmarks.detection.events import LEAD_ROWS, WARN_SLACK, alarmed_within
+from benchmarks.detection.results_page.tables import Section, Table, as_text, count_of, percent
 from benchmarks.detection.runs import Group, LabelledRun
-from benchmarks.detection.tables import Section, Table, as_text, count_of, percent
-from benchmarks.detection.traces import Mark, Trace
+from benchmarks.detection.scoring.traces import Mark, Trace
+from benchmarks.detection.suites.real_logs.by_repository import SHORT_ROWS, repository, share_by_repository
+from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
+from benchmarks.detection.suites.real_logs.events import LEAD_ROWS, WARN_SLACK, alarmed_within
 
 __all__ = ["Bound", "bounds_table", "main", "traced"]
 

@@ -23,15 +23,15 @@ from benchmarks.detection.authored import (
     make_run,
 )
 from benchmarks.detection.authored.observe import PAIRED
-from benchmarks.detection.blocks import write_blocks
+from benchmarks.detection.candidates.engine import ENGINE, ENGINE_STANDARD, engines
+from benchmarks.detection.candidates.workers import Traces, trace_run
 from benchmarks.detection.command import BLOCKS, CADENCES, add_suite_a_options
-from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD, engines
+from benchmarks.detection.results_page.blocks import write_blocks
+from benchmarks.detection.results_page.tables import Section, Table, as_text, interval, percent
 from benchmarks.detection.runs import Group, LabelledRun
-from benchmarks.detection.scores import caught_by
-from benchmarks.detection.scoring import false_alarms, leads
-from benchmarks.detection.tables import Section, Table, as_text, interval, percent
-from benchmarks.detection.traces import Trace
-from benchmarks.detection.workers import Traces, trace_run
+from benchmarks.detection.scoring.alarms import false_alarms, leads
+from benchmarks.detection.scoring.scores import caught_by
+from benchmarks.detection.scoring.traces import Trace
 
 __all__ = ["AS_AUTHORED", "HALF", "MIXED", "main", "thin"]
 

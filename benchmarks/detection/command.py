@@ -6,12 +6,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.detection import report_a, suite_a, suite_b, suite_c, suite_d
-from benchmarks.detection.blocks import Picture, write_blocks
-from benchmarks.detection.curves import curve, picture
+from benchmarks.detection.candidates.workers import Traces
 from benchmarks.detection.induced.record import RECORDINGS as INDUCED
-from benchmarks.detection.tables import Section, as_text
-from benchmarks.detection.workers import Traces
+from benchmarks.detection.results_page.blocks import Picture, write_blocks
+from benchmarks.detection.results_page.tables import Section, as_text
+from benchmarks.detection.scoring.curves import curve, picture
+from benchmarks.detection.suites import suite_a, suite_a_report, suite_b, suite_d
+from benchmarks.detection.suites.real_logs import suite_c
 
 __all__ = ["BLOCKS", "CADENCES", "SUSPECTS", "add_suite_a_options", "main"]
 
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             peers=options.peers,
             kept=options.kept,
         )
-        sections["a" if options.peers is None else BESIDE_PEERS] = report_a.sections(authored)
+        sections["a" if options.peers is None else BESIDE_PEERS] = suite_a_report.sections(authored)
         numbers["a"] = suite_a.numbers(authored)
         drawn = authored.runs if options.peers is not None else {}
     if "b" in suites:

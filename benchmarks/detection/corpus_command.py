@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.detection.blocks import write_blocks
 from benchmarks.detection.command import BLOCKS
-from benchmarks.detection.tables import Section
+from benchmarks.detection.results_page.blocks import write_blocks
+from benchmarks.detection.results_page.tables import Section
 
 __all__ = ["corpus_parser", "write_block"]
 

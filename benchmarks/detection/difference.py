@@ -16,12 +16,12 @@ from benchmarks.detection.authored import (
     failure_kinds,
     make_run,
 )
-from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.induced.pairs import CHANNELS, Half, pairs
 from benchmarks.detection.induced.record import RECORDINGS
-from benchmarks.detection.recordings import recordings
+from benchmarks.detection.results_page.tables import Section, Table, as_text
 from benchmarks.detection.runs import LabelledRun
-from benchmarks.detection.tables import Section, Table, as_text
+from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
+from benchmarks.detection.suites.recordings import recordings
 from monitor_server.detection.base_classes.detector import DetectorGroup
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity

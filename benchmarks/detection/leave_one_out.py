@@ -17,13 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.detection.by_repository import SHORT_ROWS, repository, share_by_repository
-from benchmarks.detection.corpus import labelled_corpus
+from benchmarks.detection.candidates.variants import OPTIONAL, RARITIES, SIZES, Variant, scaled
 from benchmarks.detection.corpus_command import corpus_parser, write_block
-from benchmarks.detection.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK
+from benchmarks.detection.results_page.tables import Section, Table, as_text, count_of, interval, percent
 from benchmarks.detection.runs import Group, LabelledRun
-from benchmarks.detection.tables import Section, Table, as_text, count_of, interval, percent
-from benchmarks.detection.variants import OPTIONAL, RARITIES, SIZES, Variant, scaled
+from benchmarks.detection.suites.real_logs.by_repository import SHORT_ROWS, repository, share_by_repository
+from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
+from benchmarks.detection.suites.real_logs.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Severity

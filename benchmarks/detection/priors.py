@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.detection.by_repository import SHORT_ROWS, repository
-from benchmarks.detection.corpus import labelled_corpus
 from benchmarks.detection.corpus_command import corpus_parser, write_block
-from benchmarks.detection.events import LEAD_ROWS, WARN_SLACK
+from benchmarks.detection.results_page.tables import Section, Table, as_text, count_of
 from benchmarks.detection.runs import Group, LabelledRun
-from benchmarks.detection.tables import Section, Table, as_text, count_of
+from benchmarks.detection.suites.real_logs.by_repository import SHORT_ROWS, repository
+from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
+from benchmarks.detection.suites.real_logs.events import LEAD_ROWS, WARN_SLACK
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.importers.corpus import read_meta

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.detection.authored import chosen_seeds, generator_hash
-from benchmarks.detection.blocks import write_blocks
 from benchmarks.detection.causes.cases import authored_cases, induced_cases, twins
 from benchmarks.detection.causes.tables import alert_kinds, answers, cause_table, confusion, run_kinds, twin_table
 from benchmarks.detection.causes.verdicts import MOST_ROWS
 from benchmarks.detection.command import BLOCKS, SUSPECTS, add_suite_a_options
 from benchmarks.detection.induced.pairs import CHANNELS, Half
 from benchmarks.detection.induced.record import RECORDINGS
-from benchmarks.detection.suite_d import UNLISTED
-from benchmarks.detection.tables import Section, Table, as_text
+from benchmarks.detection.results_page.blocks import write_blocks
+from benchmarks.detection.results_page.tables import Section, Table, as_text
+from benchmarks.detection.suites.suite_d import UNLISTED
 
 __all__ = ["main"]
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.detection.authored import DEVELOPMENT_SEEDS, TEST_SEEDS
-from benchmarks.detection.blocks import Picture, write_blocks
 from benchmarks.detection.forecast.fitting import as_json, fit, predict
 from benchmarks.detection.forecast.reliability import diagram
 from benchmarks.detection.forecast.report import (
@@ -24,7 +23,8 @@ from benchmarks.detection.forecast.report import (
 from benchmarks.detection.forecast.rows import Rows, authored_rows, induced_rows, real_rows, recorded_rows
 from benchmarks.detection.forecast.scores import score
 from benchmarks.detection.induced.record import RECORDINGS as INDUCED
-from benchmarks.detection.tables import Section, as_text
+from benchmarks.detection.results_page.blocks import Picture, write_blocks
+from benchmarks.detection.results_page.tables import Section, as_text
 from monitor_server.detection.forecast import hazard
 from monitor_server.detection.forecast.hazard import HazardModel
 from monitor_server.detection.protocol import HORIZONS

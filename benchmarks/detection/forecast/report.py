@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from benchmarks.detection.forecast.rows import NAMES, Rows
 from benchmarks.detection.forecast.scores import ACTS_AT, Score, score
-from benchmarks.detection.tables import Section, Table, interval, percent
+from benchmarks.detection.results_page.tables import Section, Table, interval, percent
 from monitor_server.detection.forecast.hazard import PERIODS, HazardModel
 from monitor_server.detection.protocol import HORIZONS
 

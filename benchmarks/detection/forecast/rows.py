@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.detection.authored import benign_kinds, displacement_kinds, failure_kinds, make_run
-from benchmarks.detection.by_repository import repository
-from benchmarks.detection.corpus import labelled_corpus
-from benchmarks.detection.engine import without_pairs
+from benchmarks.detection.candidates.engine import without_pairs
 from benchmarks.detection.induced.pairs import pairs
-from benchmarks.detection.recordings import recordings
 from benchmarks.detection.runs import Group, LabelledRun
+from benchmarks.detection.suites.real_logs.by_repository import repository
+from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
+from benchmarks.detection.suites.recordings import recordings
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.forecast.evidence import EVIDENCE, Evidence
 from monitor_server.detection.protocol import Observation

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.detection.garbled.loops import compare
 from benchmarks.detection.garbled.record import RECORDINGS
 from benchmarks.detection.garbled.report import authored, recorded
-from benchmarks.detection.tables import Section, as_markdown, as_text
+from benchmarks.detection.results_page.tables import Section, as_markdown, as_text
 
 # The rule was fitted on seeds from 0 on and on the recordings of even seeds.
 REPORTED_FROM = 9_000_000

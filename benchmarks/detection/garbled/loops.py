@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.detection.tables import Table
+from benchmarks.detection.results_page.tables import Table
 
 __all__ = ["compare"]
 

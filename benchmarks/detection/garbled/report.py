@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.detection.garbled.authored import FAILURES, HEALTHY, GarbledRun, make_run
 from benchmarks.detection.garbled.garbling import GARBLINGS
-from benchmarks.detection.intervals import clopper_pearson
-from benchmarks.detection.tables import Table, interval, percent
+from benchmarks.detection.results_page.tables import Table, interval, percent
+from benchmarks.detection.scoring.intervals import clopper_pearson
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.detection.blocks import write_blocks
-from benchmarks.detection.tables import Section, as_text
+from benchmarks.detection.results_page.blocks import write_blocks
+from benchmarks.detection.results_page.tables import Section, as_text
 from benchmarks.detection.warranty.page_strengths import authored_pages, real_pages, recorded_pages
 from benchmarks.detection.warranty.report import Plan, suite_section
 

@@ -8,10 +8,10 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from benchmarks.detection.authored import TEST_SEEDS, benign_kinds, displacement_kinds, failure_kinds, make_run
-from benchmarks.detection.by_repository import repository
-from benchmarks.detection.corpus import labelled_corpus
-from benchmarks.detection.recordings import recordings
 from benchmarks.detection.runs import Group, LabelledRun
+from benchmarks.detection.suites.real_logs.by_repository import repository
+from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
+from benchmarks.detection.suites.recordings import recordings
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.false_alarm_budget import FalseAlarmBudget, Warranty
 from monitor_server.detection.protocol import Finding, Severity

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.detection.intervals import clopper_pearson
-from benchmarks.detection.tables import Section, Table, interval
+from benchmarks.detection.results_page.tables import Section, Table, interval
+from benchmarks.detection.scoring.intervals import clopper_pearson
 from benchmarks.detection.warranty.fleets import (
     STOPPING_TIMES,
     Fleet,

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from benchmarks.detection.baselines import baselines, random_trace
+from benchmarks.detection.candidates.baselines import baselines, random_trace
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.traces import Mark, Trace
+from benchmarks.detection.scoring.traces import Mark, Trace
 from monitor_server.detection.protocol import Observation
 
 RULES = {candidate.name: candidate.replay for candidate in baselines()}

@@ -1,7 +1,7 @@
 """Blocks of a page of results: what ran is replaced, with its command, version and pictures; the rest stays."""
 
-from benchmarks.detection.blocks import Picture, write_blocks
-from benchmarks.detection.tables import Section, Table
+from benchmarks.detection.results_page.blocks import Picture, write_blocks
+from benchmarks.detection.results_page.tables import Section, Table
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 PAGE = """# Results

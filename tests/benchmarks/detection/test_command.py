@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.detection import main
 from benchmarks.detection.authored import make_run
-from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD, engines, restart_mismatches, without_pairs
+from benchmarks.detection.candidates.engine import ENGINE, ENGINE_STANDARD, engines, restart_mismatches, without_pairs
 
 
 @pytest.mark.slow

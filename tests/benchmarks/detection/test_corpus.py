@@ -6,10 +6,10 @@ import json
 import pytest
 
 from benchmarks.detection import main
-from benchmarks.detection.corpus import labelled_corpus
-from benchmarks.detection.events import alarmed_within
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.traces import Mark, Trace
+from benchmarks.detection.scoring.traces import Mark, Trace
+from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
+from benchmarks.detection.suites.real_logs.events import alarmed_within
 
 
 def write_log(folder, name, rewards, label, *, stride=1):

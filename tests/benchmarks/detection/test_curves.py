@@ -2,10 +2,10 @@
 
 from xml.etree import ElementTree as ET
 
-from benchmarks.detection.curves import curve, picture
+from benchmarks.detection.results_page.tables import Section, Table, as_markdown, as_text
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.tables import Section, Table, as_markdown, as_text
-from benchmarks.detection.traces import Mark, Trace
+from benchmarks.detection.scoring.curves import curve, picture
+from benchmarks.detection.scoring.traces import Mark, Trace
 
 BENIGN = Truth(group=Group.BENIGN, kind="none")
 DYING = Truth(group=Group.DISPLACEMENT, kind="none", onset=10, acceleration=30, collapse=40)

@@ -10,7 +10,7 @@ from benchmarks.detection.garbled.garbling import GARBLINGS
 from benchmarks.detection.garbled.loops import compare
 from benchmarks.detection.garbled.record import RECORDINGS
 from benchmarks.detection.garbled.report import recorded, verdicts
-from benchmarks.detection.tables import as_markdown
+from benchmarks.detection.results_page.tables import as_markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "detectors" / "garbled_text.md"
 TOKENS = np.arange(1, 49).reshape(2, 24)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.detection.intervals import clopper_pearson, garwood
+from benchmarks.detection.scoring.intervals import clopper_pearson, garwood
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Leaving one repository out: the choice never reads it, and varying the bounds leaves no trace."""
 
+from benchmarks.detection.candidates.variants import Variant, scaled
 from benchmarks.detection.leave_one_out import Outcome, best, left_out_table
-from benchmarks.detection.variants import Variant, scaled
 from monitor_server.detection.base_classes.shift import ShiftDetector
 from monitor_server.detection.detector_parts import mechanisms
 from monitor_server.detection.detectors import run_collapsed

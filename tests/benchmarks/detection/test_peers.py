@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.detection.authored import make_run
+from benchmarks.detection.candidates.peers import peer_traces
 from benchmarks.detection.command import PEERS
-from benchmarks.detection.peers import peer_traces
 
 
 @pytest.mark.skipif(not PEERS.exists(), reason="needs the peers; make bench-detection installs them")

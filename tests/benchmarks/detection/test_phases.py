@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.detection.phases import macro_f1, score_phases
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.traces import Mark, Trace
+from benchmarks.detection.scoring.phases import macro_f1, score_phases
+from benchmarks.detection.scoring.traces import Mark, Trace
 from monitor_server.detection.protocol import Phase
 
 BENIGN = Truth(group=Group.BENIGN, kind="benign/none")

@@ -3,8 +3,8 @@
 import json
 
 from benchmarks.detection import main
-from benchmarks.detection.recordings import recordings
 from benchmarks.detection.runs import Group
+from benchmarks.detection.suites.recordings import recordings
 
 
 def test_recordings_carry_their_own_truth(tmp_path):

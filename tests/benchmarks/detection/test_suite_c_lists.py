@@ -2,11 +2,11 @@
 
 import pytest
 
-from benchmarks.detection.by_repository import populations_table
-from benchmarks.detection.events import verdict
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.suite_c_lists import event_table, false_table, hard_table
-from benchmarks.detection.traces import Mark, Opening, Trace
+from benchmarks.detection.scoring.traces import Mark, Opening, Trace
+from benchmarks.detection.suites.real_logs.by_repository import populations_table
+from benchmarks.detection.suites.real_logs.events import verdict
+from benchmarks.detection.suites.real_logs.suite_c_lists import event_table, false_table, hard_table
 
 HEALTHY = Truth(group=Group.BENIGN, kind="healthy")
 DIP = Truth(group=Group.UNSCORED, kind="transient_dip_recovered")

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.traces import Mark, Trace
-from benchmarks.detection.vus import vus_pr
+from benchmarks.detection.scoring.traces import Mark, Trace
+from benchmarks.detection.scoring.vus import vus_pr
 
 BENIGN = Truth(group=Group.BENIGN, kind="benign/none")
 DYING = Truth(group=Group.DISPLACEMENT, kind="displacement/none", onset=10, acceleration=15, collapse=20)

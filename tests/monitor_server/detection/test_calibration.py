@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.detection.intervals import clopper_pearson
+from benchmarks.detection.scoring.intervals import clopper_pearson
 from monitor_server.commands.logs.calibrate import calibrate, score_run
 from monitor_server.detection.calibration import (
     CLASSES,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from math import isfinite, sqrt
 from statistics import median
 
-from benchmarks.detection.traces import Candidate, Mark, Trace
+from benchmarks.detection.scoring.traces import Candidate, Mark, Trace
 from monitor_server.detection.protocol import Observation
 
 __all__ = ["baselines", "random_trace"]

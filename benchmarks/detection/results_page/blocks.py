@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.detection.tables import Section, as_markdown
+from benchmarks.detection.results_page.tables import Section, as_markdown
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 __all__ = ["Picture", "write_blocks"]

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.detection.baselines import baselines, random_trace
-from benchmarks.detection.by_repository import populations_table
-from benchmarks.detection.corpus import labelled_corpus
-from benchmarks.detection.engine import ENGINE_STANDARD, engines
-from benchmarks.detection.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK, alarmed_within
-from benchmarks.detection.peers import peer_traces
+from benchmarks.detection.candidates.baselines import baselines, random_trace
+from benchmarks.detection.candidates.engine import ENGINE_STANDARD, engines
+from benchmarks.detection.candidates.peers import peer_traces
+from benchmarks.detection.candidates.workers import Traces, trace_run
+from benchmarks.detection.results_page.tables import Section, Table, count_of, interval, percent
 from benchmarks.detection.runs import Group
-from benchmarks.detection.scoring import FalseAlarms, false_alarms
-from benchmarks.detection.suite_c_lists import event_table, false_table, hard_table
-from benchmarks.detection.tables import Section, Table, count_of, interval, percent
-from benchmarks.detection.traces import Trace
-from benchmarks.detection.workers import Traces, trace_run
+from benchmarks.detection.scoring.alarms import FalseAlarms, false_alarms
+from benchmarks.detection.scoring.traces import Trace
+from benchmarks.detection.suites.real_logs.by_repository import populations_table
+from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
+from benchmarks.detection.suites.real_logs.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK, alarmed_within
+from benchmarks.detection.suites.real_logs.suite_c_lists import event_table, false_table, hard_table
 
 __all__ = ["collect", "numbers", "section"]
 

@@ -14,17 +14,17 @@ from benchmarks.detection.authored import (
     failures,
     generator_hash,
 )
-from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD
-from benchmarks.detection.peers import PEERS
-from benchmarks.detection.phases import score_phases
+from benchmarks.detection.candidates.engine import ENGINE, ENGINE_STANDARD
+from benchmarks.detection.candidates.peers import PEERS
+from benchmarks.detection.candidates.workers import Traces
+from benchmarks.detection.results_page.tables import Section, Table, interval, percent
 from benchmarks.detection.runs import Group
-from benchmarks.detection.scores import LevelScore, Miss, caught_by, misses, score_level, twin_auroc
-from benchmarks.detection.scoring import false_alarms, leads
-from benchmarks.detection.suite_a import LEVELS, PEER_RUNS, AuthoredSuite
-from benchmarks.detection.tables import Section, Table, interval, percent
-from benchmarks.detection.targets import targets_table
-from benchmarks.detection.traces import Trace
-from benchmarks.detection.workers import Traces
+from benchmarks.detection.scoring.alarms import false_alarms, leads
+from benchmarks.detection.scoring.phases import score_phases
+from benchmarks.detection.scoring.scores import LevelScore, Miss, caught_by, misses, score_level, twin_auroc
+from benchmarks.detection.scoring.traces import Trace
+from benchmarks.detection.suites.suite_a import LEVELS, PEER_RUNS, AuthoredSuite
+from benchmarks.detection.suites.suite_a_targets import targets_table
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 __all__ = ["sections"]

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.scores import caught_by, misses, score_level, twin_auroc
-from benchmarks.detection.scoring import auroc, false_alarms, flaps, lead, leads, nab, utility
-from benchmarks.detection.traces import Mark, Trace
+from benchmarks.detection.scoring.alarms import auroc, false_alarms, flaps, lead, leads, nab, utility
+from benchmarks.detection.scoring.scores import caught_by, misses, score_level, twin_auroc
+from benchmarks.detection.scoring.traces import Mark, Trace
 
 BENIGN = Truth(group=Group.BENIGN, kind="benign/none")
 DYING = Truth(group=Group.DISPLACEMENT, kind="displacement/none", onset=10, acceleration=30, collapse=40)

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.detection.events import verdict
+from benchmarks.detection.results_page.tables import Table
 from benchmarks.detection.runs import Group
-from benchmarks.detection.tables import Table
-from benchmarks.detection.traces import Opening, Trace
+from benchmarks.detection.scoring.traces import Opening, Trace
+from benchmarks.detection.suites.real_logs.events import verdict
 
 __all__ = ["event_table", "false_table", "hard_table"]
 

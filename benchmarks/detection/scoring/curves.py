@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.detection.runs import Group
-from benchmarks.detection.scoring import false_alarms, leads
-from benchmarks.detection.traces import Trace
+from benchmarks.detection.scoring.alarms import false_alarms, leads
+from benchmarks.detection.scoring.traces import Trace
 
 __all__ = ["Curve", "curve", "picture"]
 

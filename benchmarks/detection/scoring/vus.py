@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.detection.runs import Group
-from benchmarks.detection.traces import Trace
+from benchmarks.detection.scoring.traces import Trace
 
 __all__ = ["BUFFERS", "vus_pr"]
 

@@ -1,13 +1,12 @@
 """Our engine as a candidate: warn is severity warning or above, page is critical. Replay, timing, determinism."""
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks.detection.authored.observe import PAIRED
 from benchmarks.detection.runs import LabelledRun
-from benchmarks.detection.traces import Candidate, Mark, Opening
+from benchmarks.detection.scoring.traces import Candidate, Mark, Opening
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Assessment, Observation, Severity
 
@@ -17,7 +16,6 @@ __all__ = [
     "duplicate_mismatches",
     "engines",
     "restart_mismatches",
-    "update_microseconds",
     "without_pairs",
 ]
 
@@ -52,18 +50,6 @@ def restart_mismatches(runs: Sequence[LabelledRun], *, every: int = 17) -> int:
 def duplicate_mismatches(runs: Sequence[LabelledRun]) -> int:
     """Count the runs on which an engine that receives every row twice gives other assessments."""
     return sum(_duplicated(run.observations) != _verdicts(run.observations) for run in runs)
-
-
-def update_microseconds(runs: Sequence[LabelledRun]) -> list[float]:
-    """Return the processor time of every single update, microseconds, all detectors together."""
-    durations = []
-    for run in runs:
-        engine = Engine()
-        for observation in run.observations:
-            begin = time.thread_time_ns()
-            engine.update(observation)
-            durations.append((time.thread_time_ns() - begin) / 1000.0)
-    return durations
 
 
 def _replay(observations: Sequence[Observation]) -> list[Mark]:

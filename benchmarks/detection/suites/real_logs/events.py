@@ -6,7 +6,7 @@ have had nothing to do with the event, even if it still holds there.
 
 import numpy as np
 
-from benchmarks.detection.traces import Trace
+from benchmarks.detection.scoring.traces import Trace
 
 __all__ = ["LEAD_ROWS", "PAGE_SLACK", "WARN_SLACK", "alarmed_within", "verdict"]
 

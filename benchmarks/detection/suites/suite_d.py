@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.detection.engine import ENGINE_STANDARD, engines
+from benchmarks.detection.candidates.engine import ENGINE_STANDARD, engines
+from benchmarks.detection.candidates.workers import trace_run
 from benchmarks.detection.induced.pairs import CHANNELS, LOST_ROWS, LOST_SHARE, Half, Pair, pairs
-from benchmarks.detection.intervals import clopper_pearson
+from benchmarks.detection.results_page.tables import Section, Table, interval, percent
 from benchmarks.detection.runs import Truth
-from benchmarks.detection.tables import Section, Table, interval, percent
-from benchmarks.detection.traces import Trace
-from benchmarks.detection.workers import trace_run
+from benchmarks.detection.scoring.intervals import clopper_pearson
+from benchmarks.detection.scoring.traces import Trace
 
 __all__ = ["Scored", "collect", "numbers", "section"]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.detection.intervals import clopper_pearson, garwood
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.traces import Trace
+from benchmarks.detection.scoring.intervals import clopper_pearson, garwood
+from benchmarks.detection.scoring.traces import Trace
 
 __all__ = ["FalseAlarms", "Leads", "auroc", "delay", "false_alarms", "flaps", "lead", "leads", "nab", "utility"]
 

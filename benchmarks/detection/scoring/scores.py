@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.scoring import auroc, false_alarms, flaps, leads, nab, utility
-from benchmarks.detection.traces import Trace
-from benchmarks.detection.vus import vus_pr
+from benchmarks.detection.scoring.alarms import auroc, false_alarms, flaps, leads, nab, utility
+from benchmarks.detection.scoring.traces import Trace
+from benchmarks.detection.scoring.vus import vus_pr
 
 __all__ = ["LevelScore", "Miss", "caught_by", "misses", "score_level", "twin_auroc"]
 

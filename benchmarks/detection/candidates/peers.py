@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.detection.runs import LabelledRun
-from benchmarks.detection.traces import Mark, Trace
+from benchmarks.detection.scoring.traces import Mark, Trace
 
 __all__ = ["PEERS", "peer_traces"]
 

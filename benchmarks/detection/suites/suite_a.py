@@ -12,19 +12,19 @@ from benchmarks.detection.authored import (
     generator_hash,
     make_run,
 )
-from benchmarks.detection.baselines import random_trace
-from benchmarks.detection.engine import (
+from benchmarks.detection.candidates.baselines import random_trace
+from benchmarks.detection.candidates.engine import (
     ENGINE,
     ENGINE_STANDARD,
     duplicate_mismatches,
     restart_mismatches,
 )
-from benchmarks.detection.peers import peer_traces
-from benchmarks.detection.phases import score_phases
-from benchmarks.detection.scores import misses, score_level, twin_auroc
-from benchmarks.detection.scoring import false_alarms
-from benchmarks.detection.traces import Trace
-from benchmarks.detection.workers import Traces, authored_traces, twin_traces
+from benchmarks.detection.candidates.peers import peer_traces
+from benchmarks.detection.candidates.workers import Traces, authored_traces, twin_traces
+from benchmarks.detection.scoring.alarms import false_alarms
+from benchmarks.detection.scoring.phases import score_phases
+from benchmarks.detection.scoring.scores import misses, score_level, twin_auroc
+from benchmarks.detection.scoring.traces import Trace
 
 __all__ = ["LEVELS", "AuthoredSuite", "collect", "numbers"]
 

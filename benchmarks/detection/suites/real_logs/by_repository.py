@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.detection.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK, alarmed_within
-from benchmarks.detection.intervals import clopper_pearson
+from benchmarks.detection.results_page.tables import Table, interval, percent
 from benchmarks.detection.runs import Group
-from benchmarks.detection.tables import Table, interval, percent
-from benchmarks.detection.traces import Trace
+from benchmarks.detection.scoring.intervals import clopper_pearson
+from benchmarks.detection.scoring.traces import Trace
+from benchmarks.detection.suites.real_logs.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK, alarmed_within
 
 __all__ = ["POPULATIONS", "SHORT_ROWS", "populations_table", "repository", "share_by_repository"]
 

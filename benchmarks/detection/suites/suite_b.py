@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.detection.baselines import baselines
-from benchmarks.detection.engine import ENGINE, engines
-from benchmarks.detection.peers import peer_traces
-from benchmarks.detection.recordings import recordings
+from benchmarks.detection.candidates.baselines import baselines
+from benchmarks.detection.candidates.engine import ENGINE, engines
+from benchmarks.detection.candidates.peers import peer_traces
+from benchmarks.detection.candidates.workers import Traces, trace_run
+from benchmarks.detection.results_page.tables import Section, Table, interval
 from benchmarks.detection.runs import Group
-from benchmarks.detection.scores import score_level
-from benchmarks.detection.scoring import false_alarms, leads
-from benchmarks.detection.tables import Section, Table, interval
-from benchmarks.detection.traces import PHASES, Trace
-from benchmarks.detection.workers import Traces, trace_run
+from benchmarks.detection.scoring.alarms import false_alarms, leads
+from benchmarks.detection.scoring.scores import score_level
+from benchmarks.detection.scoring.traces import PHASES, Trace
+from benchmarks.detection.suites.recordings import recordings
 
 __all__ = ["collect", "numbers", "section"]
 

@@ -9,10 +9,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from benchmarks.detection.authored import generator_hash, make_run, make_twins
-from benchmarks.detection.baselines import baselines
-from benchmarks.detection.engine import engines
+from benchmarks.detection.candidates.baselines import baselines
+from benchmarks.detection.candidates.engine import engines
 from benchmarks.detection.runs import LabelledRun
-from benchmarks.detection.traces import Candidate, Trace
+from benchmarks.detection.scoring.traces import Candidate, Trace
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 __all__ = ["Traces", "authored_traces", "trace_run", "twin_traces"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.detection.intervals import clopper_pearson
+from benchmarks.detection.scoring.intervals import clopper_pearson
 
 __all__ = ["Section", "Table", "as_markdown", "as_text", "count_of", "interval", "percent"]
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from benchmarks.detection.engine import ENGINE, ENGINE_STANDARD
-from benchmarks.detection.phases import PhaseScore, score_phases
-from benchmarks.detection.scores import LevelScore, score_level
-from benchmarks.detection.scoring import leads
-from benchmarks.detection.tables import Table
-from benchmarks.detection.traces import Trace
-from benchmarks.detection.workers import Traces
+from benchmarks.detection.candidates.engine import ENGINE, ENGINE_STANDARD
+from benchmarks.detection.candidates.workers import Traces
+from benchmarks.detection.results_page.tables import Table
+from benchmarks.detection.scoring.alarms import leads
+from benchmarks.detection.scoring.phases import PhaseScore, score_phases
+from benchmarks.detection.scoring.scores import LevelScore, score_level
+from benchmarks.detection.scoring.traces import Trace
 
 __all__ = ["targets_table"]
 

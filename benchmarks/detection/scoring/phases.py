@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.detection.runs import Group, Truth
-from benchmarks.detection.traces import PHASES, Trace
+from benchmarks.detection.scoring.traces import PHASES, Trace
 from monitor_server.detection.protocol import Phase
 
 __all__ = ["PhaseScore", "macro_f1", "score_phases"]

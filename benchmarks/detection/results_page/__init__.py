@@ -1,0 +1,1 @@
+"""Writes tables and sections as text and as Markdown, and puts them into the page of results."""

@@ -1,0 +1,1 @@
+"""Suite C: logs of real runs from public repositories, with labels."""
