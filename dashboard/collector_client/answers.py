@@ -2,9 +2,13 @@
 
 import math
 import re
-from typing import Final
+from collections.abc import Callable, Hashable
+from functools import cache
+from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints, is_typeddict
 
-__all__ = ["find_original_texts", "printable_tree", "to_floats"]
+__all__ = ["find_original_texts", "printable_tree", "read_as"]
+
+Kind = TypeVar("Kind")
 
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # Fields with text of a model, or of a person who may write several lines; their line ends and tabs are kept.
@@ -13,15 +17,61 @@ ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5}|U001
 LETTERS: Final = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 
 
-def to_floats(value: object) -> object:
-    """Replace the strings "NaN", "Infinity" and "-Infinity" by floats, except in long texts."""
-    if isinstance(value, str):
-        return NON_FINITE.get(value, value)
+def read_as(kind: type[Kind], answer: object) -> Kind:
+    """Return an answer as a type, with the strings "NaN", "Infinity" and "-Infinity" as floats where it has numbers.
+
+    A run or a project may have one of these names, so the texts of an answer stay as they are. In a part that
+    may be anything, such as the evidence of an alert, all strings are read as numbers, except in long texts.
+
+    Args:
+        kind: A type of `dashboard.collector_client.types`, or a list of one.
+        answer: JSON values. The shape is not checked: a part of another shape is returned as it is.
+    """
+    read = _reader(cast("Hashable", kind))
+    return cast("Kind", answer if read is None else read(answer))
+
+
+@cache
+def _reader(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - a type, or a description of one
+    """Return what reads the numbers of a value of a type; None if such a value has none."""
+    if kind in (float, object):
+        return _read_number if kind is float else _read_anything
+    if is_typeddict(kind):
+        return _reader_of_fields(get_type_hints(kind))
+    readers = [read for argument in get_args(kind) if (read := _reader(argument)) is not None]
+    if not readers or readers == [_read_anything]:
+        return readers[0] if readers else None
+    read, origin = readers[0], get_origin(kind)
+    if origin is list:
+        return lambda value: [read(item) for item in value] if isinstance(value, list) else value
+    if origin is dict:
+        return lambda value: {key: read(item) for key, item in value.items()} if isinstance(value, dict) else value
+    return read  # of a type or None
+
+
+def _reader_of_fields(kinds: dict[str, Any]) -> Callable[[Any], Any] | None:
+    readers = {name: read for name, kind in kinds.items() if (read := _reader(kind)) is not None}
+    if not readers:
+        return None
+
+    def read_fields(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        if not isinstance(value, dict):
+            return value
+        return value | {name: read(value[name]) for name, read in readers.items() if name in value}
+
+    return read_fields
+
+
+def _read_number(value: object) -> object:
+    return NON_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+def _read_anything(value: object) -> object:
     if isinstance(value, list):
-        return [to_floats(item) for item in value]
+        return [_read_anything(item) for item in value]
     if isinstance(value, dict):
-        return {key: item if key in LONG_TEXTS else to_floats(item) for key, item in value.items()}
-    return value
+        return {key: item if key in LONG_TEXTS else _read_anything(item) for key, item in value.items()}
+    return _read_number(value)
 
 
 def printable_tree(value: object, *, kept: str = "") -> object:

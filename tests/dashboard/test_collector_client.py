@@ -14,9 +14,11 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI, Response
 
-from dashboard.collector_client.answers import to_floats
+from dashboard.collector_client.answers import read_as
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError
+from dashboard.collector_client.types.alerts import AlertItem
+from dashboard.collector_client.types.runs import RunRow, SeriesItem
 from dashboard.transport import ResetReportingTransport
 
 
@@ -200,11 +202,29 @@ def test_a_collector_that_cannot_answer_at_present_is_unreachable(answer, messag
         ask(serve(app), lambda api: api.runs.get("a"))
 
 
-def test_numbers_are_restored_wherever_they_stand():
-    """In lists and nested objects; other strings stay."""
-    assert to_floats({"pieces": ["NaN"], "text": "Infinity"}) == {"pieces": ["NaN"], "text": "Infinity"}
-    restored = to_floats({"a": ["Infinity", {"b": "-Infinity"}], "c": "text", "d": 1})
-    assert restored == {"a": [math.inf, {"b": -math.inf}], "c": "text", "d": 1}
+def test_numbers_are_restored_wherever_a_type_has_them():
+    """In lists and nested objects; texts stay, also those that are spelled like a number."""
+    series = read_as(
+        list[SeriesItem], [{"signal": "NaN", "steps": [1, 2, 3], "values": [1.5, "-Infinity", "Infinity"]}]
+    )
+    assert series == [{"signal": "NaN", "steps": [1, 2, 3], "values": [1.5, -math.inf, math.inf]}]
+    run = {"name": "Infinity", "reward": "-Infinity", "sparkline": {"signal": "NaN", "values": ["Infinity"]}}
+    read = {"name": "Infinity", "reward": -math.inf, "sparkline": {"signal": "NaN", "values": [math.inf]}}
+    assert read_as(RunRow, {"group": None, "run": run}) == {"group": None, "run": read}
+    assert read_as(RunRow, {"run": {**run, "sparkline": None}}) == {"run": {**read, "sparkline": None}}
+
+
+def test_numbers_are_restored_in_parts_that_may_be_anything():
+    """In lists and nested objects of the evidence; the texts of a model stay."""
+    evidence = {"a": ["Infinity", {"b": "-Infinity"}], "c": "words", "d": 1, "pieces": ["NaN"], "text": "Infinity"}
+    restored = {"a": [math.inf, {"b": -math.inf}], "c": "words", "d": 1, "pieces": ["NaN"], "text": "Infinity"}
+    assert read_as(AlertItem, {"run": "NaN", "evidence": evidence}) == {"run": "NaN", "evidence": restored}
+
+
+def test_a_part_of_another_shape_is_left_as_it_is():
+    """An older or a newer collector may answer so."""
+    assert read_as(list[SeriesItem], "NaN") == "NaN"
+    assert read_as(list[SeriesItem], ["NaN", {"values": 5}]) == ["NaN", {"values": 5}]
 
 
 @pytest.mark.parametrize(

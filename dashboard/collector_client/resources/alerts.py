@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from dashboard.collector_client.answers import to_floats
+from dashboard.collector_client.answers import read_as
 from dashboard.collector_client.errors import error_of_answer
 from dashboard.collector_client.http_requests import PAGE_ITEMS, Query, Requests, item_path
 from dashboard.collector_client.types.alerts import AlertItem, HistoryItem, JudgementItem
@@ -27,14 +27,11 @@ class Alerts:
         if state is not None:
             query["state"] = state
         path = "/alerts" if run_id is None else item_path("runs", run_id, "alerts")
-        items = cast("list[AlertItem]", await self._requests.items(path, query))
-        return [
-            {**item, "evidence": cast("dict[str, object]", to_floats(item.get("evidence") or {}))} for item in items
-        ]
+        return read_as(list[AlertItem], await self._requests.items(path, query))
 
     async def get(self, alert_id: str) -> AlertItem:
         """Read one alert."""
-        return cast("AlertItem", to_floats(await self._requests.get(item_path("alerts", alert_id), {})))
+        return read_as(AlertItem, await self._requests.get(item_path("alerts", alert_id), {}))
 
     async def history(self, alert_id: str) -> list[HistoryItem]:
         """Read what has happened to the alerts of this alert's run and kind, the newest first, 100 at most."""
@@ -43,9 +40,7 @@ class Alerts:
 
     async def attribution(self, alert_id: str) -> Attribution:
         """Read the attribution of an alert."""
-        return cast(
-            "Attribution", to_floats(await self._requests.get(item_path("alerts", alert_id, "attribution"), {}))
-        )
+        return read_as(Attribution, await self._requests.get(item_path("alerts", alert_id, "attribution"), {}))
 
     async def incident(self, alert_id: str) -> bytes:
         """Read the incident report of an alert, an HTML file."""

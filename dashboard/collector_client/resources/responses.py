@@ -1,8 +1,8 @@
 """Sampled responses of runs."""
 
-from typing import Final, cast
+from typing import Final
 
-from dashboard.collector_client.answers import to_floats
+from dashboard.collector_client.answers import read_as
 from dashboard.collector_client.http_requests import Query, Requests, item_path
 from dashboard.collector_client.types.responses import ResponseItem, ResponsePairs
 
@@ -47,12 +47,12 @@ class Responses:
         if correct is not None:
             query["correct"] = str(correct).lower()
         answer = await self._requests.get(item_path("runs", run_id, "responses"), query)
-        return cast("list[ResponseItem]", to_floats(answer["items"]))
+        return read_as(list[ResponseItem], answer["items"])
 
     async def pairs(self, run_id: str, *, from_step: int | None, to_step: int | None) -> ResponsePairs:
         """Read displaced correct responses of some steps, each with the most similar incorrect response."""
         answer = await self._requests.get(item_path("runs", run_id, "response-pairs"), _steps(from_step, to_step))
-        return cast("ResponsePairs", to_floats(answer))
+        return read_as(ResponsePairs, answer)
 
 
 def _steps(first: int | None, last: int | None) -> Query:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import cast
 
-from dashboard.collector_client.answers import to_floats
+from dashboard.collector_client.answers import read_as
 from dashboard.collector_client.http_requests import PAGE_ITEMS, Requests, item_path
 from dashboard.collector_client.types.rules import DryRunItem, RuleItem, RunRuleItem
 
@@ -26,9 +26,7 @@ class Rules:
 
     async def of_run(self, run_id: str) -> list[RunRuleItem]:
         """Read the rules that concern a run, with their states."""
-        return cast(
-            "list[RunRuleItem]", to_floats(await self._requests.items(f"{item_path('runs', run_id)}/rules", {}))
-        )
+        return read_as(list[RunRuleItem], await self._requests.items(f"{item_path('runs', run_id)}/rules", {}))
 
     async def get(self, rule_id: str) -> RuleItem:
         """Read one rule."""
@@ -53,4 +51,4 @@ class Rules:
     async def dry_run(self, run_id: str, rule: Mapping[str, object]) -> DryRunItem:
         """Read when a rule would have fired on a recorded run."""
         asked = {"run_id": run_id, "rule": dict(rule)}
-        return cast("DryRunItem", to_floats(await self._requests.ask("POST", "/rules/dry-run", json=asked)))
+        return read_as(DryRunItem, await self._requests.ask("POST", "/rules/dry-run", json=asked))

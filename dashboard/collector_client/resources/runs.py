@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Final, cast
 from urllib.parse import quote
 
-from dashboard.collector_client.answers import to_floats
+from dashboard.collector_client.answers import read_as
 from dashboard.collector_client.errors import NotFoundError
 from dashboard.collector_client.http_requests import PAGE_ITEMS, Query, Requests, item_path
-from dashboard.collector_client.types.alerts import ActionItem, ForkItem, JudgementItem, WarrantyItem
+from dashboard.collector_client.types.alerts import ActionItem, JudgementItem, WarrantyItem
 from dashboard.collector_client.types.runs import (
     ExpectedRangeItem,
     ForecastItem,
@@ -49,10 +49,7 @@ class Runs:
         if text:
             query["text"] = text
         answer = await self._requests.get("/runs", query)
-        runs = cast("list[RunItem]", answer["items"])
-        for run in runs:
-            _restore_sparkline(run)
-        return runs
+        return read_as(list[RunItem], answer["items"])
 
     async def some(self, run_ids: Sequence[str]) -> list[RunDetail]:
         """Read runs by their ids, in this order; those that are not stored are left out."""
@@ -76,10 +73,7 @@ class Runs:
         """
         asked: Query = {**wanted, "sort": sort, "offset": offset, "limit": limit}
         answer = await self._requests.get("/runs", asked | ({"group_by": group_by} if group_by else {}))
-        runs = cast("list[RunItem]", answer["items"])
-        for run in runs:
-            _restore_sparkline(run)
-        return runs, cast("int", answer["total"])
+        return read_as(list[RunItem], answer["items"]), cast("int", answer["total"])
 
     async def rows(
         self, wanted: Query, *, sort: str, group_by: str, closed: Sequence[str], offset: int, limit: int
@@ -96,10 +90,7 @@ class Runs:
         """
         asked: Query = {"sort": sort, "group_by": group_by, "closed": list(closed), "offset": offset, "limit": limit}
         answer = await self._requests.get("/runs/rows", wanted | asked)
-        rows = cast("list[RunRow]", answer["items"])
-        for row in rows:
-            if row["run"]:
-                _restore_sparkline(row["run"])
+        rows = read_as(list[RunRow], answer["items"])
         return rows, cast("int", answer["rows"]), cast("int", answer["total"])
 
     async def groups(self, by: str, wanted: Query, *, most: int = MAX_GROUPS) -> list[RunGroupItem]:
@@ -115,9 +106,8 @@ class Runs:
 
     async def get(self, run_id: str) -> RunDetail:
         """Read one run, with its config and the names of its signals."""
-        run = cast("RunDetail", await self._requests.get(item_path("runs", run_id), {}))
-        _restore_sparkline(run)
-        return run
+        answer = await self._requests.get(item_path("runs", run_id), {})
+        return cast("RunDetail", read_as(RunItem, answer))  # the configuration stays as the trainer has sent it
 
     async def series(
         self,
@@ -144,12 +134,11 @@ class Runs:
             query |= {"from_step": steps[0], "to_step": steps[1]}
         if times:
             query["times"] = "true"
-        items = cast("list[SeriesItem]", await self._requests.items(item_path("runs", run_id, "series"), query))
+        items = read_as(list[SeriesItem], await self._requests.items(item_path("runs", run_id, "series"), query))
         series: dict[str, SeriesItem] = {}
         for item in items:
             if not item["steps"]:
                 continue
-            item["values"] = cast("list[float]", to_floats(item["values"]))
             if (begun := series.setdefault(item["signal"], item)) is not item:  # the rest of a long signal
                 begun["steps"] += item["steps"]
                 begun["values"] += item["values"]
@@ -179,16 +168,13 @@ class Runs:
     async def warranty(self, run_id: str) -> WarrantyItem | None:
         """Read the false-alarm budget of a run; None if there is no warranty."""
         answer = await self._requests.ask("GET", item_path("runs", run_id, "warranty"), is_nullable=True)
-        return cast("WarrantyItem", to_floats(answer)) if answer else None
+        return read_as(WarrantyItem, answer) if answer else None
 
     async def actions(self, run_id: str) -> list[ActionItem]:
         """Read the actions that a run's trainer reported, newest first, `MAX_ITEMS` at most."""
         items = await self._requests.items(item_path("runs", run_id, "actions"), {"limit": PAGE_ITEMS})
-        actions = cast("list[ActionItem]", items)
-        for action in actions:
-            # An older collector sends no forks.
-            action["forks"] = cast("list[ForkItem]", to_floats(action.get("forks", [])))
-        return actions
+        # An older collector sends no forks.
+        return [{"forks": [], **action} for action in read_as(list[ActionItem], items)]
 
     async def judgements(self, run_id: str) -> dict[str, JudgementItem]:
         """Read the judgements of a run's alarms, by alert; alarms that nobody has judged are left out."""
@@ -206,9 +192,3 @@ class Runs:
     async def delete_project(self, name: str) -> None:
         """Delete all runs of a project, unless a trainer of one of them still sends."""
         await self._requests.ask("DELETE", f"/projects/{quote(name, safe='')}")
-
-
-def _restore_sparkline(run: RunItem) -> None:
-    sparkline = run.get("sparkline")
-    if sparkline:
-        sparkline["values"] = cast("list[float]", to_floats(sparkline["values"]))
