@@ -97,7 +97,7 @@ class Batch(Wire, frozen=True):
     """A rank's records and the run that they belong to. Each record stays raw until it is validated separately.
 
     The presence of ``config`` also means that the rank's process has started. A run that had ended in this attempt is
-    then running again.
+    then running again. It is also running again if the rank that has sent ``end`` sends later records.
     """
 
     schema_version: int

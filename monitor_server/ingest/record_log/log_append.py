@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.ingest.record_log.known_runs import KnownRun, KnownRuns
-from monitor_server.ingest.record_log.run_entry import enter_run
+from monitor_server.ingest.record_log.run_entry import enter_run, take_back_late_end
 from monitor_server.ingest.record_log.sampled_responses import SampledResponseLog
 from monitor_server.ingest.record_log.signal_limit import LeftOutCounter, SignalLimit, without
 from monitor_server.ingest.record_log.step_shapes import StepShapes
@@ -181,9 +181,8 @@ class Log:
     def _append_any(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         batch, now = valid.batch, self._clock()
         run = enter_run(repositories, valid, now=now, stall_seconds=self._settings.stall_minimum_seconds)
-        begin = run.log_end
         settings, left_out = self._settings, LeftOutCounter(self._settings.max_signals)
-        last_seqs = self._last_seqs(run, begin=begin)
+        last_seqs = self._last_seqs(run)
         if last_seqs is None:  # the run, or an attempt of it, may have been removed and begun again
             self._step_shapes.forget(run.id)
         names = repositories.steps.signals(run.id)
@@ -191,6 +190,8 @@ class Log:
         new, rejected = self._select(repositories, run, valid, signals, left_out)
         if not signals.is_full:  # the limit was raised
             run.left_out_signals, run.left_out_step, run.left_out_name = 0, None, None
+        take_back_late_end(repositories, run, batch, new, now=now)
+        begin = run.log_end
         run.log_end += len(new)
         blocks = pack_blocks(new, attempt=batch.attempt, rank=batch.rank, begin=begin)
         repositories.records.add(run.id, blocks)
@@ -209,13 +210,13 @@ class Log:
             left_out=left_out.result,
         )
 
-    def _last_seqs(self, run: Run, *, begin: int) -> dict[int, int] | None:
+    def _last_seqs(self, run: Run) -> dict[int, int] | None:
         """Return the highest sequence number of each rank, as kept in memory, if the log still ends at the same place.
 
         Return None if the log has moved: other collectors may have appended records of any rank, or removed some.
         """
         known = self._known.find(run.id)
-        is_same = known is not None and known.run.attempt == run.attempt and known.run.log_end == begin
+        is_same = known is not None and known.run.attempt == run.attempt and known.run.log_end == run.log_end
         return known.last_seqs if known is not None and is_same else None
 
     def _know(

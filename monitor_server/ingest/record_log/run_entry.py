@@ -1,14 +1,17 @@
 """Applies the statements of a batch about its run: the attempt, world size, configuration and end."""
 
 import logging
+from collections.abc import Sequence
 
 from monitor_server.action_requests.due_requests import end_requests_of_process
 from monitor_server.ingest.record_log.config_changes import describe_changes
+from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.runs import Run
+from trainer_hooks import wire
 
-__all__ = ["enter_run"]
+__all__ = ["enter_run", "take_back_late_end"]
 
 log = logging.getLogger(__name__)
 
@@ -51,12 +54,45 @@ def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stal
         if is_hello:
             end_requests_of_process(repositories, run.id, now=now)
         if is_hello and run.ended is not None:
-            run.ended, run.last_step_at = None, now
-            run.log_end += 1
+            _continue(run, now=now)
         if batch.end is not None and run.ended != batch.end:
-            run.ended = batch.end
+            run.ended, run.ended_rank = batch.end, batch.rank
             run.log_end += 1
     return run
+
+
+def take_back_late_end(
+    repositories: Repositories, run: Run, batch: wire.Batch, new: Sequence[ValidRecord], *, now: float
+) -> None:
+    """Let an ended run continue if the rank that has reported its end sends later records.
+
+    A process reports its end after all its records. A record with a higher sequence number than every record of its
+    rank shows that the end was the one of an earlier process, and came late.
+
+    Args:
+        repositories: The store, in the transaction of the batch.
+        run: The locked run.
+        batch: The batch, whose statements have been applied.
+        new: Its new records, which are not stored yet.
+        now: Seconds since the epoch.
+    """
+    if run.ended is None or batch.end is not None or (batch.attempt, batch.rank) != (run.attempt, run.ended_rank):
+        return
+    last = repositories.records.last_seq(run.id, batch.attempt, batch.rank)
+    if last >= 0 and any(record.seq > last for record in new):
+        log.warning(
+            "run %r was %s, and rank %d sends later records: the end of an earlier process has come late, or two "
+            "processes have the same run, attempt and rank; the run continues",
+            run.name,
+            run.ended,
+            batch.rank,
+        )
+        _continue(run, now=now)
+
+
+def _continue(run: Run, *, now: float) -> None:
+    run.ended, run.last_step_at = None, now
+    run.log_end += 1
 
 
 def _add_run(repositories: Repositories, valid: ValidBatch, *, now: float, stall_seconds: float) -> Run:

@@ -36,6 +36,7 @@ _INGEST_COLUMNS = (
     "world_size",
     "attempt",
     "ended",
+    "ended_rank",
     "given_up_at",
     "last_seen",
     "last_step_at",
@@ -81,6 +82,7 @@ class Run:
     stall_seconds: float
     phase: str = "unknown"
     ended: str | None = None
+    ended_rank: int | None = None
     given_up_at: float | None = None
     announced: str = ""
     last_step: int | None = None

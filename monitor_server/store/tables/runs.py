@@ -32,6 +32,7 @@ runs = Table(
     Column("attempt", BigInteger, nullable=False),  # the newest, in the trainer's numbering
     Column("phase", String, nullable=False),
     Column("ended", String),  # finished or stopped, as the trainer reported
+    Column("ended_rank", Integer),  # the rank that reported it
     Column("given_up_at", Float),  # when a person last acknowledged that its trainer is lost
     Column("announced", String, nullable=False),  # the status of the last `RunChanged` event
     Column("started_at", Float, nullable=False),

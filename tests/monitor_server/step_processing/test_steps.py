@@ -155,6 +155,30 @@ def test_a_process_that_starts_again_in_its_attempt_takes_its_end_back(live):
     assert (run["status"], run["config"]) == ("running", {"lr": 1.0})
 
 
+def test_a_late_end_of_an_earlier_process_ends_no_run_that_trains(live):
+    """The next record of that rank takes the end back, because a process reports its end after all its records."""
+    _send(live, 0, 0, world_size=1, scalars={"a": 1.0})
+    run_id = live.run(run="r", config={})
+    live.send(run="r", end="stopped")
+    assert live.get(f"/runs/{run_id}")["status"] == "stopped"
+    _send(live, 0, 1, world_size=1, scalars={"a": 1.0})
+    assert live.get(f"/runs/{run_id}")["status"] == "running"
+    live.send(run="r", end="finished")
+    assert live.get(f"/runs/{run_id}")["status"] == "finished"
+
+
+def test_late_records_of_an_ended_run_leave_it_ended(live):
+    """Those are records of another rank, records that were sent before, and records before the last one of the rank."""
+    for step in (0, 2):
+        _send(live, 1, step, world_size=2, scalars={"a": 1.0})
+    live.send(run="r", rank=1, world_size=2, end="stopped")
+    for rank, step in ((0, 0), (0, 2), (1, 2), (1, 1)):
+        _send(live, rank, step, world_size=2, scalars={"a": 1.0})
+        assert live.get("/runs")["items"][0]["status"] == "stopped"
+    _send(live, 1, 3, world_size=2, scalars={"a": 1.0})
+    assert live.get("/runs")["items"][0]["status"] == "running"
+
+
 def test_a_failing_detector_costs_no_record(live):
     """The step is stored, an alert says that detection failed, and the next step is detected."""
     _send(live, 0, 0, world_size=1, scalars={"fail": 1.0})
