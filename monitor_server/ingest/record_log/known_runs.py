@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.ingest.record_log.signal_limit import LeftOutCounter, SignalLimit, without
 from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.validate import ValidBatch
@@ -78,6 +79,7 @@ class KnownRun:
             or batch.world_size > self.attempt_world_size
             or batch.capability != run.capability
             or (batch.source and batch.source != run.source)
+            or (run.world_size > 1 and SEEN_SHARE not in self.signals.names)  # its first record adds the signal
         )
 
     def _knows(self, names: Sequence[str]) -> bool:

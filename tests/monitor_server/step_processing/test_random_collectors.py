@@ -27,10 +27,12 @@ ALERT = ("kind", "severity", "state", "opened_step", "severity_step", "last_step
 class Comparison:
     """A run that two collectors store and project, and its twin that one collector does without any trouble."""
 
+    settings = SETTINGS
+
     def __init__(self, seed, stores, engine, clock):
         self.draw, self.clock = random.Random(seed), clock  # noqa: S311 - synthetic telemetry
-        self.collectors = [SimulatedCollector(store, engine, clock, SETTINGS) for store in stores]
-        self.whole = SimulatedCollector(stores[0], engine, clock, SETTINGS)
+        self.collectors = [SimulatedCollector(store, engine, clock, self.settings) for store in stores]
+        self.whole = SimulatedCollector(stores[0], engine, clock, self.settings)
         self.trainer, self.stored = SimulatedTrainer(self.draw), set()
         name = uuid.uuid4().hex
         self.names = f"cut-{name}", f"whole-{name}"
@@ -87,7 +89,7 @@ class Comparison:
                     pass
 
     def _batch(self, attempt, rank, records, *, name):
-        return self.trainer.batch(attempt, rank, records, run=name, settings=SETTINGS, now=self.clock.now)
+        return self.trainer.batch(attempt, rank, records, run=name, settings=self.settings, now=self.clock.now)
 
     def settle(self):
         """Project both runs to their ends."""

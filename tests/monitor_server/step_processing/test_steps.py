@@ -167,6 +167,16 @@ def test_a_late_end_of_an_earlier_process_ends_no_run_that_trains(live):
     assert live.get(f"/runs/{run_id}")["status"] == "finished"
 
 
+def test_a_second_attempt_with_more_ranks_shows_which_share_of_them_was_seen(live, clock):
+    """Its first batch has no record, and its second one has no signal that the attempt with one rank has not had."""
+    _send(live, 0, 0, world_size=1, scalars={"a": 1.0})
+    live.send(run="r", attempt=2, world_size=2, config={})
+    _send(live, 0, 1, attempt=2, scalars={"a": 1.0})
+    clock.now += 60
+    eventually(lambda: [step["step"] for step in _steps(live)] == [0, 1])
+    assert _steps(live)[1]["signals"] == {"a": 1.0, "step/seen_frac": 0.5}
+
+
 def test_late_records_of_an_ended_run_leave_it_ended(live):
     """Those are records of another rank, records that were sent before, and records before the last one of the rank."""
     for step in (0, 2):

@@ -1,0 +1,135 @@
+"""Starts, ends, acknowledgements and silence, in any order and with crashes, are as if one collector had seen them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
+from monitor_server.alerts.liveness import is_clock_kind
+from monitor_server.ingest.validation.validate import read_batch
+from monitor_server.settings import Settings
+from tests.monitor_server.simulated_collectors import project_some, random_examples
+from tests.monitor_server.step_processing.test_random_collectors import Comparison
+from trainer_hooks import wire
+
+STALLED, LOST, EXPIRED = 2e5, 2e6, 1e7  # seconds of silence
+SETTINGS = Settings(
+    step_deadline_seconds=1e4,
+    stall_minimum_seconds=1e5,
+    lost_factor=10,
+    lost_expiry_seconds=5e6,
+    max_waiting_steps=12,
+)
+ALERT = ("kind", "severity", "state", "stage", "opened_step", "severity_step", "last_step", "resolved_step", "note")
+
+
+def _comparable_alerts(repositories, run_id):
+    """Return alerts without the past ones of silence, which only a collector notices that projects between messages."""
+    alerts = repositories.alerts.page(limit=1_000, run_id=run_id)
+    return [row for row in alerts if row["state"] != "resolved" or not is_clock_kind(row["kind"])]
+
+
+class Life(Comparison):
+    """A run whose processes start, end and fall silent, and its twin that one collector projects at once."""
+
+    settings = SETTINGS
+
+    def live(self, turns):
+        """Do random things, and compare both runs whenever everything is projected."""
+        draw = self.draw
+        self.trainer.launch()
+        self.trainer.log_steps()
+        for _ in range(turns):
+            chance = draw.random()
+            if chance < 0.05:
+                self.trainer.launch()
+            elif chance < 0.25 or not self.trainer.records:
+                self.trainer.log_steps()
+            elif chance < 0.5:
+                self.send()
+            elif chance < 0.65:
+                self.say()
+            elif chance < 0.85:
+                project_some(draw, self.collectors, self.cut_id, self.clock, interruptions=[self.send, self.say])
+            elif chance < 0.93:
+                self.settle_and_check()
+                self.acknowledge()
+            else:
+                self.settle_and_check()
+                self.clock.now += draw.choice((STALLED, LOST, EXPIRED))
+                self.settle_and_check()
+        self.settle_and_check()
+
+    def say(self):
+        """Report the start, the end or a sign of life of a process, perhaps of an earlier attempt."""
+        draw = self.draw
+        attempt = draw.choice([self.trainer.attempt, *self.trainer.world_sizes])
+        size = self.trainer.world_sizes[attempt]
+        said = draw.choice(({}, {"config": {"lr": 1}}, {"end": "finished"}, {"end": "stopped"}))
+        fields = {"attempt": attempt, "rank": draw.randrange(size), "world_size": size} | said
+        crash = draw.choice((None, None, "before the commit", "after the commit"))
+        if draw.choice(self.collectors).append([self.statement(self.names[0], fields)], crash=crash) is not None:
+            self.tell_twin(self.statement(self.names[1], fields))
+            self.is_known = True
+
+    def statement(self, name, fields):
+        """Return a batch without records."""
+        body = wire.encode({"schema_version": wire.SCHEMA_VERSION, "run": name} | fields)
+        return read_batch(body, media_type=wire.MSGPACK, encoding="", settings=SETTINGS, now=self.clock.now)
+
+    is_known = False
+
+    def tell_twin(self, batch):
+        """Append a batch to the twin, which is projected at once."""
+        assert self.whole.append([batch]) is not None
+        while self.whole.project(self.whole_id):
+            pass
+
+    def deliver(self, collector, parts, **options):
+        """Append batches to the run, and those that were stored to its twin, as a whole."""
+        parts = [part for part in parts if part[2]]
+        appended = collector.append([self._batch(*part, name=self.names[0]) for part in parts], **options)
+        for part, result in zip(parts, appended or (), strict=False):
+            self.tell_twin(self._batch(*part, name=self.names[1]))
+            new = {(*part[:2], record["seq"]) for record in part[2]} - self.stored
+            assert result.accepted == len(new)
+            self.stored |= new
+
+    def settle_and_check(self):
+        """Project both runs to their ends, and compare all that is known of them."""
+        if not self.stored and not self.is_known:
+            return
+        self.stored.add(None)  # `settle` projects a run that has records
+        self.settle()
+        self.stored.discard(None)
+        assert self.known(self.cut_id) == self.known(self.whole_id)
+
+    def known(self, run_id):
+        """Return what is known of a run, except when it was done."""
+        with self.collectors[0].store.read() as repositories:
+            run = repositories.runs.find(run_id)
+            view = repositories.run_views.find(run_id, now=self.clock.now, deadlines=SETTINGS.deadlines)
+            alerts = _comparable_alerts(repositories, run_id)
+            assert view["status"] == run.announced
+            return self.outcome(run_id) | {
+                "status": (run.announced, run.ended, run.ended_rank),
+                "alerts": [tuple(row[name] for name in ALERT) for row in alerts],
+            }
+
+    def acknowledge(self):
+        """Acknowledge an alert of both runs."""
+        with self.collectors[0].store.write() as repositories:
+            both = [_comparable_alerts(repositories, run_id) for run_id in (self.cut_id, self.whole_id)]
+            if both[0]:
+                place = self.draw.randrange(len(both[0]))
+                for run_id, alerts in zip((self.cut_id, self.whole_id), both, strict=True):
+                    given = AlertAcknowledgement(run_id=run_id, alert_id=alerts[place]["id"], by="ann", note="seen")
+                    acknowledge(repositories, given, now=self.clock.now)
+
+
+@random_examples(2)
+@given(seed=st.integers(0, 2**32 - 1))
+@pytest.mark.usefixtures("small_parts")
+def test_the_life_of_a_run_is_the_same_as_with_one_collector(two_stores, scripted, clock, seed):
+    """Statuses, alerts with their stages, steps, phases and what detection has seen are equal at each look."""
+    Life(seed, two_stores, scripted, clock).live(50)
