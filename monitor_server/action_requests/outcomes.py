@@ -12,7 +12,7 @@ from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.action_requests import StoredRequest
 from monitor_server.store.repositories.alert_history import HistoryEntry
-from monitor_server.store.repositories.run_status import run_status
+from monitor_server.store.repositories.run_status import ENDED, run_status
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["RequestOutcomes"]
@@ -94,7 +94,7 @@ class RequestOutcomes:
         if run is None or request.step is None:
             return None
         status = run_status(run, now=now, deadlines=self._deadlines)
-        has_ended = status in ("finished", "stopped")
+        has_ended = status in ENDED
         first, last = _steps_after(request, run, repositories)
         is_over = last - first + 1 >= AFTER_STEPS or now - request.changed_at >= LONGEST_SECONDS
         if not (has_ended and run.is_projected) and not is_over:

@@ -46,6 +46,8 @@ class RuleTracker:
         self.known = known or KnownRules()
         self._max_runs = max_runs
         self._tracked: dict[str, _TrackedRules] = {}
+        # The newest revision of the rules to which the states of all runs with open alerts were brought.
+        self._alerts_brought_to = 0
 
     @property
     def runs_in_memory(self) -> int:
@@ -62,11 +64,20 @@ class RuleTracker:
     def due_runs(self, repositories: Repositories, *, now: float) -> list[str]:
         """Read the rules if some have changed, and return the runs that have work because of the clock or a change.
 
-        A state that belongs to older rules than those in force is updated, also for a silent run.
+        A state that belongs to older rules than those in force is updated, also for a silent run, and for an ended run
+        if one of its alerts is open.
         """
         self.known.refresh(repositories)
         revision = self.known.current.revision
-        return repositories.rules.due_runs(now=now, revision=revision) if revision else []
+        if not revision:
+            return []
+        due = repositories.rules.due_runs(now=now, revision=revision)
+        if self._alerts_brought_to != revision:
+            others = repositories.rules.older_runs_with_alerts(revision=revision)
+            if not others:  # a later step brings its run to the rules in force, so that there are no more of them
+                self._alerts_brought_to = revision
+            due = list(dict.fromkeys([*due, *others]))
+        return due
 
     def observe(self, repositories: Repositories, run: Run, step: Step, *, now: float) -> list[Finding]:
         """Process a complete step, and return the findings of all rules that fire on the run.

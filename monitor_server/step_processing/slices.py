@@ -28,7 +28,7 @@ from monitor_server.step_processing.run_context import RunContext
 from monitor_server.step_processing.run_memory.compacted_runs import CompactedRuns
 from monitor_server.step_processing.run_memory.passed_alerts import PassedAlerts
 from monitor_server.step_processing.run_memory.signal_positions import SignalPositions
-from monitor_server.step_processing.status_changes import ENDED_STATUSES, change_status
+from monitor_server.step_processing.status_changes import change_status
 from monitor_server.step_processing.steps.budget import Budget
 from monitor_server.step_processing.steps.completion import Completion, step_bounds
 from monitor_server.step_processing.steps.detection import Tracker
@@ -40,7 +40,7 @@ from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.log.blocks import StoredRecord
 from monitor_server.store.repositories.projection_queue import RunBehind
 from monitor_server.store.repositories.rules import SavedRuleStates
-from monitor_server.store.repositories.run_status import run_status
+from monitor_server.store.repositories.run_status import ENDED, run_status
 from trainer_hooks import wire
 
 __all__ = ["Projection", "Slice"]
@@ -170,7 +170,7 @@ class Projection:
             run.has_ready_steps = not self._advance(context, waiting, most=1 if is_smallest else None)
             state = self._tracker.encode(context)
             is_new = self._tick_rules(context, status) or is_new
-            rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED_STATUSES)
+            rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED)
             is_new = is_new or rule_states is not None or run.position != position or context.has_writes
             is_new = is_new or run.has_ready_steps != had_ready_steps
         if is_new:
@@ -294,7 +294,7 @@ class Projection:
         run, now = context.run, context.now
         if not run.is_projected:
             return False
-        has_ended = status in ENDED_STATUSES
+        has_ended = status in ENDED
         findings = self._tracker.rules.tick(context.repositories, run, now=now, has_ended=has_ended)
         if findings is None:
             return False

@@ -7,10 +7,9 @@ from monitor_server.settings import Deadlines
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.store.repositories.alerts import Alert
 
-__all__ = ["ENDED_STATUSES", "change_status"]
+__all__ = ["change_status"]
 
 SILENT_STATUSES: Final = ("stalled", "lost")
-ENDED_STATUSES: Final = ("finished", "stopped")
 
 
 def change_status(context: RunContext, status: str, *, deadlines: Deadlines) -> None:

@@ -4,14 +4,16 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
+from monitor_server.settings import Deadlines
+from monitor_server.store.repositories.run_status import status_column
 from monitor_server.store.repositories.runs import lock_in_order
 from monitor_server.store.tables import runs, waiting
 
 __all__ = ["ProjectionQueue", "RunBehind"]
 
 # The steps of one batch may take many slices, and the position is the end of the batch from the first slice on.
-_IS_BEHIND = (runs.c.log_end > runs.c.position) | runs.c.has_ready_steps
-_MAY_BE_PROJECTED = runs.c.quarantined_at.is_(None) & runs.c.deleted_at.is_(None)
+_IS_BEHIND = ~runs.c.is_settled & ((runs.c.log_end > runs.c.position) | runs.c.has_ready_steps)
+_MAY_BE_PROJECTED = ~runs.c.is_settled & runs.c.quarantined_at.is_(None) & runs.c.deleted_at.is_(None)
 _BEHIND = (
     select(runs.c.number, runs.c.id, runs.c.position, runs.c.log_end, runs.c.owner, runs.c.owned_until)
     .where(_IS_BEHIND, _MAY_BE_PROJECTED, runs.c.number > bindparam("after"), runs.c.number <= bindparam("up_to"))
@@ -25,7 +27,9 @@ _STEPS_OF_READY_RUNS = (
     .select_from(waiting.join(runs, waiting.c.run_id == runs.c.id))
     .where(_MAY_BE_PROJECTED, runs.c.has_ready_steps)
 )
-_QUARANTINED = select(runs.c.id).where(runs.c.quarantined_at.is_not(None), runs.c.deleted_at.is_(None))
+_QUARANTINED = select(runs.c.id).where(
+    ~runs.c.is_settled, runs.c.quarantined_at.is_not(None), runs.c.deleted_at.is_(None)
+)
 _QUARANTINED_BEFORE = _QUARANTINED.where(runs.c.quarantined_at < bindparam("before"))
 
 
@@ -74,6 +78,13 @@ class ProjectionQueue:
         if before is None:
             return list(self._connection.execute(_QUARANTINED).scalars())
         return list(self._connection.execute(_QUARANTINED_BEFORE, {"before": before}).scalars())
+
+    def unsettle_changed(self, *, now: float, deadlines: Deadlines) -> None:
+        """Unsettle the runs that another clock or other deadlines have settled and that have another status now."""
+        is_changed = runs.c.is_settled & (status_column(now, deadlines) != runs.c.announced)
+        if self._connection.execute(select(runs.c.id).where(is_changed).limit(1)).first() is not None:
+            lock_in_order(self._connection, is_changed)
+            self._connection.execute(update(runs).where(is_changed), {"is_settled": False})
 
     def claim(
         self, run_id: str, owner: str, *, now: float, until: float, abandoned: tuple[str, float] | None = None

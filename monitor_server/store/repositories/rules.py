@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Float, bindparam, delete, func, insert, select, union, update
 
 from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.store.encoding.stored_json import read_object
@@ -22,6 +22,19 @@ _REPLACE = update(rules).where(rules.c.id == bindparam("rule"))
 _REMOVE = delete(rules).where(rules.c.id == bindparam("rule"))
 _LOAD_STATES = select(rule_states.c.rules_revision, rule_states.c.due_at, rule_states.c.state).where(
     rule_states.c.run_id == bindparam("run")
+)
+_IS_OLDER = rule_states.c.rules_revision < bindparam("revision")
+_DUE = union(
+    select(rule_states.c.run_id).where(rule_states.c.due_at <= bindparam("now", type_=Float)),
+    select(rule_states.c.run_id)
+    .join(runs, runs.c.id == rule_states.c.run_id)
+    .where(_IS_OLDER, ~runs.c.is_settled, runs.c.ended.is_(None)),
+)
+_OLDER_WITH_ALERTS = (
+    select(rule_states.c.run_id)
+    .join(alerts, alerts.c.run_id == rule_states.c.run_id)
+    .where(_IS_OLDER, alerts.c.state != "resolved", alerts.c.kind.startswith(RULE_PREFIX))
+    .distinct()
 )
 _SAVE_STATES = update(rule_states).where(rule_states.c.run_id == bindparam("run"))
 
@@ -164,22 +177,15 @@ class Rules:
         self._connection.execute(update(rule_states).where(rule_states.c.run_id == run_id).values(values))
 
     def due_runs(self, *, now: float, revision: int) -> list[str]:
-        """Return the runs whose rules have reached a time, or whose state belongs to older rules.
+        """Return the runs whose rules have reached a time, or which go on with the state of older rules.
 
-        For a run that has ended, an older state is left until the next step, unless an alert of a rule is open.
+        For a run that has ended, an older state is left until the next step; see `older_runs_with_alerts`.
         """
-        open_alert = select(alerts.c.id).where(
-            alerts.c.run_id == rule_states.c.run_id,
-            alerts.c.state != "resolved",
-            alerts.c.kind.startswith(RULE_PREFIX),
-        )
-        is_older = and_(rule_states.c.rules_revision < revision, or_(runs.c.ended.is_(None), open_alert.exists()))
-        query = (
-            select(rule_states.c.run_id)
-            .join(runs, runs.c.id == rule_states.c.run_id)
-            .where(or_(rule_states.c.due_at <= now, is_older))
-        )
-        return list(self._connection.execute(query).scalars())
+        return list(self._connection.execute(_DUE, {"now": now, "revision": revision}).scalars())
+
+    def older_runs_with_alerts(self, *, revision: int) -> list[str]:
+        """Return the runs with an open alert of a rule, whose state belongs to older rules. Reads all open alerts."""
+        return list(self._connection.execute(_OLDER_WITH_ALERTS, {"revision": revision}).scalars())
 
 
 def _scope(project: str | None, run_id: str | None) -> str:

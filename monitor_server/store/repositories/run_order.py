@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select
 
 from monitor_server.detection.protocol import MOST_SEVERE_FIRST
 from monitor_server.settings import Deadlines
-from monitor_server.store.repositories.run_status import status_column
+from monitor_server.store.repositories.run_status import ENDED, status_column
 from monitor_server.store.tables import alerts, phases, runs
 
 __all__ = [
@@ -61,7 +61,7 @@ class RunOrder:
 
         Ended runs are last. Then the most severe firing alert counts, then silence, then the phase.
         """
-        has_ended = case((self.status.in_(("finished", "stopped")), 1), else_=0)
+        has_ended = case((self.status.in_(ENDED), 1), else_=0)
         status = case(_STATUS, value=self.status)
         phase = case((self.worst_phase < _URGENT_PHASES, self.worst_phase), else_=_URGENT_PHASES)
         return 1000 * has_ended + 100 * worst_severity() + 10 * status + phase

@@ -7,11 +7,13 @@ from sqlalchemy import ColumnElement, and_, case
 from monitor_server.settings import Deadlines
 from monitor_server.store.tables import runs
 
-__all__ = ["ACTIVE", "HeardRun", "is_active_column", "is_live_column", "run_status", "status_column"]
+__all__ = ["ACTIVE", "ENDED", "HeardRun", "is_active_column", "is_live_column", "run_status", "status_column"]
 
 
 ACTIVE = ("running", "stalled")
 """The statuses of a run whose trainer sends, as far as the collector can see."""
+ENDED = ("finished", "stopped")
+"""The statuses of a run whose trainer is not expected to send any more."""
 
 
 class HeardRun(Protocol):
@@ -60,4 +62,4 @@ def is_active_column(now: float, deadlines: Deadlines) -> ColumnElement[bool]:
 
 def is_live_column(now: float, deadlines: Deadlines) -> ColumnElement[bool]:
     """Return whether a run has not ended, as an expression on the table of runs."""
-    return status_column(now, deadlines).not_in(("finished", "stopped"))
+    return status_column(now, deadlines).not_in(ENDED)

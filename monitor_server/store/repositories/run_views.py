@@ -95,7 +95,7 @@ class RunViews:
         return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
     def changed_runs(self, *, now: float, deadlines: Deadlines) -> list[str]:
-        """Return the runs whose status differs from the last announced one."""
+        """Return the unsettled runs whose status differs from the last announced one."""
         return list(self._connection.execute(_changed_query(deadlines), {"now": now}).scalars())
 
     def _matching(self, query: Select[Any], wanted: RunFilter, order: RunOrder) -> Select[Any]:
@@ -119,7 +119,7 @@ class RunViews:
 def _changed_query(deadlines: Deadlines) -> Select[Any]:
     """Build, once for a collector, the query of the runs whose status differs from the last announced one."""
     status = status_column(bindparam("now", type_=Float), deadlines)
-    return select(runs.c.id).where(status != runs.c.announced, runs.c.deleted_at.is_(None))
+    return select(runs.c.id).where(~runs.c.is_settled, status != runs.c.announced, runs.c.deleted_at.is_(None))
 
 
 def _group_keys(order: RunOrder, by: str) -> list[ColumnElement[Any]]:

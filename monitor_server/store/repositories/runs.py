@@ -14,6 +14,7 @@ from monitor_server.errors import DeletionUnderWay
 from monitor_server.store.repositories.listed_columns import reward_columns, text_columns
 from monitor_server.store.repositories.recent_steps import Recent, read_recent
 from monitor_server.store.repositories.row_fields import row_fields
+from monitor_server.store.repositories.run_status import ENDED
 from monitor_server.store.tables import attempts, runs, waiting
 
 __all__ = ["Run", "Runs", "lock_in_order"]
@@ -104,6 +105,7 @@ class Run:
     quarantine_reason: str | None = None
     steps_thinned_to: int = 0
     has_thinned_steps: bool = False
+    is_settled: bool = False
 
     @property
     def is_projected(self) -> bool:
@@ -160,17 +162,26 @@ class Runs:
         return found
 
     def save_ingest(self, run: Run) -> None:
-        """Write the columns that ingest owns."""
-        self._connection.execute(_SAVE, {name: getattr(run, name) for name in _INGEST_COLUMNS} | {"run": run.id})
+        """Write the columns that ingest owns. The run must be locked.
+
+        The projector looks at a settled run again, unless its trainer has ended it and the log has not moved.
+        """
+        run.is_settled = run.is_settled and run.ended is not None and run.is_projected
+        written = (*_INGEST_COLUMNS, "is_settled")
+        self._connection.execute(_SAVE, {name: getattr(run, name) for name in written} | {"run": run.id})
 
     def last_step(self, run_id: str) -> int | None:
         """Return the newest projected step of a run, or None."""
         return self._connection.execute(select(runs.c.last_step).where(runs.c.id == run_id)).scalar()
 
     def save_projection(self, run: Run) -> bool:
-        """Write the projector's columns as the next revision; return False if another projector has just done so."""
+        """Write the projector's columns as the next revision; return False if another projector has just done so.
+
+        The run must be locked.
+        """
         seen, run.revision = run.revision, run.revision + 1
-        values = {name: getattr(run, name) for name in _PROJECTION_COLUMNS}
+        run.is_settled = run.announced in ENDED and run.is_projected and run.quarantined_at is None
+        values = {name: getattr(run, name) for name in (*_PROJECTION_COLUMNS, "is_settled")}
         values |= {"recent": msgspec.msgpack.encode(run.recent), "run": run.id, "seen": seen}
         values |= reward_columns(run.recent.rewards)
         return self._connection.execute(_SAVE_REVISION, values).rowcount == 1

@@ -50,7 +50,7 @@ rule_states = Table(
     metadata,
     run_key(),
     # The revision of the rules to which the state belongs.
-    Column("rules_revision", BigInteger, nullable=False, index=True),
+    Column("rules_revision", BigInteger, nullable=False),
     # The time at which a signal is absent for too long, unless it is recorded before.
     Column("due_at", Float, index=True),
     Column("state", LargeBinary, nullable=False),  # msgpack

@@ -5,6 +5,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
+    Index,
     Integer,
     LargeBinary,
     String,
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
 )
 
 from monitor_server.store.tables.columns import metadata, run_key
@@ -49,6 +51,8 @@ runs = Table(
     Column("left_out_signals", Integer, nullable=False, server_default="0"),
     Column("left_out_step", BigInteger),  # the first step that has lost signals
     Column("left_out_name", String),  # the name of one lost signal
+    # Whether it has ended and nothing is left to project, so that nothing happens before somebody writes to it.
+    Column("is_settled", Boolean, nullable=False, server_default=false()),
     # The columns that the projector owns, beside phase, announced and the columns of the last step.
     Column("position", BigInteger, nullable=False, server_default="0"),  # up to which the log is projected
     # The newest attempt up to that position.
@@ -78,6 +82,12 @@ runs = Table(
     Column("first_tag", String),
     Column("reward", Float),  # the newest finite one
     Column("reward_change", Float),
+    Index(  # few rows of many, which are read several times a second
+        "ix_runs_unsettled",
+        "number",
+        sqlite_where=text("is_settled = 0"),
+        postgresql_where=text("NOT is_settled"),
+    ),
 )
 
 attempts = Table(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection, bindparam, false, update
 
 from monitor_server.store.postgresql.single_statement import as_whole_transaction
 from monitor_server.store.repositories.log.blocks import RecordBlock
@@ -18,7 +18,7 @@ INSERT_BLOCKS = Insertion(records, columns=["run_id", *RecordBlock._fields])
 _MOVE_END = Statement(
     update(runs)
     .where(runs.c.id == bindparam("run"), runs.c.log_end == bindparam("begin"), runs.c.deleted_at.is_(None))
-    .values(log_end=bindparam("end"), last_seen=bindparam("now"))
+    .values(log_end=bindparam("end"), last_seen=bindparam("now"), is_settled=false())
 )
 # On PostgreSQL one exchange with the server moves the ends of all logs and inserts all records: after each exchange the
 # writer waits for its turn in Python. The rows of the runs are locked in the order of their ids, so that two collectors
@@ -35,7 +35,7 @@ WITH given AS (
   SELECT count(*) = (SELECT count(*) FROM given) AS all_fit FROM given JOIN locked ON locked.id = given.run
   WHERE locked.log_end = given.log_begin AND locked.deleted_at IS NULL
 ), moved AS (
-  UPDATE runs SET log_end = given.log_end, last_seen = given.at
+  UPDATE runs SET log_end = given.log_end, last_seen = given.at, is_settled = false
   FROM given WHERE runs.id = given.run AND (SELECT all_fit FROM fitting)
 ), inserted AS (
   {insertion} WHERE (SELECT all_fit FROM fitting)
