@@ -271,9 +271,11 @@ class Projector:
         waited_for = self._verdicts.waited_for
         is_idle = not self._queue
         try:
-            if not self._has_ticked:  # an earlier process may have had another clock and other deadlines
+            if (
+                not self._has_ticked
+            ):  # an earlier process may have had another clock, other deadlines or another version
                 with self._store.write() as repositories:
-                    repositories.projection_queue.unsettle_changed(now=now, deadlines=settings.deadlines)
+                    repositories.projection_queue.unsettle(now=now, deadlines=settings.deadlines)
             with self._store.read() as repositories:
                 queue = repositories.projection_queue
                 due = self._rules.due_runs(repositories, now=now)

@@ -79,12 +79,16 @@ class ProjectionQueue:
             return list(self._connection.execute(_QUARANTINED).scalars())
         return list(self._connection.execute(_QUARANTINED_BEFORE, {"before": before}).scalars())
 
-    def unsettle_changed(self, *, now: float, deadlines: Deadlines) -> None:
-        """Unsettle the runs that another clock or other deadlines have settled and that have another status now."""
-        is_changed = runs.c.is_settled & (status_column(now, deadlines) != runs.c.announced)
-        if self._connection.execute(select(runs.c.id).where(is_changed).limit(1)).first() is not None:
-            lock_in_order(self._connection, is_changed)
-            self._connection.execute(update(runs).where(is_changed), {"is_settled": False})
+    def unsettle(self, *, now: float, deadlines: Deadlines) -> None:
+        """Unsettle the settled runs that have something to do.
+
+        Another clock or other deadlines have settled them, or an older version has written to them since.
+        """
+        has_changed = status_column(now, deadlines) != runs.c.announced
+        is_due = runs.c.is_settled & (has_changed | (runs.c.log_end > runs.c.position))
+        if self._connection.execute(select(runs.c.id).where(is_due).limit(1)).first() is not None:
+            lock_in_order(self._connection, is_due)
+            self._connection.execute(update(runs).where(is_due), {"is_settled": False})
 
     def claim(
         self, run_id: str, owner: str, *, now: float, until: float, abandoned: tuple[str, float] | None = None

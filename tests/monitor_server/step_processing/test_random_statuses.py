@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.alerts.liveness import is_clock_kind
+from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
+from monitor_server.step_processing.quarantine import QUARANTINE_SECONDS
 from tests.monitor_server.simulated_collectors import project_some, random_examples
 from tests.monitor_server.step_processing.test_random_collectors import Comparison
 from trainer_hooks import wire
@@ -19,6 +21,7 @@ SETTINGS = Settings(
     lost_factor=10,
     lost_expiry_seconds=5e6,
     max_waiting_steps=12,
+    max_signals=5,
 )
 ALERT = ("kind", "severity", "state", "stage", "opened_step", "severity_step", "last_step", "resolved_step", "note")
 
@@ -53,7 +56,7 @@ class Life(Comparison):
                 project_some(draw, self.collectors, self.cut_id, self.clock, interruptions=[self.send, self.say])
             elif chance < 0.93:
                 self.settle_and_check()
-                self.acknowledge()
+                draw.choice([self.acknowledge] * 3 + [self.reset, self.quarantine, self.delete])()
             else:
                 self.settle_and_check()
                 self.clock.now += draw.choice((STALLED, LOST, EXPIRED))
@@ -125,6 +128,40 @@ class Life(Comparison):
                 for run_id, alerts in zip((self.cut_id, self.whole_id), both, strict=True):
                     given = AlertAcknowledgement(run_id=run_id, alert_id=alerts[place]["id"], by="ann", note="seen")
                     acknowledge(repositories, given, now=self.clock.now)
+
+    def reset(self):
+        """Let both runs go on in one of their newest attempts, perhaps with another number of ranks."""
+        draw = self.draw
+        with self.collectors[0].store.write() as repositories:
+            if not repositories.runs.exists(self.cut_id):
+                return
+            numbers = list(repositories.attempts.ordinals(self.cut_id))
+            options = {"attempt": max(1, len(numbers) - draw.choice((0, 0, 1, 2)))}
+            if draw.random() < 0.3:
+                options["world_size"] = draw.choice((1, 2, 3))
+            for run_id in (self.cut_id, self.whole_id):
+                reset_run(repositories, run_id, now=self.clock.now, **options)
+                while repositories.retention.remove_attempt_rows(run_id, limit=100):
+                    pass
+        self.stored = {key for key in self.stored if key[0] <= numbers[options["attempt"] - 1]}
+
+    def quarantine(self):
+        """Quarantine both runs until time has passed."""
+        with self.collectors[0].store.write() as repositories:
+            for run_id in (self.cut_id, self.whole_id):
+                self.whole.projection.quarantine(repositories, run_id, ValueError("damaged"))
+        self.clock.now += QUARANTINE_SECONDS
+
+    def delete(self):
+        """Delete both runs, which begin anew with the next batch."""
+        with self.collectors[0].store.write() as repositories:
+            both = [self.cut_id, self.whole_id]
+            repositories.retention.begin_deletion(both, now=self.clock.now)
+            for run_id in both:
+                while repositories.retention.remove_rows(run_id, limit=100):
+                    pass
+        self.stored, self.is_known = set(), False
+        self.clock.now += 1
 
 
 @random_examples(2)

@@ -10,9 +10,10 @@ from monitor_server.ingest.reset import reset_run
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.run_status import run_status
+from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.simulated_collectors import SimulatedCollector, project_to_end, random_examples
-from tests.store_connections import current_connection
+from tests.store_connections import current_connection, noted_statements, query_plan
 from trainer_hooks import wire
 
 DAY = 86_400.0
@@ -131,6 +132,22 @@ def test_a_run_is_settled_once_it_has_ended_and_is_projected(start_collector, sc
     assert live.get("/runs", text="killed")["items"][0]["status"] == "running"
 
 
+@sqlite_only
+def test_a_tick_finds_the_unsettled_runs_by_their_index(store):
+    """None of its queries reads the rows of all runs, of which most have ended."""
+    with noted_statements() as noted, store.read() as repositories:
+        queue = repositories.projection_queue
+        queue.behind(limit=1)
+        queue.has_ending("one", before=1.0)
+        queue.quarantined_runs(before=1.0)
+        repositories.run_views.changed_runs(now=1.0, deadlines=DEADLINES)
+        repositories.rules.due_runs(now=1.0, revision=2)
+    plans = [query_plan(store, *each) for each in noted if "runs" in each[0]]
+    assert len(plans) == 5
+    for plan in plans:
+        assert [line for line in plan if "runs" in line and "ix_runs_unsettled" not in line] == []
+
+
 def test_a_start_with_another_deadline_looks_at_settled_runs_too(start_collector, store, append, scripted, clock):
     """A run that was expired is lost again, with its alert, where a longer time is set."""
     run_id = append(run="killed", records=[{"step": 0, "scalars": {"a": 1.0}}])
@@ -139,3 +156,21 @@ def test_a_start_with_another_deadline_looks_at_settled_runs_too(start_collector
     assert _settled(store) == {"killed"}
     live = start_collector(engine=scripted, clock=clock, lost_expiry_seconds=9 * DAY)
     eventually(lambda: "trainer_lost" in [alert["kind"] for alert in live.get(f"/runs/{run_id}/alerts")["items"]])
+
+
+def test_a_start_finds_what_an_older_version_has_written_to_a_settled_run(
+    start_collector, store, append, scripted, clock
+):
+    """A collector that was started before the upgrade appends to the log, and knows of no settled runs."""
+    run_id = append(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}], end="finished")
+    project_to_end([SimulatedCollector(store, scripted, clock, SETTINGS)], run_id, clock)
+    assert _settled(store) == {"r"}
+    with store.write():
+        current_connection().exec_driver_sql("UPDATE runs SET log_end = log_end + 1")
+    start_collector(engine=scripted, clock=clock)
+
+    def is_projected():
+        with store.read() as repositories:
+            return repositories.runs.find(run_id).is_projected
+
+    eventually(is_projected)
