@@ -236,6 +236,7 @@ def _watch(collector: Collector) -> None:
             "view_callers": lambda: len(collector.shown_views),
             "streams": lambda: broadcast.subscriptions,
             "stream_events": lambda: broadcast.queued_events,
+            "published_events": lambda: broadcast.published_events,
         }
     )
     exposition.watch_requests(

@@ -6,11 +6,12 @@ The queue of each subscriber is bounded, so a slow reader loses events and delay
 import asyncio
 import json
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from monitor_server.api.live_events.events import RenderedEvent, render
+from monitor_server.api.live_events.hand_over import HandOver
 from monitor_server.errors import Unavailable
 from monitor_server.step_processing.events import Event
 
@@ -121,6 +122,7 @@ class Broadcast:
         self._subscriptions: set[Subscription] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+        self._hand_over: HandOver[_QueuedEvent] = HandOver(self._deliver, on_loss=self._deliver_gap)
         self.on_subscribe: Callable[[], None] = lambda: None
         """Called when a client subscribes."""
 
@@ -143,17 +145,21 @@ class Broadcast:
         """The number of events that wait for their subscribers, at most ``queue_size`` for each."""
         return sum(each.queued_events for each in tuple(self._subscriptions))
 
+    @property
+    def published_events(self) -> int:
+        """The number of events on their way to the queues of the subscribers; it is bounded."""
+        return len(self._hand_over)
+
     def publish(self, events: Iterable[Event]) -> None:
         """Queue events for all subscribers; may be called from any thread, and never waits."""
         if self._loop is not None and not self._closed and self._subscriptions:
-            self._loop.call_soon_threadsafe(
-                self._deliver, [_QueuedEvent(event.run_id, event.project, event) for event in events]
-            )
+            queued = [_QueuedEvent(event.run_id, event.project, event) for event in events]
+            self._hand_over.put(self._loop, queued)
 
     def publish_rendered(self, run_id: str | None, event: RenderedEvent, *, project: str | None = None) -> None:
         """Queue an event that another collector has rendered; may be called from any thread, and never waits."""
         if self._loop is not None and not self._closed and self._subscriptions:
-            self._loop.call_soon_threadsafe(self._deliver, [_QueuedEvent(run_id, project, event)])
+            self._hand_over.put(self._loop, [_QueuedEvent(run_id, project, event)])
 
     def report_gap(self) -> None:
         """Report to all subscribers that they may have missed events; may be called from any thread."""
@@ -226,7 +232,7 @@ class Broadcast:
         for subscription in self._subscriptions:
             subscription.report_gap()
 
-    def _deliver(self, events: list[_QueuedEvent]) -> None:
+    def _deliver(self, events: Sequence[_QueuedEvent]) -> None:
         for subscription in self._subscriptions:
             for event in events:
                 subscription.offer(event)

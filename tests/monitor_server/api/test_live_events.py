@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 
+from monitor_server.api.live_events import hand_over
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.step_processing.events import StepCompleted
 from monitor_server.store.repositories.steps import Step
@@ -89,21 +90,43 @@ def test_a_reader_that_goes_away_is_forgotten(start_collector):
     eventually(lambda: not broadcast.has_subscribers)
 
 
-def test_a_slow_subscriber_loses_the_oldest_and_learns_how_many():
-    """Of five events a queue of two keeps the last two, after an event that three were dropped."""
-    steps = [Step(step=number, attempt=7, time=0.0, signals={}) for number in range(5)]
+def _heard(steps, *, count, queue_size):
+    """Publish steps one by one while the event loop is busy; return what a subscriber hears, and how many waited."""
 
     async def listen():
-        broadcast = Broadcast(queue_size=2)
+        broadcast = Broadcast(queue_size=queue_size)
         broadcast.open(asyncio.get_running_loop())
         with broadcast.subscribe() as subscription:
-            broadcast.publish([StepCompleted(run_id="r", attempt=1, phase="healthy", step=step) for step in steps])
+            for step in steps:
+                broadcast.publish([StepCompleted(run_id="r", attempt=1, phase="healthy", step=step)])
+            waiting = broadcast.published_events
             heard = []
             async for event in subscription:
                 data = json.loads(event.data)
                 heard.append((event.kind, data.get("count", data.get("step"))))
-                if len(heard) == 3:
+                if len(heard) == count:
                     broadcast.close()
-            return heard
+            return heard, waiting
 
-    assert asyncio.run(listen()) == [("dropped", 3), ("step", 3), ("step", 4)]
+    return asyncio.run(listen())
+
+
+FIVE_STEPS = [Step(step=number, attempt=7, time=0.0, signals={}) for number in range(5)]
+
+
+def test_a_slow_subscriber_loses_the_oldest_and_learns_how_many():
+    """Of five events a queue of two keeps the last two, after an event that three were dropped."""
+    assert _heard(FIVE_STEPS, count=3, queue_size=2)[0] == [("dropped", 3), ("step", 3), ("step", 4)]
+
+
+def test_an_event_loop_that_is_late_loses_the_oldest_and_subscribers_learn_of_it(monkeypatch):
+    """Of five events three may wait for the loop."""
+    monkeypatch.setattr(hand_over, "MAX_EVENTS", 3)
+    heard, waiting = _heard(FIVE_STEPS, count=4, queue_size=9)
+    assert (heard, waiting) == ([("dropped", 1), ("step", 2), ("step", 3), ("step", 4)], 3)
+
+
+def test_many_events_are_delivered_some_at_a_time_and_in_order(monkeypatch):
+    """The loop does its other work in between."""
+    monkeypatch.setattr(hand_over, "EVENTS_AT_ONCE", 2)
+    assert _heard(FIVE_STEPS, count=5, queue_size=9) == ([("step", number) for number in range(5)], 5)
