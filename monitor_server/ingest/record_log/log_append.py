@@ -254,8 +254,10 @@ class Log:
                 seen.add(record.seq)
                 unseen.append(record)
 
+        has_ranks = max(run.world_size, batch.world_size) > 1  # the batch may be one of an earlier attempt
+
         def keep(record: ValidRecord) -> ValidRecord:
-            return self._assign(repositories, run, record, signals, left_out)
+            return self._assign(repositories, run, record, signals, left_out, has_ranks=has_ranks)
 
         return self._step_shapes.select_fitting(repositories, run.id, valid, unseen, keep=keep)
 
@@ -266,10 +268,12 @@ class Log:
         record: ValidRecord,
         signals: SignalLimit,
         left_out: LeftOutCounter,
+        *,
+        has_ranks: bool,
     ) -> ValidRecord:
         """Assign new signals a place, and return the record without those that find none."""
         new = [name for name in record.names if name not in signals.names]
-        if run.world_size > 1 and SEEN_SHARE not in signals.names and SEEN_SHARE not in new:
+        if has_ranks and SEEN_SHARE not in signals.names and SEEN_SHARE not in new:
             new.append(SEEN_SHARE)  # the projector adds it to steps that lack ranks
         if not new:
             return record

@@ -177,6 +177,13 @@ def test_a_second_attempt_with_more_ranks_shows_which_share_of_them_was_seen(liv
     assert _steps(live)[1]["signals"] == {"a": 1.0, "step/seen_frac": 0.5}
 
 
+def test_a_late_step_of_an_earlier_attempt_with_more_ranks_shows_which_share_of_them_was_seen(live):
+    """The newest attempt has one rank, and its steps have no such share."""
+    _send(live, 0, 1, world_size=1, attempt=2, scalars={"a": 1.0})
+    _send(live, 0, 0, world_size=2, attempt=1, scalars={"a": 1.0})
+    assert [step["signals"] for step in _steps(live)] == [{"a": 1.0, "step/seen_frac": 0.5}, {"a": 1.0}]
+
+
 def test_late_records_of_an_ended_run_leave_it_ended(live):
     """Those are records of another rank, records that were sent before, and records before the last one of the rank."""
     for step in (0, 2):
