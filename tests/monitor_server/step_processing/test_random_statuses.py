@@ -27,9 +27,15 @@ ALERT = ("kind", "severity", "state", "stage", "opened_step", "severity_step", "
 
 
 def _comparable_alerts(repositories, run_id):
-    """Return alerts without the past ones of silence, which only a collector notices that projects between messages."""
+    """Return alerts without what depends on the moment at which a collector has noticed silence.
+
+    Silence between two messages is noticed only by a collector that projects between them. So the alerts of silence
+    stand last, without the past ones, and another alert may have opened before or after the silence.
+    """
     alerts = repositories.alerts.page(limit=1_000, run_id=run_id)
-    return [row for row in alerts if row["state"] != "resolved" or not is_clock_kind(row["kind"])]
+    noticed = [row for row in alerts if row["state"] != "resolved" or not is_clock_kind(row["kind"])]
+    ordered = sorted(noticed, key=lambda row: is_clock_kind(row["kind"]))
+    return [row | ({"stage": "firing"} if row["stage"] == "no_data" else {}) for row in ordered]
 
 
 class Life(Comparison):
@@ -144,6 +150,7 @@ class Life(Comparison):
                 while repositories.retention.remove_attempt_rows(run_id, limit=100):
                     pass
         self.stored = {key for key in self.stored if key[0] <= numbers[options["attempt"] - 1]}
+        self.settle_and_check()  # the next batch of a rank raises a number of ranks that was too low
 
     def quarantine(self):
         """Quarantine both runs until time has passed."""
