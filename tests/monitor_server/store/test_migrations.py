@@ -10,8 +10,10 @@ from alembic import command
 from alembic.config import Config
 
 from monitor_server.store.database import Store
+from monitor_server.store.repositories.run_status import ENDED
 from monitor_server.store.schema.version import MIGRATIONS
 from tests.postgres import create_database
+from tests.store_connections import current_connection
 
 DATABASES = Path(__file__).parent / "databases"
 REVISIONS = ["0005", "0006", "0008"]
@@ -107,6 +109,22 @@ def test_an_older_postgresql_database_answers_as_before(start_collector, postgre
     clock.now = saved["now"]
     live = start_collector(database_url=url, clock=clock, step_deadline_seconds=100_000.0)
     assert_answers_as_before(live, saved)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_runs_that_had_ended_are_settled_by_the_migration(kind, request, tmp_path):
+    """A collector does not look at them at each tick; runs with something to do are not settled."""
+    path, saved = unpacked("0008", tmp_path)
+    url = f"sqlite:///{path}"
+    if kind == "postgresql":
+        url = create_database(request.getfixturevalue("postgres"))
+        copied_to_postgres(path, "0008", url)
+    store = Store.open(url)
+    with store.read():
+        settled = set(current_connection().exec_driver_sql("SELECT name FROM runs WHERE is_settled").scalars())
+    store.close()
+    runs = saved["answers"]["/runs"]["items"]
+    assert settled == {run["name"] for run in runs if run["status"] in ENDED} == {"done"}
 
 
 def test_sqlite_keeps_records_by_rowid(tmp_path):
