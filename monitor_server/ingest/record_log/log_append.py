@@ -180,14 +180,15 @@ class Log:
 
     def _append_any(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         batch, now = valid.batch, self._clock()
-        run = enter_run(repositories, valid, now=now, stall_seconds=self._settings.stall_minimum_seconds)
+        stall_seconds = self._settings.stall_minimum_seconds
+        run, world_size = enter_run(repositories, valid, now=now, stall_seconds=stall_seconds)
         settings, left_out = self._settings, LeftOutCounter(self._settings.max_signals)
         last_seqs = self._last_seqs(run)
         if last_seqs is None:  # the run, or an attempt of it, may have been removed and begun again
             self._step_shapes.forget(run.id)
         names = repositories.steps.signals(run.id)
         signals = SignalLimit(names, most=settings.max_signals, first=self._first_signals)
-        new, rejected = self._select(repositories, run, valid, signals, left_out)
+        new, rejected = self._select(repositories, run, valid, signals, left_out, has_ranks=world_size > 1)
         if not signals.is_full:  # the limit was raised
             run.left_out_signals, run.left_out_step, run.left_out_name = 0, None, None
         take_back_late_end(repositories, run, batch, new, now=now)
@@ -242,6 +243,8 @@ class Log:
         valid: ValidBatch,
         signals: SignalLimit,
         left_out: LeftOutCounter,
+        *,
+        has_ranks: bool,
     ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
         """Return the new records that fit the run, with the signals that it takes, and the refused records."""
         batch = valid.batch
@@ -253,8 +256,6 @@ class Log:
             if record.seq not in seen:
                 seen.add(record.seq)
                 unseen.append(record)
-
-        has_ranks = max(run.world_size, batch.world_size) > 1  # the batch may be one of an earlier attempt
 
         def keep(record: ValidRecord) -> ValidRecord:
             return self._assign(repositories, run, record, signals, left_out, has_ranks=has_ranks)

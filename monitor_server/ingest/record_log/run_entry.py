@@ -16,7 +16,7 @@ __all__ = ["enter_run", "take_back_late_end"]
 log = logging.getLogger(__name__)
 
 
-def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stall_seconds: float) -> Run:
+def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stall_seconds: float) -> tuple[Run, int]:
     """Lock the run of a batch, or add it, and apply the statements of the batch about it.
 
     Each change of the run takes a position in its log.
@@ -26,6 +26,9 @@ def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stal
         valid: The batch.
         now: Seconds since the epoch.
         stall_seconds: How long a new run may be silent before it counts as stalled.
+
+    Returns:
+        The run, and the number of ranks of the batch's attempt.
     """
     batch, attempts = valid.batch, repositories.attempts
     run = repositories.runs.lock(valid.run_id) or _add_run(repositories, valid, now=now, stall_seconds=stall_seconds)
@@ -33,8 +36,9 @@ def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stal
     if is_newer:
         run.attempt, run.ended, run.last_step_at = batch.attempt, None, now
     run.last_seen = now
-    world_size = attempts.enter(run.id, batch.attempt, world_size=batch.world_size, now=now, position=run.log_end + 1)
-    if world_size is None:
+    known = attempts.enter(run.id, batch.attempt, world_size=batch.world_size, now=now, position=run.log_end + 1)
+    world_size = known or batch.world_size
+    if known is None:
         run.log_end += 1
         if batch.attempt < run.attempt:
             log.warning(
@@ -45,7 +49,7 @@ def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stal
                 run.attempt,
             )
     if batch.attempt == run.attempt:
-        run.world_size, run.capability = world_size or batch.world_size, batch.capability
+        run.world_size, run.capability = world_size, batch.capability
         run.source = batch.source or run.source
         if valid.config is not None and batch.config:
             attempts.save_config(run.id, batch.attempt, valid.config, describe=describe_changes)
@@ -58,7 +62,7 @@ def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stal
         if batch.end is not None and run.ended != batch.end:
             run.ended, run.ended_rank = batch.end, batch.rank
             run.log_end += 1
-    return run
+    return run, world_size
 
 
 def take_back_late_end(
