@@ -184,6 +184,16 @@ def test_a_late_step_of_an_earlier_attempt_with_more_ranks_shows_which_share_of_
     assert [step["signals"] for step in _steps(live)] == [{"a": 1.0, "step/seen_frac": 0.5}, {"a": 1.0}]
 
 
+def test_a_late_step_of_an_attempt_whose_ranks_an_operator_has_corrected_shows_the_share_as_well(live):
+    """The trainer says one rank, and the correction says two."""
+    _send(live, 0, 0, world_size=1, attempt=1, scalars={"a": 1.0})
+    run_id = live.get("/runs")["items"][0]["id"]
+    assert live.pool.request("POST", f"{live.url}/api/v1/runs/{run_id}/reset", json={"world_size": 2}).status == 200
+    _send(live, 0, 2, world_size=1, attempt=2, scalars={"a": 1.0})
+    _send(live, 0, 1, world_size=1, attempt=1, scalars={"a": 1.0})
+    assert _steps(live)[1]["signals"] == {"a": 1.0, "step/seen_frac": 0.5}
+
+
 def test_late_records_of_an_ended_run_leave_it_ended(live):
     """Those are records of another rank, records that were sent before, and records before the last one of the rank."""
     for step in (0, 2):
