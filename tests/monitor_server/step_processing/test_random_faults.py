@@ -22,6 +22,7 @@ class FaultyCollector(SimulatedCollector):
     def __init__(self, draw, url, *of_collector):
         self._draw, self._url = draw, url
         self.is_spared = False
+        self._full = []  # connections to a file that must not grow
         super().__init__(*of_collector)
 
     def append(self, batches, **options):
@@ -41,13 +42,12 @@ class FaultyCollector(SimulatedCollector):
     @contextlib.contextmanager
     def _failing(self):
         at = self._draw.randrange(LONGEST) if self._draw.random() < 0.3 else -1
-        thread, count, full = threading.get_ident(), 0, []
+        thread, count = threading.get_ident(), 0
 
         def fail(_connection, cursor, *_):
             nonlocal count
             count += threading.get_ident() == thread and not self.is_spared
-            if count - 1 == at and not full:
-                full.append(cursor.connection)
+            if count - 1 == at and not self.is_spared:
                 self._break(cursor.connection)
 
         sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", fail)
@@ -55,13 +55,17 @@ class FaultyCollector(SimulatedCollector):
             yield
         finally:
             sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", fail)
-            for connection in full:
-                if self._url.startswith("sqlite"):
-                    connection.execute(f"PRAGMA max_page_count = {NO_LIMIT}")
+            self.mend()
+
+    def mend(self):
+        """Let files grow again."""
+        while self._full:
+            self._full.pop().execute(f"PRAGMA max_page_count = {NO_LIMIT}")
 
     def _break(self, connection):
         """Let the file have no further page, or end the connection."""
         if self._url.startswith("sqlite"):
+            self._full.append(connection)
             connection.execute("PRAGMA max_page_count = 1")
             return
         engine = sqlalchemy.create_engine(self._url, isolation_level="AUTOCOMMIT", poolclass=sqlalchemy.NullPool)
@@ -81,6 +85,7 @@ class FaultyLife(Life):
         """Append a batch to the twin, also in the middle of the work of the others."""
         for each in self.collectors:
             each.is_spared = True
+            each.mend()
         super().tell_twin(batch)
         for each in self.collectors:
             each.is_spared = False
