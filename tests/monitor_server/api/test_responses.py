@@ -169,16 +169,16 @@ def test_a_step_holds_no_more_than_is_allowed(start_collector):
 
 
 def test_old_steps_are_thinned_but_not_around_alerts(start_collector, scripted):
-    """200 steps: the newest 16 whole, of the others at most 16, and those around the alert that opened at 50."""
+    """104 steps: the newest 16 whole, of the others at most 16, and those around the alert that opened at 50."""
     live = start_collector(engine=scripted, response_steps=16)
-    for step in range(200):
+    for step in range(104):
         record = {"step": step, "scalars": {"warn": float(step == 50)}, "responses": [response()]}
         run_id = live.run(run="r", records=[record])
     items = live.get(f"/runs/{run_id}/responses", limit=200)["items"]
     steps = [item["step"] for item in items]
     around = set(range(50 - 16, 50 + 4 + 1))
-    # Thinned last at step 192: of 16 × 12 = 192 steps one in 16 is 0, 16, ..., 176.
-    assert set(steps) == set(range(177, 200)) | set(range(0, 177, 16)) | around
+    # Thinned last at step 96: of 16 × 6 = 96 steps one in 8 is 0, 8, ..., 80.
+    assert set(steps) == set(range(81, 104)) | set(range(0, 81, 8)) | around
 
 
 @pytest.mark.parametrize(("lengths", "whole"), [([5, 90, 91, 400], 16), ([1, 2, 3], 1), ([300], 40), ([64, 128], 64)])
@@ -212,21 +212,21 @@ def counting(database_url):
 
 
 def test_many_old_responses_are_thinned_a_few_at_a_time(start_collector, scripted, counting):
-    """1,600 responses that are old at once: each batch removes few more than it brings, until all is thinned."""
+    """800 responses that are old at once: each batch removes few more than it brings, until all is thinned."""
     live = start_collector(engine=scripted, response_steps=16)
-    for begin in range(0, 1_600, 200):  # later steps follow only at the end: nothing is thinned before
+    for begin in range(0, 800, 200):  # later steps follow only at the end: nothing is thinned before
         records = [
             {"step": step, "scalars": {"a": 1.0}, "responses": [response()]} for step in range(begin, begin + 200)
         ]
         run_id = live.run(run="r", world_size=2, records=records)
     count = counting(run_id)
-    assert count() == 1_600
-    ends = [{"step": step, "scalars": {"a": 1.0}} for step in range(1_600)]
-    for begin in range(0, 1_600, 400):
+    assert count() == 800
+    ends = [{"step": step, "scalars": {"a": 1.0}} for step in range(800)]
+    for begin in range(0, 800, 400):
         live.send(run="r", world_size=2, rank=1, records=ends[begin : begin + 400])
-    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1_599)
-    left, removed = 1_600, []
-    for step in range(1_600, 1_620):
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 799)
+    left, removed = 800, []
+    for step in range(800, 820):
         for rank in range(2):
             record = {"step": step, "scalars": {"a": 1.0}, "responses": [response()]}
             live.send(run="r", world_size=2, rank=rank, records=[record])
