@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 from trainer_hooks.reference.config import Config
@@ -83,8 +84,15 @@ def write(rows: Iterable[Row], path: Path) -> None:
 
 def read(path: Path) -> list[Row]:
     """Read a recording's rows in order."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(text) for text in file]
+    return [_decode(text) for text in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+def _decode(text: bytes) -> Row:
+    try:
+        row: Row = msgspec.json.decode(text)
+    except msgspec.DecodeError:  # NaN and infinities, which only Python's own decoder reads
+        row = json.loads(text)
+    return row
 
 
 def _row(result: StepResult, config: Config, familiar: FamiliarTokens) -> Row:

@@ -1,7 +1,5 @@
 """The statements of docs/experiments about the recorded runs, and of the demo: the alarm precedes the collapse."""
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS as CATALOG
 from trainer_hooks.reference.experiments.healthy_runs import HEALTHY, healthy_table
 from trainer_hooks.reference.experiments.hypotheses import HYPOTHESES
 from trainer_hooks.reference.experiments.measures import collapse_step, drift
+from trainer_hooks.reference.experiments.run_recording import read
 from trainer_hooks.reference.experiments.tables.accelerating_displacement import acceleration_table
 from trainer_hooks.reference.experiments.tables.cure_comparison import CURES, fair_table
 from trainer_hooks.reference.experiments.tables.decomposition import (
@@ -51,15 +50,10 @@ RATES = CATALOGUE["rates"].arms
 VANILLA = sorted(FOLDER.glob("grpo-seed*.jsonl.gz"))
 
 
-def rows(path):
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(text) for text in file]
-
-
 @pytest.mark.parametrize("path", VANILLA, ids=lambda path: path.name.split(".")[0])
 def test_the_demo_rises_is_warned_of_and_collapses(path):
     """Reward nearly doubles; a warning, of drift too, and a page come at least ten steps before the collapse."""
-    recorded = rows(path)
+    recorded = read(path)
     rewards = [row["reward/mean"] for row in recorded]
     collapse = collapse_step(rewards)
     assert collapse is not None
@@ -93,7 +87,7 @@ def test_the_preset_stubborn_has_the_shape_of_the_paper():
     """Every report seed drifts for 30 steps or more while reward holds, falls on and collapses; four of five surge."""
     surges = []
     for path in sorted(STUBBORN.glob("grpo-seed*.jsonl.gz")):
-        recorded = rows(path)
+        recorded = read(path)
         found = drift(recorded)
         assert found.steps >= 30
         assert found.further_fall < 0
@@ -132,7 +126,7 @@ def test_the_healthy_runs_are_documented_as_they_are():
     folder = EXPERIMENTS / "healthy"
     assert healthy_table(folder) in (folder / "README.md").read_text(encoding="utf-8")
     for path in folder.glob("*.jsonl.gz"):
-        assert [row["step"] for row in rows(path)] == list(range(1, 751))
+        assert [row["step"] for row in read(path)] == list(range(1, 751))
 
 
 def test_the_search_is_documented_as_it_was():
