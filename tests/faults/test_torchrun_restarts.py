@@ -1,8 +1,9 @@
 import os
-import subprocess
 import sys
 
 import pytest
+
+from tests import warm
 
 RANK = """
 import os, sys, time
@@ -39,14 +40,13 @@ def test_a_restart_by_torchrun_is_an_attempt_of_all_ranks_and_every_record_of_bo
         "OMP_NUM_THREADS": "1",
         **({"RLVITALS_ATTEMPT": str(given)} if given else {}),
     }
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
-    subprocess.run(
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    done = warm.run(
         [*torchrun, "--no-python", "sh", "-c", AROUND, "sh", sys.executable, "-c", RANK, str(tmp_path)],
         env=os.environ | environ,
-        capture_output=True,
-        check=True,
         timeout=300,
     )
+    assert done.returncode == 0, done.stdout
     first, second = sorted({attempt for attempt, _, _ in stored()})
     assert second == first + 1000
     assert given in (None, first)

@@ -161,10 +161,9 @@ def _download(live, run_id):
 
 def test_an_export_beyond_those_that_may_be_under_way_is_refused_at_once(start_collector):
     """Readers that take nothing hold eight; the next gets a time to retry, and is served once one of them has gone."""
-    live = start_collector()
-    # More than the buffers of a connection hold.
-    records = [{"step": step, "scalars": {f"s{name}": 0.1 for name in range(100)}} for step in range(3000)]
-    run_id = live.run(run="r", records=records)
+    live = start_collector(max_config_bytes=16_000_000)
+    config = {"text": "x" * 8_000_000}  # more than the buffers of a connection hold
+    run_id = live.run(run="r", config=config, records=[{"step": 0, "scalars": {"a": 1.0}}])
     with contextlib.ExitStack() as stack:
         answers = [stack.enter_context(contextlib.closing(_download(live, run_id))) for _ in range(MAX_EXPORTS)]
         assert {answer.status for answer in answers} == {200}

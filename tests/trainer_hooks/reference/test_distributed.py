@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from trainer_hooks.reference.run.trainer import Trainer
 from trainer_hooks.wire import Receipt, decode_record, merge
 
 ROOT = Path(__file__).parents[3]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
 ONE, TWO = 1, 2
 LEAVING = "tests.trainer_hooks.reference.leaving"
 
@@ -36,15 +35,9 @@ def launch(world_size, folder, cache, *options, stdout=None):
 
 def launch_by_torchrun(module, folder, cache, *options):
     """Train on two ranks that torchrun starts, and return the output."""
-    done = subprocess.run(
-        [*TORCHRUN, module, *_options(folder, cache, options)],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = warm.run([*TORCHRUN, module, *_options(folder, cache, options)], env=environment, timeout=240)
+    assert done.returncode == 0, done.stdout
     return done.stdout
 
 
