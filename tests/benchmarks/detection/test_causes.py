@@ -1,14 +1,18 @@
 """Suspects against known causes: what the first alerts of a run name, and how that is counted."""
 
+import shutil
+
 import pytest
 
 from benchmarks.detection.authored import displacement_kinds, failure_kinds, fault_kinds, make_fault
+from benchmarks.detection.causes import cases
 from benchmarks.detection.causes.__main__ import main
 from benchmarks.detection.causes.cases import Case, Twin
 from benchmarks.detection.causes.known import KNOWN, LEFT_OUT, known_cause
 from benchmarks.detection.causes.tables import alert_kinds, answers, confusion, run_kinds, twin_table
 from benchmarks.detection.causes.verdicts import MOST_ROWS, Alert, name_suspects, opened_alerts
 from benchmarks.detection.induced.failures import FAILURES
+from benchmarks.detection.induced.record import RECORDINGS
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.suspects import Suspect
 
@@ -144,14 +148,23 @@ def test_a_run_without_rows_since_its_onset_is_an_error():
 
 
 @pytest.mark.slow
-def test_the_command_writes_its_own_block(tmp_path, capsys):
-    """The page keeps its other blocks; the block names the command, the causes and both suites."""
+def test_the_command_writes_its_own_block(tmp_path, capsys, monkeypatch):
+    """The page keeps its other blocks; the block names the command, the causes and both suites.
+
+    A few kinds and recordings are enough: the tests above read the cause of each, and test_command.py runs each kind.
+    """
+    for kinds in (displacement_kinds, failure_kinds, fault_kinds):
+        monkeypatch.setattr(cases, kinds.__name__, lambda every=kinds(): every[::6])
     page = tmp_path / "results.md"
     page.write_text("By hand.\n\n<!-- suite d -->\n\nkept\n\n<!-- end -->\n")
-    assert main(["--runs", "1", "--development", "--write", str(page)]) == 0
+    few = tmp_path / "recordings"
+    few.mkdir()
+    for path in RECORDINGS.glob("grpo/grader_*.jsonl.gz"):
+        shutil.copy(path, few)
+    assert main(["--runs", "1", "--development", "--induced", str(few), "--write", str(page)]) == 0
     text = page.read_text()
     assert text.startswith("By hand.\n\n<!-- suite d -->\n\nkept")
-    assert "python -m benchmarks.detection.causes --runs 1 --development" in text
+    assert f"python -m benchmarks.detection.causes --runs 1 --development --induced {few}" in text
     assert "Suite A: first warning" in text
     assert "Suite D, hooks, without the open seeds: first page" in text
     assert "Suspects in suite A" in capsys.readouterr().out

@@ -12,6 +12,8 @@ import torch
 from tests.trainer_hooks.reference.run.test_loop import Flushing, first_attempt, newest_of, trainer_of, weights
 from trainer_hooks.forks import CONTROL, Estimate
 from trainer_hooks.reference.__main__ import main
+from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.presets import PRESETS
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.forks import forking as module
 from trainer_hooks.reference.run.forks.contexts import ForkContexts
@@ -28,11 +30,24 @@ ALERT = AlertNotice(id="a1", kind="death_spiral", severity="critical", opened_st
 @pytest.fixture
 def forked(tiny, tmp_path):
     """Settings of a run that is forked for one step, on a few questions."""
+    return forked_for_a_step(tiny, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_cache, tmp_path_factory):
+    """The result of forks that nothing interrupts, and the weights with which the run goes on."""
+    settings = Config(**PRESETS["tiny"], cache=tiny_cache)
+    trainer, forking = forked_at_two(forked_for_a_step(settings, tmp_path_factory.mktemp("uninterrupted")))
+    return forking.finish(), weights(trainer)
+
+
+def forked_for_a_step(settings, folder):
+    """Settings of a run that keeps its checkpoints and its forks in a folder."""
     return replace(
-        tiny,
+        settings,
         on_acceleration="fork",
         checkpoint_every=1,
-        checkpoints=tmp_path,
+        checkpoints=folder,
         fork_steps=1,
         fork_questions=8,
         steps=3,
@@ -128,13 +143,10 @@ def test_a_fork_that_loses_its_weights_is_data(forked, monkeypatch):
     assert [score.name for score in result.choice.scores if score.has_diverged] == ["nthr"]
 
 
-def test_forks_that_were_interrupted_go_on_with_the_one_that_was_missing(forked, monkeypatch):
+def test_forks_that_were_interrupted_go_on_with_the_one_that_was_missing(forked, uninterrupted, monkeypatch):
     """A process dies in its fourth fork; another trains the rest, and the choice equals that without a death."""
-    trainer, forking = forked_at_two(forked)
-    whole = forking.finish()
-    reached = weights(trainer)
-    again = replace(forked, checkpoints=forked.checkpoints / "again")
-    _, forking = forked_at_two(again)
+    whole, reached = uninterrupted
+    _, forking = forked_at_two(forked)
     step = module.Trainer.step
 
     def dying(trainer):
@@ -147,23 +159,21 @@ def test_forks_that_were_interrupted_go_on_with_the_one_that_was_missing(forked,
         with pytest.raises(KeyboardInterrupt):
             forking.finish()
     reported = []
-    trainer = trainer_of(again)
-    forking = Forking(trainer, Checkpoints(again.checkpoints), reported.append)
+    trainer = trainer_of(forked)
+    forking = Forking(trainer, Checkpoints(forked.checkpoints), reported.append)
     assert forking.is_unfinished
     assert repr(forking.finish()) == repr(whole)  # NaN is not equal to itself
     assert [line.split(":")[0] for line in reported] == ["fork llds", "fork kl", "fork nthr", "fork clip-higher"]
     assert torch.equal(weights(trainer), reached)
 
 
-def test_forks_that_were_interrupted_go_on_as_they_were_planned(forked):
+def test_forks_that_were_interrupted_go_on_as_they_were_planned(forked, uninterrupted):
     """Under other settings than those that they began with: as many steps, the same questions and the same alert."""
+    whole, _ = uninterrupted
     _, forking = forked_at_two(forked)
-    whole = forking.finish()
-    again = replace(forked, checkpoints=forked.checkpoints / "again")
-    _, forking = forked_at_two(again)
-    forking.begin(again.checkpoints / "step-000001.pt", [ALERT])
-    changed = trainer_of(replace(again, fork_steps=3, fork_questions=4))
-    result = Forking(changed, Checkpoints(again.checkpoints), [].append).finish()
+    forking.begin(forked.checkpoints / "step-000001.pt", [ALERT])
+    changed = trainer_of(replace(forked, fork_steps=3, fork_questions=4))
+    result = Forking(changed, Checkpoints(forked.checkpoints), [].append).finish()
     assert [score.steps for score in result.choice.scores] == [1] * 7
     assert repr(result.choice) == repr(whole.choice)
     assert list(result.alerts) == [ALERT]
@@ -212,12 +222,10 @@ def test_a_fork_ends_where_the_run_ends(forked):
     assert [score.steps for score in forking.finish().choice.scores] == [2] * 7
 
 
-def test_a_full_disk_among_forks_loses_none_that_is_finished(forked, monkeypatch):
+def test_a_full_disk_among_forks_loses_none_that_is_finished(forked, uninterrupted, monkeypatch):
     """The disk fills in the third fork: an OSError and no torn file; with room again only the missing forks train."""
+    whole, _ = uninterrupted
     _, forking = forked_at_two(forked)
-    whole = forking.finish()
-    again = replace(forked, checkpoints=forked.checkpoints / "again")
-    _, forking = forked_at_two(again)
     write = module.write_whole
 
     def filling(kept, path):
@@ -228,10 +236,10 @@ def test_a_full_disk_among_forks_loses_none_that_is_finished(forked, monkeypatch
         patch.setattr(module, "write_whole", filling)
         with pytest.raises(OSError, match=r"tenth-rate\.pt cannot be written: "):
             forking.finish()
-    files = sorted(path.name for path in (again.checkpoints / "forks").iterdir())
+    files = sorted(path.name for path in (forked.checkpoints / "forks").iterdir())
     assert files == ["half-rate.pt", "plan.json", "unchanged.pt"]
     reported = []
-    forking = Forking(trainer_of(again), Checkpoints(again.checkpoints), reported.append)
+    forking = Forking(trainer_of(forked), Checkpoints(forked.checkpoints), reported.append)
     assert repr(forking.finish()) == repr(whole)
     assert len(reported) == 5
 
