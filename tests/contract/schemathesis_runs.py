@@ -8,6 +8,8 @@ from pathlib import Path
 __all__ = ["run_schemathesis"]
 
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
+# Hypothesis computes its tables of characters for seconds, and keeps them there.
+STORAGE = Path(__file__).parents[2] / ".hypothesis"
 MOST_CHARACTERS = 400  # of a line of its report, which may hold a body of megabytes
 
 
@@ -25,6 +27,7 @@ def run_schemathesis(document: str, *options: str, folder: Path, **environ: str)
     """
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", document]
     command += ["--exclude-path", "/api/v1/stream", "--no-color", *options]
-    done = subprocess.run(command, cwd=folder, env=os.environ | environ, capture_output=True, text=True, check=False)
+    environ = os.environ | {"HYPOTHESIS_STORAGE_DIRECTORY": str(STORAGE)} | environ
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
     done.stdout = "\n".join(line[:MOST_CHARACTERS] for line in done.stdout.splitlines())
     return done
