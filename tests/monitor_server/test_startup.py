@@ -5,8 +5,6 @@ import os
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from monitor_server.commands.main import main
 from monitor_server.store import migrations
 from monitor_server.store.database import Store
 from monitor_server.store.sqlite import connections
+from tests import warm
 from tests.live import eventually
 from tests.ports import reserved_port
 
@@ -119,33 +118,25 @@ def test_a_setting_out_of_range_is_reported_in_one_line(refused, monkeypatch, na
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_collector_cleanly(tmp_path, number):
     """It prints its address in one line, ends while a stream is open, and leaves no traceback."""
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "monitor_server",
-            "serve",
-            "--port",
-            "0",
-            "--database",
-            f"sqlite:///{tmp_path}/x.db",
-        ],
-        env=os.environ | {"RLVITALS_DASHBOARD": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        line = process.stdout.readline()
-        url = line.split(" on ")[1].split(" ")[0]
-        with urllib3.PoolManager(retries=False) as pool:
-            eventually(lambda: _is_ready(pool, url))
-            stream = pool.request("GET", f"{url}/api/v1/stream", preload_content=False)
-            assert stream.readline() == b": listening\n"
-            process.send_signal(number)
-            assert process.wait(timeout=120) in (0, -signal.SIGTERM)
-            stream.close()
-        assert process.stderr.read() == ""
+    database = f"sqlite:///{tmp_path}/x.db"
+    readable, writable = os.pipe()
+    with open(readable) as output:  # noqa: PTH123 - a descriptor, not a path
+        environment = os.environ | {"RLVITALS_DASHBOARD": ""}
+        arguments = ["-m", "monitor_server", "serve", "--port", "0", "--database", database]
+        process = warm.start(arguments, env=environment, stdout=writable)
+        os.close(writable)
+        try:
+            url = output.readline().split(" on ")[1].split(" ")[0]
+            with urllib3.PoolManager(retries=False) as pool:
+                eventually(lambda: _is_ready(pool, url))
+                stream = pool.request("GET", f"{url}/api/v1/stream", preload_content=False)
+                assert stream.readline() == b": listening\n"
+                os.kill(process.pid, number)
+                assert process.wait(timeout=120) in (0, -signal.SIGTERM)
+                stream.close()
+            assert output.read() == ""
+        finally:
+            process.kill()
 
 
 def _is_ready(pool, url):

@@ -34,7 +34,8 @@ def test_the_first_cadence_leaves_nothing_out_and_the_second_one_treats_both_ali
 def test_the_command_writes_its_block_and_keeps_the_others(capsys, tmp_path, monkeypatch):
     """The block stands between suite A and suite B; a few kinds are enough, because test_command.py runs each kind."""
     for kinds in (benign_kinds, displacement_kinds, failure_kinds):
-        monkeypatch.setattr(cadences, kinds.__name__, lambda every=kinds(): every[::6])
+        chosen = kinds()[::6]
+        monkeypatch.setattr(cadences, kinds.__name__, lambda chosen=chosen: chosen)
     page = tmp_path / "results.md"
     page.write_text("# Results\n\n<!-- suite b -->\n\nkept\n\n<!-- end -->\n")
     assert main(["--runs", "1", "--development", "--write", str(page)]) == 0

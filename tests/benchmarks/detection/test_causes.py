@@ -154,7 +154,8 @@ def test_the_command_writes_its_own_block(tmp_path, capsys, monkeypatch):
     A few kinds and recordings are enough: the tests above read the cause of each, and test_command.py runs each kind.
     """
     for kinds in (displacement_kinds, failure_kinds, fault_kinds):
-        monkeypatch.setattr(cases, kinds.__name__, lambda every=kinds(): every[::6])
+        chosen = kinds()[::6]
+        monkeypatch.setattr(cases, kinds.__name__, lambda chosen=chosen: chosen)
     page = tmp_path / "results.md"
     page.write_text("By hand.\n\n<!-- suite d -->\n\nkept\n\n<!-- end -->\n")
     few = tmp_path / "recordings"

@@ -18,6 +18,7 @@ from monitor_server.commands.main import main
 from monitor_server.importers.corpus import read_run
 from monitor_server.log_check import assert_healthy
 from monitor_server.log_check.backtest import backtest
+from tests import warm
 from tests.live import eventually
 
 RECORDED = Path(__file__).parents[4] / "docs/experiments/runs-stubborn/grpo-seed5.jsonl.gz"
@@ -400,19 +401,20 @@ def test_a_checked_log_opens_in_a_dashboard(tmp_path, ending):
     """`--serve` starts its own collector, sends it the run, and keeps nothing after Ctrl-C or SIGTERM."""
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     log = write(tmp_path / "trainer_state.json", dies_at=20)
-    command = [sys.executable, "-u", "-m", "monitor_server", "check", str(log), "--serve"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    readable, writable = os.pipe()
+    with open(readable) as output:  # noqa: PTH123 - a descriptor, not a path
+        process = warm.start(["-m", "monitor_server", "check", str(log), "--serve"], env=environment, stdout=writable)
+        os.close(writable)
         try:
-            lines = iter(process.stdout.readline, "")
-            opened = next(line for line in lines if "The dashboard is at" in line)
+            opened = next(line for line in output if "The dashboard is at" in line)
             url = opened.split()[4]
             (run,) = json.loads(urllib3.request("GET", f"{url}/api/v1/runs", timeout=30).data)["items"]
             assert (run["project"], run["status"], run["last_step"]) == ("check", "finished", 30)
-            process.send_signal(ending)
-            process.stdout.read()
+            os.kill(process.pid, ending)
+            output.read()
             assert process.wait(60) == 0
         finally:
-            process.terminate()
+            process.kill()
     assert [path.name for path in tmp_path.iterdir()] == ["trainer_state.json"]
 
 
