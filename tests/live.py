@@ -13,10 +13,9 @@ import urllib3
 from monitor_server.app import create_app, create_server
 from monitor_server.http_server.server import bind
 from monitor_server.settings import Settings
+from tests.patience import PATIENCE_SECONDS, eventually
 from trainer_hooks import wire
 
-# The longest time that a test waits for an expected event, on a machine with other work.
-PATIENCE_SECONDS = 60.0
 # A collector of the whole session mostly waits, and each tick is a handful of queries. A test of the work of a tick has
 # its own collector.
 IDLE_TICK_SECONDS = 5.0
@@ -116,17 +115,6 @@ def serving(settings: Settings, *, port: int = 0, **options: Any) -> Iterator[Li
             server.should_exit = True
             thread.join()
             listening.close()
-
-
-def eventually(ask: Any, *, seconds: float = PATIENCE_SECONDS) -> Any:
-    """Ask until the answer is true, and return it."""
-    deadline = time.monotonic() + seconds
-    pause = 0.005
-    while not (answer := ask()):
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(pause)
-        pause = min(1.5 * pause, 0.1)  # each question costs the collector that is waited for some of its time
-    return answer
 
 
 @contextlib.contextmanager

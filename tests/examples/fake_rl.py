@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.live import eventually
+from tests.patience import eventually
 
 
 def complete(folder: Path, step: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.faults.collector import start
 from tests.faults.stored_records import stored_records
 from tests.faults.trainer_process import Trainer
-from tests.live import eventually
+from tests.patience import eventually
 
 CUT_SECONDS = 60
 PORT = 8600  # the network of the test has no other process
