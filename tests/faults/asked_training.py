@@ -26,7 +26,7 @@ def main(url: str, requests: str) -> None:
             optimizer.zero_grad()
             loss = model(torch.ones(2, 4)).square().mean()
             loss.backward()
-            watch.note({"page": 1.0, "reward/mean": -float(loss)})
+            watch.note({"page": 1.0, "reward/mean": -loss.item()})
             optimizer.step()
             for decision in watch.decisions:
                 sys.stdout.write(f"{decision.action} {decision.reason}\n")

@@ -1,16 +1,18 @@
 """A real trainer in its own process is stopped by the link of a notification that somebody opens."""
 
+import os
 import re
-import subprocess
-import sys
+import tempfile
 from pathlib import Path
 from urllib.parse import urlencode
 
+from tests import warm
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.conftest import ScriptedEngine
 from tests.monitor_server.notifications.receivers import receiving, webhook, written
 
+ROOT = Path(__file__).parents[2]
 TRAINING = Path(__file__).with_name("asked_training.py")
 REST = 'actions = true\n[[routes]]\nchannels = ["hook"]\n[grouping]\nwait_seconds = 0\nwindow_seconds = 0\n'
 PUBLIC = "https://vitals.example"
@@ -24,8 +26,9 @@ def test_a_link_stops_a_training_and_the_alert_tells_its_story(start_collector, 
     with receiving() as receiver:
         path = written(tmp_path, webhook("hook", receiver.url) + REST)
         live = start_collector(engine=ScriptedEngine, notifications=path, public_url=PUBLIC)
-        command = [sys.executable, str(TRAINING), live.url, "stop"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        with tempfile.TemporaryFile("w+") as printed:
+            process = warm.start([str(TRAINING), live.url, "stop"], env=environment, stdout=printed.fileno())
             try:
                 alert = eventually(lambda: receiver.bodies, seconds=SECONDS)[0]["alerts"][0]
                 (link,) = [each["url"] for each in alert["links"] if each["action"] == "stop"]
@@ -37,12 +40,13 @@ def test_a_link_stops_a_training_and_the_alert_tells_its_story(start_collector, 
                 headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "null"}
                 body = urlencode({"confirmation": confirmation})
                 assert live.pool.request("POST", address, body=body, headers=headers).status == 200
-                output, _ = process.communicate(timeout=SECONDS)
+                assert process.wait(SECONDS) == 0
             finally:
                 process.kill()
-        assert process.returncode == 0
-        assert output.startswith("stop requested by link sent to hook: critical scripted")
-        assert output.count("\n") == 1
+            printed.seek(0)
+            announced, decided = printed.read().splitlines()
+        assert announced.startswith("rlvitals: stop, requested by link sent to hook: critical scripted")
+        assert decided.startswith("stop requested by link sent to hook: critical scripted")
 
         def changes():
             items = live.get(f"/alerts/{alert['id']}/history")["items"]

@@ -288,7 +288,7 @@ changed = st.dictionaries(
 
 
 @given(st.lists(anything | changed.map(lambda given_: response() | given_), max_size=4))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
 def test_any_json_in_place_of_a_response_leaves_its_record_accepted(collector, responses):
     """The step is stored, and a response that cannot be read is counted."""
     name = f"fuzz-{uuid.uuid4().hex}"

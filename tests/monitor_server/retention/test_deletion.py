@@ -159,7 +159,7 @@ def test_a_deletion_that_was_interrupted_is_finished_by_the_next_start(start_col
     """A collector that only hides the run ends; another one removes its rows."""
     web = start_collector(engine=scripted, role="web")
     both = start_collector(engine=scripted, retention_seconds=3600)
-    run_id = send_everything(both, "r", steps=1_300)
+    run_id = send_everything(both, "r")
     assert _delete(web, f"/runs/{run_id}", force="true")[0] == 200
     assert count_rows(database_url, run_id)["steps"] > 0
     start_collector(engine=scripted, retention_seconds=0.05)

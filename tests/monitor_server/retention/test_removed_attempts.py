@@ -26,7 +26,7 @@ def settings(database_url):
 def filled(settings, scripted, clock):
     """A run of two attempts; the second repeats some steps of the first, goes on, and has a step that waits."""
     with serving(settings, clock=clock, engine=scripted) as live:
-        run_id = send_everything(live, "r")
+        run_id = send_everything(live, "r", steps=1_300)
         common = {"run": "r", "attempt": 2}
         for begin in range(FIRST_STRAY_STEP, FIRST_STRAY_STEP + STRAY_STEPS, 400):
             steps = range(begin, begin + 400)

@@ -59,7 +59,7 @@ def test_a_restored_backup_answers_the_same_and_goes_on(start_collector, clock, 
     """All answers are equal; a record that is sent again is a duplicate, and a new one is detected."""
     common = {"engine": ScriptedEngine, "clock": clock, "step_deadline_seconds": 1e9}
     live = start_collector(**common)
-    run_id = send_everything(live, "r")
+    run_id = send_everything(live, "r", steps=1_300)
     answers = {path: live.get(f"/runs/{run_id}{path}") for path in PATHS}
     backup = tmp_path / "backup.file"
     assert main(["backup", str(backup), "--database", database_url]) == 0
