@@ -22,9 +22,22 @@ def project():
     return "listed"
 
 
+@pytest.fixture(scope="module")
+def fleets():
+    """The ids of the runs that were sent to each collector."""
+    return {}
+
+
 @pytest.fixture
-def fleet(collector, project):
-    """Four runs, whose names by id are returned; runs of an earlier test are reused."""
+def fleet(collector, project, fleets):
+    """Four runs, whose ids by name are returned; they are sent once to each collector."""
+    if collector.url not in fleets:
+        fleets[collector.url] = send_fleet(collector, project)
+    return fleets[collector.url]
+
+
+def send_fleet(collector, project):
+    """Send the four runs with their labels, wait until they are projected, and return their ids by name."""
     ids = {}
     for name, rewards, labels in RUNS:
         records = [{"step": step, "scalars": {"reward/mean": reward}} for step, reward in enumerate(rewards)]

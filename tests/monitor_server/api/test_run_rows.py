@@ -18,15 +18,28 @@ RUNS = (
 PROJECT = "rows"
 
 
+@pytest.fixture(scope="module")
+def filled():
+    """The addresses of the collectors that have the runs."""
+    return set()
+
+
 @pytest.fixture
-def fleet(collector):
-    """A collector with five runs; runs of an earlier test are reused."""
+def fleet(collector, filled):
+    """A collector with five runs, which are sent once to each collector."""
+    if collector.url not in filled:
+        send_fleet(collector)
+        filled.add(collector.url)
+    return collector
+
+
+def send_fleet(collector):
+    """Send the five runs with their labels, and wait until they are projected."""
     for name, reward, labels in RUNS:
         run = collector.run(run=name, project=PROJECT, records=[{"step": 0, "scalars": {"reward/mean": reward}}])
         answer = collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{run}", json=labels)
         assert answer.status == 200, answer.data
         eventually(lambda run=run: collector.get(f"/runs/{run}")["last_step"] == 0)
-    return collector
 
 
 def told(item):
