@@ -38,8 +38,9 @@ def test_an_arm_changes_its_setting_alone(tiny):
     assert configure_arm(tiny, "llds-0.01", 5) == replace(tiny, seed=5, method="llds", lambda_=0.01)
 
 
-def test_arms_are_recorded_once_and_shown(tmp_path, tiny_cache, capsys):
+def test_arms_are_recorded_once_and_shown(tmp_path, tiny_cache, capsys, monkeypatch):
     """Two arms of one seed give two files and two rows; a second call trains nothing."""
+    monkeypatch.setenv("PATH", "")  # no browser: the page alone
     options = ["--arms", "grpo", "llds-0.1", "--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache)]
     asked = ["lambda", *options, "--preset", "tiny"]
     assert main(asked) == 0

@@ -95,6 +95,7 @@ def name(arm, seed):
 def test_every_way_to_take_a_run_back_is_recorded_through_a_real_collector(tmp_path, tiny_cache, capsys, monkeypatch):
     """Four healthy steps of each: nothing to take back, every row of the first attempt, every run in the table."""
     monkeypatch.setenv("RLVITALS_DASHBOARD", "")  # which takes seconds to import
+    monkeypatch.setenv("PATH", "")  # no browser: the page alone
     options = ["--seeds", "0", "--out", str(tmp_path), "--cache", str(tiny_cache), "--preset", "tiny"]
     assert main(["lambda", "--arms", "grpo", *options]) == 0
     capsys.readouterr()
