@@ -42,6 +42,12 @@ def read_until(process, text):
     raise AssertionError("".join(lines))
 
 
+def copy_warm_start(tiny_cache, directory):
+    """Put a warm start where an earlier demo has left its own."""
+    for path in tiny_cache.glob("warm-*.pt"):
+        shutil.copy(path, directory)
+
+
 def is_served(port):
     """Return whether anything answers on the port."""
     try:
@@ -53,8 +59,7 @@ def is_served(port):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
 def test_one_signal_ends_collector_and_trainer_and_keeps_the_run(tmp_path, tiny_cache, unused_port, number):
     """All processes end with exit code 0; the database stays. The warm start is there from an earlier demo."""
-    for path in tiny_cache.glob("warm-*.pt"):
-        shutil.copy(path, tmp_path)
+    copy_warm_start(tiny_cache, tmp_path)
     with demo(tmp_path, unused_port, "--preset", "tiny", "--steps", "100000") as process:
         lines = "".join(read_until(process, "step    2"))
         assert f"http://127.0.0.1:{unused_port}/runs/" in lines
@@ -66,8 +71,9 @@ def test_one_signal_ends_collector_and_trainer_and_keeps_the_run(tmp_path, tiny_
     assert (tmp_path / "rlvitals.db").stat().st_size > 0
 
 
-def test_a_run_that_ends_is_summed_up_and_the_exit_code_is_the_trainers(tmp_path, unused_port):
+def test_a_run_that_ends_is_summed_up_and_the_exit_code_is_the_trainers(tmp_path, tiny_cache, unused_port):
     """With --exit the demo ends when its trainer ends."""
+    copy_warm_start(tiny_cache, tmp_path)
     with demo(tmp_path, unused_port, "--preset", "tiny", "--steps", "2", "--exit") as process:
         output, _ = process.communicate(timeout=200)
         assert "The run" in output

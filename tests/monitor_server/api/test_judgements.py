@@ -1,4 +1,7 @@
-"""Judgements of alarms as right or wrong: over the API, on the command line, and in the replay of the judged runs."""
+"""Judgements of alarms as right or wrong: over the API, on the command line, and in the replay of the judged runs.
+
+One test of the command `reassess` is on both databases; the others show what it makes of what the API gives.
+"""
 
 import json
 
@@ -76,15 +79,15 @@ def test_the_same_version_is_as_good_as_what_was_recorded(collector, capsys):
     assert "nights disturbed" in capsys.readouterr().out
 
 
-def test_a_version_that_loses_a_right_page_is_refused_unless_it_is_accepted(collector, capsys, tmp_path):
+def test_a_version_that_loses_a_right_page_is_refused_unless_it_is_accepted(sqlite_collector, capsys, tmp_path):
     """A calibration that raises every threshold makes the own history worse, and the command says where."""
-    _, alert_id = paged_run(collector, "worse")
-    assert main(["alerts", "--right", alert_id, "--url", collector.url]) == 0
+    _, alert_id = paged_run(sqlite_collector, "worse")
+    assert main(["alerts", "--right", alert_id, "--url", sqlite_collector.url]) == 0
     file = tmp_path / "deaf.json"
     profile = {"warn": 1e9, "page": 1e9}
     profiles = {"large batch": profile, "small batch": profile}
     file.write_text(json.dumps({"id": "deaf", "detectors": DETECTOR_VERSION, "profiles": profiles}))
-    options = ["reassess", "--calibration", str(file), "--url", collector.url]
+    options = ["reassess", "--calibration", str(file), "--url", sqlite_collector.url]
     assert main(options) == 3
     output = capsys.readouterr()
     assert "/worse: no page, where there was a right one at step 30" in output.out
@@ -92,22 +95,24 @@ def test_a_version_that_loses_a_right_page_is_refused_unless_it_is_accepted(coll
     assert main([*options, "--accept-worse"]) == 0
 
 
-def test_each_saved_version_has_a_row_and_a_version_that_is_worse_than_one_is_refused(collector, capsys, tmp_path):
+def test_each_saved_version_has_a_row_and_a_version_that_is_worse_than_one_is_refused(
+    sqlite_collector, capsys, tmp_path
+):
     """The recorded alarms are of this version; a saved one that had paged ten steps earlier is better, and is named."""
-    run_id, alert_id = paged_run(collector, "versions")
-    assert main(["alerts", "--right", alert_id, "--failed-at", "30", "--url", collector.url]) == 0
+    run_id, alert_id = paged_run(sqlite_collector, "versions")
+    assert main(["alerts", "--right", alert_id, "--failed-at", "30", "--url", sqlite_collector.url]) == 0
     own, earlier, later = (tmp_path / f"{name}.json" for name in ("own", "earlier", "later"))
-    assert main(["reassess", "--save", str(own), "--url", collector.url]) == 0
+    assert main(["reassess", "--save", str(own), "--url", sqlite_collector.url]) == 0
     saved = json.loads(own.read_text())
     assert saved["detectors"] == saved["calibration"] == DETECTOR_VERSION
     assert saved["runs"][run_id] == {"pages": [30], "is_warned": True}
-    assert main(["reassess", "--against", str(own), "--url", collector.url]) == 0
+    assert main(["reassess", "--against", str(own), "--url", sqlite_collector.url]) == 0
     others = {run: alarms for run, alarms in saved["runs"].items() if run == run_id}
     for file, version, pages in ((earlier, "builtin-0", [20]), (later, "builtin-1", [35])):
         alarms = others[run_id] | {"pages": pages}
         file.write_text(json.dumps({"detectors": version, "calibration": "own-1", "runs": {run_id: alarms}}))
     capsys.readouterr()
-    options = ["reassess", "--url", collector.url, "--against", str(later)]
+    options = ["reassess", "--url", sqlite_collector.url, "--against", str(later)]
     assert main(options) == 0
     assert "builtin-1, own-1" in capsys.readouterr().out
     options += ["--against", str(earlier)]
@@ -167,7 +172,7 @@ def test_an_alert_about_the_collector_itself_is_no_alarm_that_a_version_could_lo
     assert "no alarm was judged yet" in capsys.readouterr().out
 
 
-def test_versions_are_named_once_and_files_that_cannot_be_used_are_named(capsys, tmp_path, collector):
+def test_versions_are_named_once_and_files_that_cannot_be_used_are_named(capsys, tmp_path, sqlite_collector):
     """Two files of one version, a device, and a folder that is not there."""
     file = tmp_path / "saved.json"
     file.write_text('{"detectors": "builtin-1", "calibration": "builtin-1", "runs": {}}')
@@ -175,9 +180,9 @@ def test_versions_are_named_once_and_files_that_cannot_be_used_are_named(capsys,
     assert "--against must name each version once, got two files of builtin-1" in capsys.readouterr().err
     assert main(["reassess", "--against", "/dev/zero"]) == 1
     assert "/dev/zero must be a file, got a device" in capsys.readouterr().err
-    _, alert_id = paged_run(collector, "unwritten")
-    assert main(["alerts", "--right", alert_id, "--url", collector.url]) == 0
-    assert main(["reassess", "--save", str(tmp_path / "none" / "own.json"), "--url", collector.url]) == 1
+    _, alert_id = paged_run(sqlite_collector, "unwritten")
+    assert main(["alerts", "--right", alert_id, "--url", sqlite_collector.url]) == 0
+    assert main(["reassess", "--save", str(tmp_path / "none" / "own.json"), "--url", sqlite_collector.url]) == 1
     assert "--save must name a file that can be written" in capsys.readouterr().err
 
 
