@@ -271,9 +271,8 @@ class Projector:
         waited_for = self._verdicts.waited_for
         is_idle = not self._queue
         try:
-            if (
-                not self._has_ticked
-            ):  # an earlier process may have had another clock, other deadlines or another version
+            # An earlier process may have had another clock, other deadlines or another version.
+            if not self._has_ticked:
                 with self._store.write() as repositories:
                     repositories.projection_queue.unsettle(now=now, deadlines=settings.deadlines)
             with self._store.read() as repositories:
