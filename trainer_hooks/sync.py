@@ -20,6 +20,7 @@ __all__ = ["PatientTransport", "SyncResult", "main", "sync"]
 
 # A collector that is busy for longer has to be looked at.
 BUSY_SECONDS = 120.0
+INTERRUPTED = 130  # 128 and the number of the signal, as a shell reports it
 
 
 @dataclass(slots=True)
@@ -137,7 +138,10 @@ def _note_unreadable(path: Path, error: OSError, result: SyncResult) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Send a spool. Return the exit status: 0, or 1 if not every record was accepted; a line then says why."""
+    """Send a spool. Return the exit status: 0, or 1 if not every record was accepted; a line then says why.
+
+    After Ctrl-C the status is 130, as that of a program that this signal ends.
+    """
     from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415 - as in `connect`
 
     parser = argparse.ArgumentParser(
@@ -165,6 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UnavailableError, OSError, ImportError) as error:
         print(f"rlvitals: {error}; records that were not sent are still on disk", file=sys.stderr)  # noqa: T201 - a command
         return 1
+    except KeyboardInterrupt:
+        print("rlvitals: interrupted; records that were not sent are still on disk", file=sys.stderr)  # noqa: T201 - a command
+        return INTERRUPTED
     print(  # noqa: T201 - a command
         f"{result.sent} records sent, {result.refused} refused, "
         f"{result.in_use} folders skipped because their process still runs"

@@ -1,8 +1,14 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from trainer_hooks.delivery import Spool
 from trainer_hooks.delivery.spool import SpoolFolder
 from trainer_hooks.errors import RefusedError, UnavailableError
@@ -149,6 +155,24 @@ def test_a_collector_that_is_busy_for_too_long_leaves_the_batches_on_disk(left):
     with pytest.raises(UnavailableError):
         sync(left, transport)
     assert waits == [50, 50]
+    assert on_disk(left) == 2
+
+
+@pytest.mark.parametrize("command", [["trainer_hooks.sync"], ["monitor_server", "sync"]])
+def test_ctrl_c_ends_a_sync_and_leaves_the_rest_on_disk(left, command):
+    """A collector that accepts the connection and never answers is not waited for, and one line says what is left."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(PATIENCE_SECONDS)
+        asked = [*command, str(left), "--url", f"http://127.0.0.1:{listening.getsockname()[1]}"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", *asked], stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        with process, listening.accept()[0] as connection:
+            connection.recv(1)
+            os.killpg(process.pid, signal.SIGINT)
+            _, said = process.communicate(timeout=PATIENCE_SECONDS)
+    assert said == "rlvitals: interrupted; records that were not sent are still on disk\n"
+    assert process.returncode == 130
     assert on_disk(left) == 2
 
 

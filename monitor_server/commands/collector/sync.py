@@ -18,4 +18,8 @@ def run(
 ) -> int:
     """Run `trainer_hooks.sync` in a process of its own: the collector's package imports only the SDK's wire schema."""
     options = [*([folder] if folder else []), *(["--url", url] if url else [])]
-    return subprocess.call([sys.executable, "-m", "trainer_hooks.sync", *options])  # noqa: S603 - our own module
+    with subprocess.Popen([sys.executable, "-m", "trainer_hooks.sync", *options]) as process:  # noqa: S603 - our own module
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # the terminal has sent it to both processes
+            return process.wait()
