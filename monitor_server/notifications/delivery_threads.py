@@ -13,6 +13,7 @@ from monitor_server.errors import Unavailable
 from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import AppriseChannel, Channel
+from monitor_server.notifications.delivery.accepted_recipients import AcceptedRecipients
 from monitor_server.notifications.delivery.channels import CLAIM_SECONDS, deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
 from monitor_server.notifications.delivery_results import DeliveryResults
@@ -77,8 +78,12 @@ class DeliveryThreads:
         self._span = span
         self._lock = threading.Lock()
         self._under_way: dict[str, _Delivery] = {}
-        # For the open message of each channel. A restart forgets it, and then all recipients get the message again.
-        self._accepted: dict[str, tuple[str, Channel | None, set[int]]] = {}
+        self._accepted = AcceptedRecipients()
+
+    @property
+    def accepted_channels(self) -> int:
+        """The number of channels of which some recipients have accepted a message that is tried again."""
+        return len(self._accepted)
 
     def idle(self, channels: Iterable[str]) -> list[str]:
         """Return the channels among the given ones without a running delivery."""
@@ -122,7 +127,8 @@ class DeliveryThreads:
                     span.fail(failure)
             result, changed = self._results.record(message, failure, until=claimed_until)
             if result in ("sent", "given_up"):
-                self._accepted.pop(message.channel, None)
+                with self._lock:
+                    self._accepted.forget(message.channel)
             if result is not None:
                 self._on_result(message.channel.partition(FORMER)[0], result)
                 self._on_alerts(changed)
@@ -153,16 +159,9 @@ class DeliveryThreads:
     def _attempt(
         self, message: OpenMessage, channel: Channel, body: bytes, picture: bytes | None, cancellation: Cancellation
     ) -> None:
-        accepted = self._find_accepting(message, channel)
+        with self._lock:
+            accepted = self._accepted.of(message.channel, message.id, channel)
         deliver(channel, body, picture=picture, accepted=accepted, cancellation=cancellation, networks=self._networks)
-
-    def _find_accepting(self, message: OpenMessage, channel: Channel) -> set[int]:
-        """Return the recipients of a channel who have accepted a message, while its address stays the same."""
-        id_, to, accepted = self._accepted.get(message.channel, ("", None, set()))
-        if (id_, to) != (message.id, channel):
-            accepted = set()
-            self._accepted[message.channel] = (message.id, channel, accepted)
-        return accepted
 
 
 def _failure(attempt: Callable[[], None]) -> str | None:

@@ -113,6 +113,11 @@ class NotificationWorker:
     def _file(self) -> NotificationFile:
         return self._current()
 
+    @property
+    def caches(self) -> dict[str, Callable[[], int]]:
+        """Functions that return the number of entries of each cache."""
+        return {"accepted_messages": lambda: self._deliveries.accepted_channels}
+
     def start(self) -> None:
         """Begin to deliver."""
         self._thread.start()

@@ -47,7 +47,7 @@ OTHERS = {
     "log_shared_runs", "log_ranks", "valid_names", "owned_runs", "watched_runs", "late_runs", "full_steps",
     "mended_runs", "crowded_runs", "detector_runs", "rule_runs", "runs_of_others", "retention_runs",
     "recent_verdicts", "link_addresses", "view_callers", "callers", "streams", "stream_events",
-    "published_events", "relay_messages", "relay_senders",
+    "published_events", "accepted_messages", "relay_messages", "relay_senders",
 }  # fmt: skip
 SIGN_IN = {"sign_in_addresses", "used_sign_ins"}
 
