@@ -38,10 +38,10 @@ def _reader(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - a type,
         return _read_number if kind is float else _read_anything
     if is_typeddict(kind):
         return _reader_of_fields(get_type_hints(kind))
-    readers = [read for argument in get_args(kind) if (read := _reader(argument)) is not None]
-    if not readers or readers == [_read_anything]:
-        return readers[0] if readers else None
-    read, origin = readers[0], get_origin(kind)
+    read = next((read for argument in get_args(kind) if (read := _reader(argument)) is not None), None)
+    if read is None or read is _read_anything:  # it reads lists and objects as well
+        return read
+    origin = get_origin(kind)
     if origin is list:
         return lambda value: [read(item) for item in value] if isinstance(value, list) else value
     if origin is dict:

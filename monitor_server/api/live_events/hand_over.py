@@ -52,8 +52,7 @@ class HandOver(Generic[Item]):
         with self._lock:
             events = [self._waiting.popleft() for _ in range(min(len(self._waiting), EVENTS_AT_ONCE))]
             has_lost, self._has_lost = self._has_lost, False
-            self._is_waking = bool(self._waiting)
-            has_more = self._is_waking
+            has_more = self._is_waking = bool(self._waiting)
         if has_lost:
             self._on_loss()
         self._deliver(events)
