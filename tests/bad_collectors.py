@@ -8,8 +8,9 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
+from tests.http_serving import serving_requests
 from tests.ports import reserved_port
 from trainer_hooks.delivery.http import HttpTransport
 from trainer_hooks.monitor import Monitor
@@ -69,12 +70,9 @@ def answering(status: int, body: bytes, *, after_seconds: float = 0.0) -> Iterat
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+    with serving_requests(Handler) as url:
+        yield url
         ended.set()
-        server.shutdown()
 
 
 @contextlib.contextmanager

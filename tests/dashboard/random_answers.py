@@ -6,9 +6,11 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+from tests.http_serving import serving_requests
 
 MAX_DEPTH: Final = 12
 NUMBERS: Final = (0.0, -0.0, 1.0, -1.5, 1e-300, 5e-324, 1e9, 1.7e9, -1e300, 1e300)
@@ -134,14 +136,5 @@ def answering_at_random(answers: RandomAnswers) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             """Log nothing."""
 
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 128  # a page asks for its parts at once
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_requests(Handler) as url:
+        yield url

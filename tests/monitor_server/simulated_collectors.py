@@ -29,6 +29,7 @@ __all__ = [
     "project_some",
     "project_to_end",
     "random_examples",
+    "read_fields",
     "small_parts",
     "two_stores",
 ]
@@ -121,6 +122,12 @@ def two_stores(store, database_url):
     other.close()
 
 
+def read_fields(fields, *, settings, now):
+    """Return a batch of these fields as ingest reads it."""
+    body = wire.encode({"schema_version": wire.SCHEMA_VERSION} | fields)
+    return read_batch(body, media_type=wire.MSGPACK, encoding="", settings=settings, now=now)
+
+
 def project_to_end(collectors, run_id, clock):
     """Project a run to its end, by the collector that owns it."""
     while False not in [collector.project(run_id) for collector in collectors]:
@@ -196,5 +203,4 @@ class SimulatedTrainer:
     def batch(self, attempt, rank, records, *, run, settings, now):
         """Return a batch as ingest reads it."""
         fields = {"attempt": attempt, "rank": rank, "world_size": self.world_sizes[attempt], "records": records}
-        body = wire.encode({"schema_version": wire.SCHEMA_VERSION, "run": run} | fields)
-        return read_batch(body, media_type=wire.MSGPACK, encoding="", settings=settings, now=now)
+        return read_fields({"run": run} | fields, settings=settings, now=now)

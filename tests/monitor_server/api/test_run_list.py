@@ -22,18 +22,10 @@ def project():
     return "listed"
 
 
-@pytest.fixture(scope="module")
-def fleets():
-    """The ids of the runs that were sent to each collector."""
-    return {}
-
-
 @pytest.fixture
-def fleet(collector, project, fleets):
+def fleet(collector, project, sent_once):
     """Four runs, whose ids by name are returned; they are sent once to each collector."""
-    if collector.url not in fleets:
-        fleets[collector.url] = send_fleet(collector, project)
-    return fleets[collector.url]
+    return sent_once(collector, lambda live: send_fleet(live, project))
 
 
 def send_fleet(collector, project):

@@ -18,18 +18,10 @@ RUNS = (
 PROJECT = "rows"
 
 
-@pytest.fixture(scope="module")
-def filled():
-    """The addresses of the collectors that have the runs."""
-    return set()
-
-
 @pytest.fixture
-def fleet(collector, filled):
+def fleet(collector, sent_once):
     """A collector with five runs, which are sent once to each collector."""
-    if collector.url not in filled:
-        send_fleet(collector)
-        filled.add(collector.url)
+    sent_once(collector, send_fleet)
     return collector
 
 

@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.ingest.reset import reset_run
-from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.step_processing.quarantine import QUARANTINE_SECONDS
-from tests.monitor_server.simulated_collectors import project_some, random_examples
+from tests.monitor_server.simulated_collectors import project_some, random_examples, read_fields
 from tests.monitor_server.step_processing.test_random_collectors import Comparison
-from trainer_hooks import wire
 
 STALLED, LOST, EXPIRED = 2e5, 2e6, 1e7  # seconds of silence
 SETTINGS = Settings(
@@ -83,8 +81,7 @@ class Life(Comparison):
 
     def statement(self, name, fields):
         """Return a batch without records."""
-        body = wire.encode({"schema_version": wire.SCHEMA_VERSION, "run": name} | fields)
-        return read_batch(body, media_type=wire.MSGPACK, encoding="", settings=SETTINGS, now=self.clock.now)
+        return read_fields({"run": name} | fields, settings=SETTINGS, now=self.clock.now)
 
     is_known = False
 

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement, acknowledge
 from monitor_server.ingest.reset import reset_run
-from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.run_status import run_status
 from tests.databases import sqlite_only
 from tests.live import eventually
-from tests.monitor_server.simulated_collectors import SimulatedCollector, project_to_end, random_examples
+from tests.monitor_server.simulated_collectors import SimulatedCollector, project_to_end, random_examples, read_fields
 from tests.store_connections import current_connection, noted_statements, query_plan
 from trainer_hooks import wire
 
@@ -56,15 +55,8 @@ class Fleet:
         parts = [{"records": [record]}, {"records": [record]}, {}, {"config": {}}, {"end": "finished"}]
         parts += [{"end": "stopped", "records": [record]}]
         rank, size = draw.choice(((0, 1), (0, 1), (0, 2), (1, 2)))
-        whole = {
-            "schema_version": 2,
-            "run": name,
-            "rank": rank,
-            "world_size": size,
-            "attempt": draw.choice((1, 1, 1, 2)),
-        }
-        body = wire.encode(whole | draw.choice(parts))
-        valid = read_batch(body, media_type=wire.MSGPACK, encoding="", settings=SETTINGS, now=self.clock.now)
+        whole = {"run": name, "rank": rank, "world_size": size, "attempt": draw.choice((1, 1, 1, 2))}
+        valid = read_fields(whole | draw.choice(parts), settings=SETTINGS, now=self.clock.now)
         assert draw.choice(self.collectors).append([valid]) is not None
 
     def reset(self, run_id):

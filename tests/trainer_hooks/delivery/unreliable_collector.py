@@ -5,8 +5,9 @@ import json
 import random
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
+from tests.http_serving import serving_requests
 from trainer_hooks.wire import MSGPACK, Receipt, Record, Rejection, decode_batch, decode_record, encode
 
 # Each answer is a method of `Handler`.
@@ -137,10 +138,5 @@ class Handler(BaseHTTPRequestHandler):
 def unreliable_collector(seed: int) -> Iterator[UnreliableCollector]:
     """Yield a collector that listens."""
     collector = UnreliableCollector(seed)
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"collector": collector})) as server:
-        server.daemon_threads = True
-        server.block_on_close = False
-        collector.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    with serving_requests(type("Bound", (Handler,), {"collector": collector})) as collector.url:
         yield collector
-        server.shutdown()

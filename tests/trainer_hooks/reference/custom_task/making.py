@@ -1,11 +1,11 @@
 """The small data for the tests of the search environment."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
+from tests.http_serving import serving_requests
 from trainer_hooks.reference.custom_task.bm25 import Bm25Corpus
 from trainer_hooks.reference.custom_task.environment import SearchEnvironment
 from trainer_hooks.reference.custom_task.questions import TextQuestion
@@ -73,15 +73,8 @@ def retrieval_server(answer) -> Iterator[str]:
         def log_message(self, *_):
             """Keep quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving_requests(Handler) as url:
+        yield url
 
 
 def answered(rows):
