@@ -35,9 +35,9 @@ $(VENV)/.dev: $(VENV)/.run
 demo: $(VENV)/.run ## Watch a real GRPO run rise, degrade and collapse on http://127.0.0.1:8600
 	@$(BIN)/rlvitals demo
 
-# More than two cores: some tests wait for a clock or a cut network.
-WORKERS ?= 4
-test: $(VENV)/.dev ## Run every test that needs no Docker engine (about 20 minutes on two cores)
+# Six keep two cores busy: many tests wait for a clock, a disk or a browser.
+WORKERS ?= 6
+test: $(VENV)/.dev ## Run every test that needs no Docker engine (about 15 minutes on two cores)
 	$(BIN)/pytest -m 'not docker' -n $(WORKERS) --dist worksteal
 
 test-durations: $(VENV)/.dev ## The same, and list what takes longest, file by file and test by test
