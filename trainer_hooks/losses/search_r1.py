@@ -26,13 +26,13 @@ def with_llds(
     Args:
         loss: The function that is wrapped; its first four arguments are ``old_log_prob``, ``log_prob``, ``advantages``
             and ``eos_mask``, each of shape ``(B, T)``, and its first result is the loss.
-        coef: λ, ≥ 0.
+        coef: λ, finite and ≥ 0.
         gate: As in `trainer_hooks.losses.llds_loss`.
         answer_weight: Factor on the penalty of the last action of a response with a search, in [0, 1]; 1 is LLDS, and
             0 is LLDS-MA (eq. 6). The loss sees no token ids, so the answer itself cannot be found.
 
     Raises:
-        ValueError: If λ is negative, the gate is unknown, or the answer's weight is outside [0, 1].
+        ValueError: If λ is negative or not finite, the gate is unknown, or the answer's weight is outside [0, 1].
     """
     require_settings(coef=coef, gate=gate, answer_weight=answer_weight)
 

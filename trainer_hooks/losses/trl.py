@@ -15,7 +15,13 @@ from trl import GRPOConfig, GRPOTrainer
 from trl import __version__ as version
 
 from trainer_hooks.losses.regularisers.answer_marks import AnswerMarks
-from trainer_hooks.losses.regularisers.llds import LLDS_PRESETS, Gate, adaptive_answer_weight, llds_loss
+from trainer_hooks.losses.regularisers.llds import (
+    LLDS_PRESETS,
+    Gate,
+    adaptive_answer_weight,
+    llds_loss,
+    require_settings,
+)
 from trainer_hooks.losses.token_arrays import action_index
 
 __all__ = ["LLDSConfig", "LLDSGRPOTrainer", "preset_settings"]
@@ -39,7 +45,7 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
     """TRL's GRPOConfig with the settings of LLDS.
 
     Args:
-        llds_coef: λ of eq. 7, ≥ 0. The paper uses 0.1; with 0.01 the collapse came later, and with 0 it was unchanged.
+        llds_coef: λ of eq. 7, finite and ≥ 0. The paper uses 0.1; with 0.01 the collapse came later, and with 0 it was unchanged.
         llds_gate: The part whose likelihood must have fallen for its tokens to be penalised: ``"response"``,
             ``"action"`` (v2 of the paper, which reports it as the better one) or ``"none"``.
         llds_normaliser: ``"preserved"`` divides the penalty by the action tokens of responses with A ≥ 0 (eq. 5 as
@@ -66,18 +72,15 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
         """Check the settings.
 
         Raises:
-            ValueError: If λ is negative, the gate is unknown, only one mark of the answer is given, or TRL's loss would
+            ValueError: If λ is negative or not finite, a gate or divisor is unknown, only one mark of the answer is given, or TRL's loss would
                 be Liger's. Liger is also refused where λ is 0, because λ may be raised while training.
         """
         super().__post_init__()
-        if not self.llds_coef >= 0:
-            raise ValueError(f"llds_coef must be at least 0, got {self.llds_coef}")
-        if self.llds_gate not in ("response", "action", "none"):
-            raise ValueError(f'llds_gate must be "response", "action" or "none", got {self.llds_gate!r}')
+        require_settings(
+            coef=self.llds_coef, gate=self.llds_gate, answer_weight=self.llds_answer_weight, prefix="llds_"
+        )
         if self.llds_normaliser not in ("preserved", "all"):
             raise ValueError(f'llds_normaliser must be "preserved" or "all", got {self.llds_normaliser!r}')
-        if not 0 <= self.llds_answer_weight <= 1:
-            raise ValueError(f"llds_answer_weight must be in [0, 1], got {self.llds_answer_weight}")
         if (self.llds_answer_weight or self.llds_answer_adaptive) and self.llds_answer_begin is None:
             raise ValueError(
                 "llds_answer_weight and llds_answer_adaptive need the marks of the answer: give llds_answer_begin and "

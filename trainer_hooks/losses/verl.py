@@ -56,7 +56,7 @@ def register_llds(
 
     Args:
         name: Name of the loss in verl's registry.
-        coef: λ, ≥ 0.
+        coef: λ, finite and ≥ 0.
         gate: As in `trainer_hooks.losses.llds_loss`.
         base: The registered loss to add to.
         answer_weight: Factor on the penalty of the last action, in [0, 1]; 1 is LLDS, and 0 is LLDS-MA (eq. 6).
@@ -64,7 +64,7 @@ def register_llds(
             in each microbatch; the release does this for a whole batch.
 
     Raises:
-        ValueError: If λ is negative, the gate is unknown, or the answer's weight is outside [0, 1].
+        ValueError: If λ is negative or not finite, the gate is unknown, or the answer's weight is outside [0, 1].
     """
     require_settings(coef=coef, gate=gate, answer_weight=answer_weight)
     from verl.trainer.ppo import core_algos  # noqa: PLC0415 - importing verl early would change what it finds

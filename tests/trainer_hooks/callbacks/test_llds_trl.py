@@ -137,6 +137,7 @@ def test_it_says_when_it_does_nothing(tmp_path):
     "wrong",
     [
         {"llds_coef": -1.0},
+        {"llds_coef": float("inf")},
         {"llds_gate": "token"},
         {"llds_answer_begin": "<answer>"},
         {"llds_normaliser": "mean"},
