@@ -210,7 +210,7 @@
     const factor = window.innerWidth >= 2800 || document.documentElement.dataset.wall ? 1.5 : 1;
     const widthOf = (column) => factor * column.getColDef().width;
     const shown = api.getAllDisplayedColumns().reduce((sum, column) => sum + widthOf(column), 0);
-    const left = document.getElementById(GRID).clientWidth - shown;
+    const left = document.querySelector(`#${GRID} .ag-root`).clientWidth - shown;
     const names = { key: NAMES, newWidth: widthOf(api.getColumn(NAMES)) };
     if (window.innerWidth < 700) names.newWidth = PHONE_NAMES;
     else names.newWidth += Math.min(Math.max(left, 0), MOST_FOR_NAMES * factor);

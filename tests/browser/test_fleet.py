@@ -399,6 +399,14 @@ def test_no_number_is_cut_off_and_names_take_what_is_left_of_a_wide_screen(start
     assert visit.page.evaluate(cut_numbers) == []
 
 
+def test_the_first_columns_fit_in_a_window_of_1440_pixels(fleet, visit):
+    """The table does not scroll sideways before a reader has chosen more columns."""
+    open_fleet(fleet, visit)
+    table = visit.page.locator(".ag-body-horizontal-scroll-viewport")
+    expect(visit.page.locator('[row-id] [col-id="lead"]').first).to_be_visible()
+    assert table.evaluate("(each) => each.scrollWidth - each.clientWidth") == 0
+
+
 def test_a_step_and_a_new_run_reach_the_table(start_collector, visit):
     """The newest reward of a run changes without a request; a run that is new appears."""
     fleet = filled(start_collector(dashboard="dashboard.app:attach"))

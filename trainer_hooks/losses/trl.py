@@ -45,7 +45,8 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
     """TRL's GRPOConfig with the settings of LLDS.
 
     Args:
-        llds_coef: λ of eq. 7, finite and ≥ 0. The paper uses 0.1; with 0.01 the collapse came later, and with 0 it was unchanged.
+        llds_coef: λ of eq. 7, finite and ≥ 0. The paper uses 0.1; with 0.01 the collapse came later, and with 0 it was
+            unchanged.
         llds_gate: The part whose likelihood must have fallen for its tokens to be penalised: ``"response"``,
             ``"action"`` (v2 of the paper, which reports it as the better one) or ``"none"``.
         llds_normaliser: ``"preserved"`` divides the penalty by the action tokens of responses with A ≥ 0 (eq. 5 as
@@ -72,8 +73,9 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
         """Check the settings.
 
         Raises:
-            ValueError: If λ is negative or not finite, a gate or divisor is unknown, only one mark of the answer is given, or TRL's loss would
-                be Liger's. Liger is also refused where λ is 0, because λ may be raised while training.
+            ValueError: If λ is negative or not finite, the gate or the divisor is unknown, only one mark of the answer
+                is given, or TRL's loss would be Liger's. Liger is also refused where λ is 0, because λ may be raised
+                while training.
         """
         super().__post_init__()
         require_settings(

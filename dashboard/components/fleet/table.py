@@ -41,21 +41,22 @@ def _column(field: str, title: str, *, width: int, kind: str = "", cell: str = "
     return {"field": field, "headerName": title, "width": width, **filtered, **renderer, **more}
 
 
+# The columns that are shown at first fit beside each other in a window of 1,440 pixels.
 COLUMNS: Final = (
-    _column("run", "Run", width=250, cell="FleetRun", pinned="left", lockVisible=True, minWidth=150),
-    _column("alerts", "Alerts", width=145, kind="number", cell="FleetAlerts", type=None),
-    _column("phase", "Phase", width=150, cell="FleetPhase"),
-    _column("phase_seconds", "Time in phase", width=115, kind="number", cell="FleetDuration"),
+    _column("run", "Run", width=220, cell="FleetRun", pinned="left", lockVisible=True, minWidth=150),
+    _column("alerts", "Alerts", width=137, kind="number", cell="FleetAlerts", type=None),
+    _column("phase", "Phase", width=138, cell="FleetPhase"),
+    _column("phase_seconds", "Time in phase", width=107, kind="number", cell="FleetDuration"),
     _column("phase_steps", "Steps in phase", width=115, kind="number", cell="FleetNumber"),
-    _column("status", "Status", width=100, cell="FleetStatus"),
-    _column("step", "Step", width=90, kind="number", cell="FleetNumber"),
+    _column("status", "Status", width=92, cell="FleetStatus"),
+    _column("step", "Step", width=82, kind="number", cell="FleetNumber"),
     _column("step_seconds", "Seconds a step", width=115, kind="number", cell="FleetNumber"),
-    _column("reward", "Reward", width=105, kind="number", cell="FleetNumber"),
-    _column("change", "Change", width=105, kind="number", cell="FleetNumber", headerTooltip=CHANGE),
-    _column("sparkline", "Newest rewards", width=130, cell="FleetSparkline", minWidth=90, **NO_VALUE),
-    _column("last_seen", "Last seen", width=115, kind="number", cell="FleetSince", **NOT_FILTERED),
+    _column("reward", "Reward", width=97, kind="number", cell="FleetNumber"),
+    _column("change", "Change", width=97, kind="number", cell="FleetNumber", headerTooltip=CHANGE),
+    _column("sparkline", "Newest rewards", width=122, cell="FleetSparkline", minWidth=90, **NO_VALUE),
+    _column("last_seen", "Last seen", width=100, kind="number", cell="FleetSince", **NOT_FILTERED),
     # It takes the rest of a wide screen.
-    _column("lead", "Leading alert", width=160, cell="FleetLead", minWidth=160, flex=1),
+    _column("lead", "Leading alert", width=150, cell="FleetLead", minWidth=150, flex=1),
     _column("owner", "Owner", width=115, headerTooltip=OWNER),
     _column("tags", "Tags", width=150, cell="FleetTags", **NO_VALUE),
     _column(
